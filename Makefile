@@ -1,0 +1,73 @@
+# One place for every command of this repository; CI and the hooks call the same targets.
+# `make` alone prints what there is.
+
+VENV ?= .venv
+WORKERS ?= 2
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+PYTHON ?= python
+else
+BIN := $(VENV)/bin
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+endif
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Two test processes share the cores, so each keeps its tensor work to one thread.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv venv-toolkit demo test test-full test-toolkit lint format bench clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
+
+$(BIN)/python:
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; name one: make venv PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "this Python cannot make environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+
+# Not isolated: hatchling is in requirements/dev.txt, so that a changed pyproject.toml needs no network.
+$(VENV)/.installed: $(PROJECT_FILES) | $(BIN)/python
+	$(PIP) install --quiet -c constraints.txt -r requirements/dev.txt
+	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e . -e ./areal
+	@touch $@
+
+venv: $(VENV)/.installed ## Make .venv with both packages, editable, and every tool
+
+$(VENV)/.installed-toolkit: $(PROJECT_FILES) | $(BIN)/python
+	$(PIP) install --quiet -r requirements/test.txt -e .
+	@touch $@
+
+venv-toolkit: $(VENV)/.installed-toolkit ## Make .venv with the toolkit alone: no torch
+
+demo: venv ## Scaffold a small project and train it until its reward passes 0.95
+	bash examples/demo.sh
+
+test: venv ## Run every kind of check at reduced counts
+	$(PYTEST) -n $(WORKERS) --dist loadfile
+
+test-full: venv ## Run everything, the slow tests and those that need a package registry too
+	$(PYTEST) -m ""
+
+test-toolkit: venv-toolkit ## Run the toolkit's unit tests, where the training package is not installed
+	$(BIN)/python -m pytest tests/unit/scaffold
+
+lint: venv ## Check style, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pyright
+
+format: venv ## Mend what the style check can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: venv ## Measure this machine against the targets, and against transformers and TRL
+	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e "./areal[bench]"
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove caches and built files; .venv stays
+	rm -rf build dist areal/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find areal scaffold tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} +
