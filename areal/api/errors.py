@@ -1,4 +1,4 @@
-"""The errors of the training package: one tree, so that callers can catch as finely as they need."""
+"""The errors of the training package: one tree, so that callers catch as finely as they need."""
 
 
 class ArealError(Exception):
