@@ -1,0 +1,76 @@
+"""Images in the forms that data sets, processors and servers want them in."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+JPEG_QUALITY = 95
+
+
+def to_pil(image: Any) -> Image:
+    """Returns an RGB image.
+
+    Args:
+        image: A PIL image, encoded bytes (JPEG, PNG ...), or what ``datasets`` stores in Parquet:
+            a mapping with ``bytes`` or ``path``.
+
+    Raises:
+        TypeError: It is none of these.
+        OSError: The bytes or the file are no image.
+    """
+    from PIL import Image as PILImage
+
+    if isinstance(image, Mapping):
+        image = image["bytes"] if image.get("bytes") else PILImage.open(image["path"])
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        image = PILImage.open(io.BytesIO(image))
+    if not isinstance(image, PILImage.Image):
+        raise TypeError(f"no image: {type(image).__name__}; give a PIL image or encoded bytes")
+    return image.convert("RGB")
+
+
+def to_jpeg_bytes(image: Any, *, max_pixels: int | None = None) -> bytes:
+    """Encodes an image as JPEG, shrunk to at most ``max_pixels`` (area) with its aspect kept.
+
+    Args:
+        image: Anything that ``to_pil`` takes.
+        max_pixels: Width times height; None keeps the size.
+    """
+    picture = to_pil(image)
+    area = picture.width * picture.height
+    if max_pixels is not None and area > max_pixels:
+        scale = math.sqrt(max_pixels / area)
+        size = (max(1, int(picture.width * scale)), max(1, int(picture.height * scale)))
+        picture = picture.resize(size)
+    buffer = io.BytesIO()
+    picture.save(buffer, format="JPEG", quality=JPEG_QUALITY)
+    return buffer.getvalue()
+
+
+def image2base64(images: Any | Sequence[Any]) -> list[str]:
+    """Encodes images for ``ModelRequest.image_data``: base64 text of the encoded image bytes.
+
+    Args:
+        images: One image or a sequence; bytes are taken as they are, anything else that ``to_pil``
+            takes is encoded as PNG, without loss.
+    """
+    is_many = isinstance(images, Sequence) and not isinstance(images, (bytes, bytearray))
+    return [
+        base64.b64encode(_encoded_bytes(image)).decode("ascii")
+        for image in (images if is_many else [images])
+    ]
+
+
+def _encoded_bytes(image: Any) -> bytes:
+    if isinstance(image, (bytes, bytearray)):
+        return bytes(image)
+    buffer = io.BytesIO()
+    to_pil(image).save(buffer, format="PNG")
+    return buffer.getvalue()
