@@ -1,0 +1,46 @@
+"""GSM8K: the final number of a solution to a word problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from areal.api.errors import RewardError
+from areal.reward.extraction import final_answer, numbers_equal, read_number
+from areal.reward.math_verify import get_math_verify_worker
+
+
+def gsm8k_reward_fn(
+    prompt: Any, completions: str, prompt_ids: Any, completion_ids: Any, answer: Any, **kwargs: Any
+) -> float:
+    r"""Scores 1.0 for a completion whose final number equals the gold number.
+
+    Args:
+        prompt: Not used.
+        completions: The completion. The last ``\boxed{}`` or ``#### `` line is the answer; units
+            may follow the number. Without such a mark ``math-verify`` looks for it.
+        prompt_ids: Not used.
+        completion_ids: Not used.
+        answer: A gold solution that ends in ``#### 1,234``, or the number alone.
+        **kwargs: Other columns of the row; not used.
+
+    Returns:
+        1.0 or 0.0.
+
+    Raises:
+        RewardError: The gold answer holds no number.
+        RewardTimeoutError: An answer that is no plain number took too long to compare.
+
+    Source: the data set and its ``####`` mark, https://github.com/openai/grade-school-math.
+    """
+    gold_solution = str(answer)
+    marked = final_answer(gold_solution)
+    gold_text = gold_solution if marked is None else marked
+    gold = read_number(gold_text, allow_units=True)
+    if gold is None:
+        raise RewardError(f"the gold answer {gold_solution[-80:]!r} does not end in a number")
+    said = final_answer(completions)
+    number = None if said is None else read_number(said, allow_units=True)
+    if number is not None:
+        return float(numbers_equal(number, gold))
+    percent = "\\%" if gold.is_percent else ""
+    return get_math_verify_worker().verify(completions, f"{gold.value}{percent}")
