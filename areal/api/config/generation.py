@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from areal.api.errors import ConfigError
+from areal.api.config.check import at_least, fail
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -73,21 +73,12 @@ class GenerationHyperparameters:
     drop_incomplete_group: bool = False
 
     def __post_init__(self) -> None:
-        if self.n_samples < 1:
-            raise ConfigError(f"n_samples must be at least 1, found {self.n_samples}")
-        if self.max_new_tokens < 1 or self.max_tokens < 1:
-            raise ConfigError(
-                "max_new_tokens and max_tokens must be at least 1, "
-                f"found {self.max_new_tokens} and {self.max_tokens}"
-            )
-        if self.min_new_tokens < 0:
-            raise ConfigError(f"min_new_tokens must not be negative, found {self.min_new_tokens}")
-        if self.temperature < 0:
-            raise ConfigError(f"temperature must not be negative, found {self.temperature}")
+        at_least(self, 1, "n_samples", "max_new_tokens", "max_tokens")
+        at_least(self, 0, "min_new_tokens", "temperature")
         if not 0 < self.top_p <= 1:
-            raise ConfigError(f"top_p must lie in (0, 1], found {self.top_p}")
+            fail(self, "top_p", "lie in (0, 1]", self.top_p)
         if self.top_k < 1 and self.top_k != -1:
-            raise ConfigError(f"top_k must be positive, or -1 for no limit, found {self.top_k}")
+            fail(self, "top_k", "be positive, or -1 for no limit", self.top_k)
 
     def new(self, **kwargs: Any) -> GenerationHyperparameters:
         """Returns a deep copy with the given fields replaced.

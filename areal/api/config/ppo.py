@@ -1,0 +1,161 @@
+"""Policy optimisation: the actor, its critic, and a teacher."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from areal.api.config.batch import NormConfig
+from areal.api.config.check import above, at_least, fail, one_of
+from areal.api.config.rollout import InferenceEngineConfig
+from areal.api.config.train_engine import TrainEngineConfig
+from areal.api.constants import (
+    PROX_LOGP_METHOD_RECOMPUTE,
+    PROX_LOGP_METHOD_REUSE_TRAIN_LOGP,
+    PROX_LOGP_METHODS_ALL,
+    ProxLogpMethod,
+)
+from areal.api.errors import ConfigError
+
+
+@dataclass
+class RejectionSamplingConfig:
+    """Filters what is too far off policy, by the ratio of proximal to behaviour policy.
+
+    Args:
+        level: "token" judges each token, "sequence" all tokens of an answer together.
+        action: "mask" leaves out what lies outside the bounds, "clamp" limits its weight.
+        metric: The measure, such as "ratio" or a Kullback-Leibler estimate.
+        agg: How a sequence's measure is made of its tokens' ("mean", "sum", "max").
+        upper: Largest accepted measure.
+        lower: Smallest accepted measure; null is no bound.
+    """
+
+    level: str = "token"
+    action: str = "mask"
+    metric: str = "ratio"
+    agg: str = "mean"
+    upper: float = 5.0
+    lower: float | None = None
+
+    def __post_init__(self) -> None:
+        one_of(self, "level", ("token", "sequence"))
+        one_of(self, "action", ("mask", "clamp"))
+        above(self, 0, "upper")
+        if self.lower is not None and not self.lower <= self.upper:
+            fail(self, "lower", f"not exceed upper={self.upper}", self.lower)
+
+
+@dataclass
+class PPOActorConfig(TrainEngineConfig):
+    """Says how the policy is optimised: rewards, advantages and the loss.
+
+    ``reward_norm`` acts on the reward of each answer and ``adv_norm`` on the advantage of each
+    token; null leaves them as they are. The policy ratio is clipped to
+    [1 - ``eps_clip``, 1 + ``eps_clip_higher``], with ``eps_clip_higher`` null for a symmetric
+    bound; ``c_clip`` is the dual clip. ``gae_lambda`` is a number, or the import path of a function
+    that takes ``gae_lambda_kwargs``.
+    """
+
+    ppo_n_minibatches: int = 4
+    eps_clip: float = 0.2
+    eps_clip_higher: float | None = None
+    c_clip: float | None = None
+    m2_threshold: float | None = None
+    reward_norm: NormConfig | None = None
+    reward_scaling: float = 1.0
+    reward_bias: float = 0.0
+    reward_clip: float = 20.0
+    overlong_reward_penalty: bool = False
+    overlong_tokens: int | None = None
+    overlong_penalty_factor: float | None = None
+    mask_no_eos_with_zero: bool = False
+    discount: float = 1.0
+    gae_lambda: float | str = 1.0
+    gae_lambda_kwargs: dict[str, Any] = field(default_factory=dict)
+    gae_timestep_unit: str = "token"
+    adv_norm: NormConfig | None = None
+    kl_ctl: float = 0.1
+    kl_estimator: str = "k1"
+    use_sapo_loss: bool = False
+    sapo_tau_pos: float = 1.0
+    sapo_tau_neg: float = 1.05
+    use_cispo_loss: bool = False
+    recompute_logprob: bool = False
+    use_decoupled_loss: bool = False
+    rejection_sampling: RejectionSamplingConfig | None = None
+    importance_sampling_level: str = "token"
+    prox_logp_method: str = PROX_LOGP_METHOD_RECOMPUTE
+    log_agent_stats: bool = False
+    log_agent_stats_keys: list[str] = field(default_factory=list)
+    max_new_tokens: int = 1024
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "ppo_n_minibatches", "max_new_tokens")
+        at_least(self, 0, "eps_clip", "eps_clip_higher", "kl_ctl", "overlong_tokens")
+        above(self, 0, "reward_clip", "m2_threshold", "sapo_tau_pos", "sapo_tau_neg")
+        above(self, 1, "c_clip")
+        one_of(self, "gae_timestep_unit", ("token", "turn"))
+        one_of(self, "kl_estimator", ("k1", "k2", "k3"))
+        one_of(self, "importance_sampling_level", ("token", "sequence"))
+        one_of(self, "prox_logp_method", PROX_LOGP_METHODS_ALL)
+        for name in ("discount", "gae_lambda"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and not 0 <= value <= 1:
+                fail(self, name, "lie in [0, 1]", value)
+        self._check_combinations()
+
+    def should_compute_prox_logp(self) -> bool:
+        """Returns True where the model runs over the batch once more before the update."""
+        if self.use_decoupled_loss:
+            return not ProxLogpMethod(self.prox_logp_method).skips_forward_pass()
+        return self.recompute_logprob
+
+    def _check_combinations(self) -> None:
+        if self.use_sapo_loss and self.use_cispo_loss:
+            raise ConfigError("use_sapo_loss and use_cispo_loss exclude each other; set one")
+        if self.overlong_reward_penalty and not (
+            self.overlong_tokens and self.overlong_penalty_factor
+        ):
+            raise ConfigError(
+                "overlong_reward_penalty needs overlong_tokens and overlong_penalty_factor"
+            )
+        reuses = self.prox_logp_method == PROX_LOGP_METHOD_REUSE_TRAIN_LOGP
+        if reuses and self.ppo_n_minibatches != 1:
+            raise ConfigError(
+                "prox_logp_method reuse_train_logp needs ppo_n_minibatches 1, found "
+                f"{self.ppo_n_minibatches}: after the first of several updates the "
+                "log-probabilities of the training pass are no longer those of the proximal policy"
+            )
+
+
+@dataclass
+class PPOCriticConfig(TrainEngineConfig):
+    """Says how the value function is optimised."""
+
+    ppo_n_minibatches: int = 4
+    eps_clip: float = 0.5
+    mask_no_eos_with_zero: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "ppo_n_minibatches")
+        above(self, 0, "eps_clip")
+
+
+@dataclass
+class TeacherConfig:
+    """Describes a model whose log-probabilities the policy is drawn to."""
+
+    engine_type: str = "rollout"
+    rollout: InferenceEngineConfig | None = None
+    train: PPOActorConfig | None = None
+    path: str = ""
+    offload: bool = False
+    rl_loss_weight: float = 1.0
+    distill_loss_weight: float = 0.005
+
+    def __post_init__(self) -> None:
+        one_of(self, "engine_type", ("rollout", "train"))
+        at_least(self, 0, "rl_loss_weight", "distill_loss_weight")

@@ -1,0 +1,82 @@
+"""The block `run:`, which AReaL does not have: what its users write in a train.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from areal.api.config.check import above, at_least, fail, one_of
+from areal.api.config.presets import check_algorithm
+
+LOSS_AGGREGATIONS = (
+    "token_mean",
+    "sequence_mean",
+    "sequence_sum",
+    "sequence_mean_token_sum_norm",
+)
+
+
+@dataclass
+class ModelSpecConfig:
+    """Describes a small model, and a tokenizer of single characters, that are made from scratch."""
+
+    architecture: str = "qwen3"
+    hidden_size: int = 128
+    intermediate_size: int = 256
+    num_hidden_layers: int = 4
+    num_attention_heads: int = 4
+    num_key_value_heads: int = 2
+    head_dim: int = 32
+    max_position_embeddings: int = 512
+    tie_word_embeddings: bool = True
+    characters: str = "0123456789+-*/=() ?."
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "hidden_size", "intermediate_size", "num_hidden_layers", "head_dim")
+        at_least(self, 1, "num_attention_heads", "num_key_value_heads", "max_position_embeddings")
+        if self.num_attention_heads % self.num_key_value_heads:
+            rule = f"divide num_attention_heads={self.num_attention_heads}"
+            fail(self, "num_key_value_heads", rule, self.num_key_value_heads)
+        if not self.characters or len(set(self.characters)) != len(self.characters):
+            fail(self, "characters", "hold each character once, and one at least", self.characters)
+
+
+@dataclass
+class RunConfig:
+    """Says what `areal train` runs.
+
+    Args:
+        algorithm: A row of ``areal.api.config.presets``; "" presets nothing.
+        workflow: A registered name or an import path.
+        workflow_kwargs: For the workflow's constructor, beside reward function, sampling and
+            tokenizer, which the trainer fills in where the constructor takes them.
+        eval_workflow: The same for evaluation; null is ``workflow``.
+        eval_workflow_kwargs: Null is ``workflow_kwargs``.
+        reward_fn: A registered name or an import path.
+        dynamic_filter: Import path of a function from trajectory to bool; False rejects it.
+        model: Null takes ``actor.path``.
+        loss_aggregation: How the losses of tokens become one number. "token_mean": their mean over
+            the batch. "sequence_mean": the mean over sequences of the mean over their tokens.
+            "sequence_sum": the mean over sequences of the sum over their tokens.
+            "sequence_mean_token_sum_norm": that, divided by ``loss_norm_length``.
+        loss_norm_length: In tokens; null is ``gconfig.max_new_tokens``.
+        stop_at_reward: Ends the run once the mean reward exceeds it; null never does.
+    """
+
+    algorithm: str = ""
+    workflow: str = "rlvr"
+    workflow_kwargs: dict[str, Any] = field(default_factory=dict)
+    eval_workflow: str | None = None
+    eval_workflow_kwargs: dict[str, Any] | None = None
+    reward_fn: str = ""
+    dynamic_filter: str | None = None
+    model: ModelSpecConfig | None = None
+    loss_aggregation: str = "token_mean"
+    loss_norm_length: int | None = None
+    stop_at_reward: float | None = None
+
+    def __post_init__(self) -> None:
+        check_algorithm(self.algorithm)
+        one_of(self, "loss_aggregation", LOSS_AGGREGATIONS)
+        above(self, 0, "loss_norm_length")

@@ -1,0 +1,91 @@
+"""What starts worker processes and calls the engines inside them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+from areal.api.config.cluster import SchedulingSpec, SchedulingStrategy
+
+
+@dataclass
+class Worker:
+    """Is a running process; ports are text, as they come from the command line."""
+
+    id: str
+    ip: str
+    worker_ports: list[str] = field(default_factory=list)
+    engine_ports: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Job:
+    """Asks for ``replicas`` workers of one role; ``tasks`` holds one spec for all or one each."""
+
+    replicas: int = 0
+    tasks: list[SchedulingSpec] = field(default_factory=list)
+    scheduling_strategy: SchedulingStrategy = field(default_factory=SchedulingStrategy)
+    role: str = ""
+
+    def __post_init__(self) -> None:
+        if self.replicas < 0:
+            raise ValueError(f"replicas must not be negative, found {self.replicas}")
+        if len(self.tasks) not in (0, 1, self.replicas):
+            raise ValueError(
+                f"{self.replicas} replicas need one spec for all or one each, "
+                f"found {len(self.tasks)}"
+            )
+
+
+class Scheduler(ABC):
+    """Starts, finds, calls and ends workers."""
+
+    @abstractmethod
+    def create_workers(self, job: Job) -> list[str]:
+        """Starts the workers of a job and returns their ids, without waiting for them."""
+
+    @abstractmethod
+    def get_workers(self, role: str, timeout: float | None = None) -> list[Worker]:
+        """Waits until all workers of a role are ready.
+
+        Args:
+            role: Of the job.
+            timeout: In seconds; None waits for ever.
+
+        Raises:
+            TimeoutError: They were not ready in time.
+        """
+
+    @abstractmethod
+    def delete_workers(self, role: str | None = None) -> None:
+        """Ends the workers of a role, or all."""
+
+    @abstractmethod
+    async def set_worker_env(self, worker_id: str, env: dict[str, str]) -> None:
+        """Sets environment variables in a worker."""
+
+    @abstractmethod
+    async def create_engine(
+        self, worker_id: str, engine: str, engine_name: str | None = None, **kwargs: Any
+    ) -> Any:
+        """Makes an engine inside a worker.
+
+        Args:
+            worker_id: Where.
+            engine: Import path of the class.
+            engine_name: To call it by.
+            **kwargs: For the constructor.
+        """
+
+    @abstractmethod
+    def call_engine(
+        self, worker_id: str, method: str, *args: Any, engine_name: str | None = None, **kwargs: Any
+    ) -> Any:
+        """Calls a method of an engine inside a worker and returns its result."""
+
+    @abstractmethod
+    async def async_call_engine(
+        self, worker_id: str, method: str, *args: Any, engine_name: str | None = None, **kwargs: Any
+    ) -> Any:
+        """Is ``call_engine`` for a running event loop."""
