@@ -68,13 +68,15 @@ def lazy_exports(
 
     Args:
         module_name: The package's ``__name__``.
-        imports: Public name to the module that defines it.
+        imports: Public name to the module that defines it; a module may stand for itself.
     """
 
     def module_getattr(name: str) -> Any:
         if name not in imports:
             raise AttributeError(f"module {module_name!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(imports[name]), name)
+        module = importlib.import_module(imports[name])
+        is_itself = module.__name__.rpartition(".")[2] == name
+        return getattr(module, name, module) if is_itself else getattr(module, name)
 
     def module_dir() -> list[str]:
         return sorted(imports)

@@ -1,0 +1,29 @@
+"""Lengths of learning-rate schedules."""
+
+from __future__ import annotations
+
+from areal.api.config.optimizer import OptimizerConfig
+
+
+def get_num_warmup_steps(optimizer_config: OptimizerConfig, total_train_steps: int) -> int:
+    """Returns over how many steps the learning rate rises.
+
+    Args:
+        optimizer_config: Its ``warmup_steps`` counts if set, else ``warmup_steps_proportion`` of
+            the run, rounded down.
+        total_train_steps: Steps of the whole run.
+
+    Raises:
+        ValueError: One of the three is negative.
+    """
+    if total_train_steps < 0:
+        raise ValueError(f"total_train_steps must not be negative, found {total_train_steps}")
+    steps = optimizer_config.warmup_steps
+    if steps is not None:
+        if steps < 0:
+            raise ValueError(f"warmup_steps must not be negative, found {steps}")
+        return steps
+    proportion = optimizer_config.warmup_steps_proportion
+    if proportion < 0:
+        raise ValueError(f"warmup_steps_proportion must not be negative, found {proportion}")
+    return int(proportion * total_train_steps)
