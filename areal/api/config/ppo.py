@@ -25,8 +25,8 @@ class RejectionSamplingConfig:
     Args:
         level: "token" judges each token, "sequence" all tokens of an answer together.
         action: "mask" leaves out what lies outside the bounds, "clamp" limits its weight.
-        metric: The measure, such as "ratio" or a Kullback-Leibler estimate.
-        agg: How a sequence's measure is made of its tokens' ("mean", "sum", "max").
+        metric: "ratio", or an estimate "kl_k1", "kl_k2" or "kl_k3" of the divergence.
+        agg: "mean", "sum" or "max" of the tokens' measures makes a sequence's.
         upper: Largest accepted measure.
         lower: Smallest accepted measure; null is no bound.
     """
@@ -41,7 +41,11 @@ class RejectionSamplingConfig:
     def __post_init__(self) -> None:
         one_of(self, "level", ("token", "sequence"))
         one_of(self, "action", ("mask", "clamp"))
+        one_of(self, "metric", ("ratio", "kl_k1", "kl_k2", "kl_k3"))
+        one_of(self, "agg", ("mean", "sum", "max"))
         above(self, 0, "upper")
+        if self.action == "clamp" and self.metric != "ratio":
+            fail(self, "action", "be mask where metric is no weight (only ratio is)", "clamp")
         if self.lower is not None and not self.lower <= self.upper:
             fail(self, "lower", f"not exceed upper={self.upper}", self.lower)
 

@@ -102,7 +102,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         **_REFERENCE_FREE,
         **_NO_CLIP,
         **_ONE_UPDATE,
-        "run.loss_aggregation": "sequence_sum",
+        "run.loss_aggregation": "sequence_mean_token_sum",
     },
     "reinforce_pp": {
         **_REFERENCE_FREE,
@@ -115,7 +115,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         **_NO_CLIP,
         **_ONE_UPDATE,
         "actor.reward_norm.mean_leave1out": True,
-        "run.loss_aggregation": "sequence_sum",
+        "run.loss_aggregation": "sequence_mean_token_sum",
     },
     "sapo": {
         **_GROUP_MEAN_STD,
