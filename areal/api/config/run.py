@@ -62,9 +62,8 @@ class RunConfig:
             "sequence_mean_token_sum": the mean over sequences of the sum over their tokens.
             "sequence_mean_token_sum_norm": that, divided by ``loss_norm_length``.
         loss_norm_length: In tokens; null is ``gconfig.max_new_tokens``.
-        kl_loss_coef: Weight of a Kullback-Leibler penalty within the loss, as GRPO's paper has it;
-            it needs ``ref``. ``actor.kl_ctl`` is that within the reward.
-        kl_loss_estimator: "k1", "k2" or "k3" for it.
+        kl_placement: Where the penalty of weight ``actor.kl_ctl`` goes: into the "reward" of each
+            token, or as a term into the "loss" as in GRPO's paper. It needs ``ref``.
         kl_placement: Where the penalty ``actor.kl_ctl`` goes: "reward", as AReaL has it, or "loss",
             as in GRPO's objective.
         stop_at_reward: Ends the run once the mean reward exceeds it; null never does.
@@ -80,14 +79,12 @@ class RunConfig:
     model: ModelSpecConfig | None = None
     loss_aggregation: str = "token_mean"
     loss_norm_length: int | None = None
-    kl_loss_coef: float = 0.0
-    kl_loss_estimator: str = "k3"
+    kl_placement: str = "reward"
     stop_at_reward: float | None = None
 
     def __post_init__(self) -> None:
         check_algorithm(self.algorithm)
         one_of(self, "loss_aggregation", LOSS_AGGREGATIONS)
         one_of(self, "kl_placement", KL_PLACEMENTS)
-        one_of(self, "kl_loss_estimator", ("k1", "k2", "k3"))
-        at_least(self, 0, "kl_loss_coef")
+        one_of(self, "kl_placement", ("reward", "loss"))
         above(self, 0, "loss_norm_length")
