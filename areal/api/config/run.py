@@ -14,7 +14,6 @@ LOSS_AGGREGATIONS = (
     "sequence_mean_token_sum",
     "sequence_mean_token_sum_norm",
 )
-KL_PLACEMENTS = ("reward", "loss")
 
 
 @dataclass
@@ -64,8 +63,6 @@ class RunConfig:
         loss_norm_length: In tokens; null is ``gconfig.max_new_tokens``.
         kl_placement: Where the penalty of weight ``actor.kl_ctl`` goes: into the "reward" of each
             token, or as a term into the "loss" as in GRPO's paper. It needs ``ref``.
-        kl_placement: Where the penalty ``actor.kl_ctl`` goes: "reward", as AReaL has it, or "loss",
-            as in GRPO's objective.
         stop_at_reward: Ends the run once the mean reward exceeds it; null never does.
     """
 
@@ -85,6 +82,5 @@ class RunConfig:
     def __post_init__(self) -> None:
         check_algorithm(self.algorithm)
         one_of(self, "loss_aggregation", LOSS_AGGREGATIONS)
-        one_of(self, "kl_placement", KL_PLACEMENTS)
         one_of(self, "kl_placement", ("reward", "loss"))
         above(self, 0, "loss_norm_length")
