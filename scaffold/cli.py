@@ -1,0 +1,320 @@
+"""The command line: it parses, calls one function and prints the report; commands load lazily.
+
+The commands of kinds (add-reward, new, ...), their options and choices are read from the manifests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from scaffold import __version__
+from scaffold.spec import (
+    Answer,
+    Kind,
+    ScaffoldError,
+    kind_names,
+    load_kind,
+    load_style,
+    style_names,
+)
+
+if TYPE_CHECKING:
+    from scaffold.commands import Options
+    from scaffold.report import Report
+
+TARGET = click.Option(
+    ["--target"], metavar="DIR", help="The target's folder (default: the nearest one upwards)."
+)
+JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on stdout.")
+DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Print the unified diff, write nothing.")
+NO_INPUT = click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal.")
+OVERWRITE = click.Option(
+    ["--overwrite"], multiple=True, metavar="PATH", help="Replace this file (repeatable)."
+)
+VERIFY = click.Option(["--verify"], is_flag=True, help="Verify the unit once it is written.")
+GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repository.")
+
+
+class KindCommand(click.Command):
+    """Makes one kind of unit; its options come from the manifests of the kind and its styles."""
+
+    def __init__(self, kind: Kind, name: str) -> None:
+        super().__init__(name, help=kind.help, callback=self.make)
+        self.kind = kind
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Returns the parameters, read from the manifests on first use."""
+        if not self.params:
+            own = [GIT] if self.kind.new_folder else [OVERWRITE, VERIFY]
+            answers = _answer_options(self.kind)
+            common = [TARGET, DRY_RUN, JSON, NO_INPUT]
+            self.params = [click.Argument(["name"]), _style_option(self.kind), *answers]
+            self.params += [*common, *own]
+        return super().get_params(ctx)
+
+    def make(self, name: str, chosen: Any, **values: Any) -> Report:
+        """Makes the unit that the command line asks for."""
+        from scaffold import commands
+
+        names = _question_names(self.kind)
+        given = {key: values.pop(key) for key in names}
+        styles = tuple(chosen) if self.kind.multiple else (chosen,) * bool(chosen)
+        if _may_ask(values):
+            given |= _ask(self.kind, styles, given)
+        options = _options(values)
+        if self.kind.new_folder:
+            return commands.new_project(
+                self.kind, name, styles, given, options, with_git=values["git"]
+            )
+        report = commands.add_unit(self.kind, name, styles, given, options)
+        if values["verify"] and not options.dry_run:
+            commands.verify_added(report, _log, options)
+        return report
+
+
+class KindGroup(click.Group):
+    """Holds one command per kind that is added to a target."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the kinds."""
+        return [name for name in kind_names() if not load_kind(name).new_folder]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns the command of a kind, or None."""
+        known = cmd_name in self.list_commands(ctx)
+        return KindCommand(load_kind(cmd_name), cmd_name) if known else None
+
+
+class Cli(click.Group):
+    """Is the whole command line: fixed commands, and one alias per kind; errors end here."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the fixed commands and the kinds' own, in the order of the help."""
+        return [*_kind_commands(), *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns a command by its name, or None."""
+        kind = _kind_commands().get(cmd_name)
+        return KindCommand(kind, cmd_name) if kind else super().get_command(ctx, cmd_name)
+
+    def main(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Runs the command line and exits with 0 (done), 1 (refused), 2 (usage) or 3 (a fault)."""
+        argv = list(sys.argv[1:] if args is None else args)
+        as_json = "--json" in argv
+        try:
+            extra["standalone_mode"] = False
+            outcome = super().main(argv, prog_name or "scaffold", **extra)
+            sys.exit(outcome if isinstance(outcome, int) else _print(outcome, as_json))
+        except BrokenPipeError:  # the reader of a pipe has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+        except (ScaffoldError, click.ClickException, click.Abort) as error:
+            sys.exit(_print_error(argv, error, as_json))
+        except Exception as error:
+            if os.environ.get("SCAFFOLD_DEBUG"):
+                traceback.print_exc()
+            sys.exit(_print_error(argv, error, as_json))
+
+
+@click.group(cls=Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="scaffold")
+def main() -> None:
+    """Scaffolds, registers, tests and proves extensions of an LLM-RL training package."""
+
+
+main.add_command(
+    KindGroup("add", help="Adds a unit of any kind: `add reward NAME` is `add-reward NAME`.")
+)
+
+
+def _command(name: str, *params: click.Parameter) -> Callable[[Callable[..., Any]], click.Command]:
+    def register(function: Callable[..., Any]) -> click.Command:
+        command = click.Command(
+            name, callback=function, params=[*params, TARGET, JSON], help=function.__doc__
+        )
+        main.add_command(command)
+        return command
+
+    return register
+
+
+@_command("list")
+def list_(**values: Any) -> Report:
+    """Lists what can be made, and what was made here."""
+    from scaffold import commands
+
+    return commands.list_templates(_options(values))
+
+
+@_command("target")
+def target(**values: Any) -> Report:
+    """Explains which target was found and where things go in it."""
+    from scaffold import commands
+
+    return commands.explain_target(_options(values))
+
+
+@_command("status")
+def status(**values: Any) -> Report:
+    """Compares what was made with what stands there now."""
+    from scaffold import commands
+
+    return commands.show_status(_options(values))
+
+
+@_command("show", click.Argument(["id"]))
+def show(id: str, **values: Any) -> Report:
+    """Shows everything about one unit; ID is kind/name, or a name that is unique."""
+    from scaffold import commands
+
+    return commands.show_unit(id, _options(values))
+
+
+@_command(
+    "verify",
+    click.Argument(["ids"], nargs=-1, metavar="[ID]..."),
+    click.Option(["--python"], metavar="EXE", help="The interpreter to run the target's code in."),
+    click.Option(["--allow-stub"], is_flag=True, help="Accept places left to the author."),
+)
+def verify(ids: tuple[str, ...], python: str | None, allow_stub: bool, **values: Any) -> Report:
+    """Runs what was made: its contract, its tests, real episodes; without ID, all of it.
+
+    This executes the target's code.
+    """
+    from scaffold import commands
+
+    return commands.verify_made(ids, python, allow_stub, _log, _options(values))
+
+
+def _kind_commands() -> dict[str, Kind]:
+    kinds = [load_kind(name) for name in kind_names()]
+    return {kind.command: kind for kind in sorted(kinds, key=lambda kind: not kind.new_folder)}
+
+
+def _question_names(kind: Kind) -> tuple[str, ...]:
+    return tuple(answer.name for answer, _ in _questions(kind))
+
+
+def _questions(kind: Kind) -> list[tuple[Answer, list[str]]]:
+    """Returns every question of the kind, with the styles that ask it (none: all of them do)."""
+    found: dict[str, tuple[Answer, list[str]]] = {
+        name: (answer, []) for name, answer in kind.answers.items()
+    }
+    for style in style_names(kind.name):
+        for name, answer in load_style(kind.name, style).answers.items():
+            found.setdefault(name, (answer, []))[1].append(style)
+    return list(found.values())
+
+
+def _style_option(kind: Kind) -> click.Option:
+    default = f" [default: {kind.default}]" if kind.default else ""
+    return click.Option(
+        [f"--{kind.option}", "chosen"],
+        type=click.Choice(style_names(kind.name)),
+        multiple=kind.multiple,
+        help=("Which ones (repeatable)." if kind.multiple else f"Which one.{default}"),
+    )
+
+
+def _answer_options(kind: Kind) -> list[click.Option]:
+    types = {"str": click.STRING, "int": click.INT, "float": click.FLOAT, "bool": click.BOOL}
+    options: list[click.Option] = []
+    for answer, styles in _questions(kind):
+        asked = [load_style(kind.name, style).answers[answer.name] for style in styles] or [answer]
+        choices = list(dict.fromkeys(choice for each in asked for choice in each.choices))
+        name = answer.option
+        flags = f"{name}/--no-{name[2:]}" if answer.type == "bool" else name
+        only = f" ({', '.join(styles)})" if styles and len(style_names(kind.name)) > 1 else ""
+        default = "" if answer.default in (None, "") else f" [default: {answer.default}]"
+        options.append(
+            click.Option(
+                [flags, answer.name],
+                type=click.Choice(choices) if choices else types[answer.type],
+                default=None,
+                help=f"{answer.help}{only}{default}",
+            )
+        )
+    return options
+
+
+def _may_ask(values: dict[str, Any]) -> bool:
+    return not values["no_input"] and not values["as_json"] and sys.stdin.isatty()
+
+
+def _ask(kind: Kind, styles: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
+    from scaffold.answers import missing_answers
+    from scaffold.spec import all_answers, load_styles
+
+    questions = all_answers(kind, load_styles(kind, styles))
+    types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
+    return {
+        row.name: click.prompt(
+            row.help,
+            type=click.Choice(row.choices) if row.choices else types[row.type],
+            err=True,
+        )
+        for row in missing_answers(questions, given)
+    }
+
+
+def _options(values: dict[str, Any]) -> Options:
+    from scaffold.commands import Options
+
+    return Options(
+        Path.cwd(), values["target"], values.get("dry_run", False), values.get("overwrite", ())
+    )
+
+
+def _log(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _print(report: Report, as_json: bool) -> int:
+    if as_json:
+        click.echo(json.dumps(report.to_json()))
+    else:
+        click.echo(report.to_text(), nl=False)
+        for warning in report.warnings:
+            click.echo(f"warning: {warning}", err=True)
+    return 0 if report.ok else 1
+
+
+def _print_error(argv: list[str], error: Exception, as_json: bool) -> int:
+    from scaffold.report import error_json, error_text
+
+    known, exit_status = _as_known(error)
+    if as_json:
+        click.echo(json.dumps(error_json(_command_name(argv), known)))
+    click.echo(error_text(known), err=True, nl=False)
+    return exit_status
+
+
+def _as_known(error: Exception) -> tuple[ScaffoldError, int]:
+    """Returns any error as one of ours, with the exit status."""
+    if isinstance(error, ScaffoldError):
+        return error, error.exit_status
+    if isinstance(error, click.ClickException):
+        ctx = getattr(error, "ctx", None)
+        hint = f"{ctx.command_path} --help" if ctx else "scaffold --help"
+        return ScaffoldError(error.format_message(), code="usage", hint=hint), 2
+    if isinstance(error, click.Abort):
+        return ScaffoldError("stopped", code="aborted"), 1
+    message = f"scaffold itself failed: {type(error).__name__}: {error}".splitlines()[0]
+    return ScaffoldError(message, code="fault", hint="SCAFFOLD_DEBUG=1 shows where"), 3
+
+
+def _command_name(argv: list[str]) -> str:
+    words = [word for word in argv if not word.startswith("-")]
+    if words[:1] == ["add"] and len(words) > 1:
+        return load_kind(words[1]).command if words[1] in kind_names() else "add"
+    return words[0] if words else ""

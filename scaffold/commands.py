@@ -1,0 +1,389 @@
+"""The commands behind the command line: each settles a request, does it, and returns a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from scaffold.answers import complete_answers
+from scaffold.ledger import Unit, find_unit, parse_unit, read_units, record_path
+from scaffold.names import canonical_key
+from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.request import Request, check_same
+from scaffold.spec import (
+    Answer,
+    ConflictError,
+    Kind,
+    Style,
+    TargetError,
+    all_answers,
+    kind_names,
+    load_kind,
+    load_style,
+    load_styles,
+    style_names,
+)
+from scaffold.target import Target, find_target, key_names, unit_names, with_kind_names
+
+if TYPE_CHECKING:
+    from scaffold.plan import Plan
+    from scaffold.status import UnitStatus
+
+# Rendering and LibCST are imported where they are used: help, listing and a run that has nothing to
+# do must not pay for them.
+
+
+@dataclass(frozen=True)
+class Options:
+    """Holds what every command accepts.
+
+    Args:
+        folder: The working folder.
+        target: What ``--target`` named, or None to look for one from the working folder.
+        dry_run: Whether to write nothing.
+        overwrite: What ``--overwrite`` named.
+    """
+
+    folder: Path
+    target: str | None = None
+    dry_run: bool = False
+    overwrite: tuple[str, ...] = ()
+
+    def find(self) -> Target:
+        """Returns the target that the options mean."""
+        if self.target is None:
+            return find_target(self.folder)
+        return find_target(self.folder / self.target, exact=True)
+
+
+def add_unit(
+    kind: Kind, typed: str, styles: Iterable[str], given: Mapping[str, Any], options: Options
+) -> Report:
+    """Adds a unit of a kind to the target: its files, its registry line and its record."""
+    chosen = load_styles(kind, styles)
+    key = canonical_key(typed, kind.suffixes, kind.reserved)
+    target = options.find()
+    names = unit_names(target, kind, key, "" if kind.multiple else chosen[0].name)
+    request = Request(
+        kind,
+        chosen,
+        key,
+        complete_answers(all_answers(kind, chosen), given),
+        names,
+        target.registry(kind.name) if kind.registry else None,
+        frozenset(_relative(path, target.root, options.folder) for path in options.overwrite),
+    )
+    report = Report(kind.command, describe(target), dry_run=options.dry_run)
+    if options.dry_run:
+        report.warnings += _leftover_warning(target.root)
+    else:
+        report.warnings += _settle(target.root, kind.command)
+    made = _made(target.root, request)
+    if made is not None:
+        return _nothing_to_do(report, target.root, request, made)
+    plan = _plan(request, target.root)
+    if not options.dry_run:
+        from scaffold.apply import apply_changes
+
+        apply_changes(target.root, plan.changes, f"{kind.command} {key}")
+    _tell(report, plan, ("scaffold", "verify", request.id), options)
+    return report
+
+
+def new_project(
+    kind: Kind,
+    typed: str,
+    styles: Iterable[str],
+    given: Mapping[str, Any],
+    options: Options,
+    *,
+    with_git: bool = False,
+) -> Report:
+    """Makes a project of one's own in a new folder, which ``--target`` or the working folder holds."""
+    chosen = load_styles(kind, styles)
+    key = canonical_key(typed, kind.suffixes, kind.reserved)
+    root = (options.folder / (options.target or ".")).resolve() / key
+    names = key_names(key) | {"kind": kind.name, "style": chosen[0].name, "package": key}
+    questions = all_answers(kind, chosen)
+    answers = complete_answers(questions, _with_computed(questions, given))
+    request = Request(kind, chosen, key, answers, with_kind_names(kind, names))
+    target = {"root": str(root), "layout": "project", "package": key}
+    report = Report(kind.command, target, dry_run=options.dry_run)
+    made = _made(root, request)
+    if made is not None:
+        return _nothing_to_do(report, root, request, made)
+    _check_free(root)
+    plan = _plan(request, root)
+    if not options.dry_run:
+        from scaffold.apply import create_folder
+
+        create_folder(root, [(change.path, change.after) for change in plan.changes])
+        report.warnings += _git_init(root) if with_git else ()
+    _tell(report, plan, (), options)
+    report.check = (("scaffold", "target", "--target", str(root)),)
+    return report
+
+
+def list_templates(options: Options) -> Report:
+    """Lists what can be made, and what was made in the target, if there is one."""
+    kinds = [_kind_json(load_kind(name)) for name in kind_names()]
+    report = Report("list", extra={"kinds": kinds, "units": []})
+    rows: list[str] = []
+    for kind in kinds:
+        rows.append(f"{kind['command']:<14} {kind['title']}")
+        rows += [f"  --{kind['option']} {s['name']:<12} {s['help']}" for s in kind["styles"]]
+    try:
+        target = options.find()
+    except TargetError:
+        if options.target is not None:
+            raise
+        target = None
+    if target is not None:
+        report.target = describe(target)
+        report.extra["units"] = [unit.id for unit in read_units(target.root)]
+        rows += ["", f"made in {target.root}:", *(f"  {i}" for i in report.extra["units"] or ["-"])]
+    report.text = "\n".join(rows) + "\n"
+    return report
+
+
+def explain_target(options: Options) -> Report:
+    """Tells which target was found, why, and where things go in it."""
+    target = options.find()
+    registries = {kind: f"{row.file}:{row.table}" for kind, row in target.registries.items()}
+    reasons = {
+        "areal": "the training package with its literal registries stands in areal/",
+        "project": "its pyproject.toml has a [tool.scaffold] table",
+    }
+    extra = {"tests": target.tests, "registries": registries, "python": target.python}
+    rows = [f"target     {target.root}", f"layout     {target.layout}: {reasons[target.layout]}"]
+    rows += [f"package    {target.package}", f"tests      {target.tests}"]
+    rows += [f"registry   {kind:<10} {where}" for kind, where in sorted(registries.items())]
+    return Report(
+        "target", describe(target), warnings=_leftover_warning(target.root), extra=extra,
+        text="\n".join(rows) + "\n",
+    )  # fmt: skip
+
+
+def show_status(options: Options) -> Report:
+    """Tells of every unit whether it is untouched, edited, missing, unregistered or outdated."""
+    from scaffold.status import unit_status
+
+    target = options.find()
+    found = [unit_status(target.root, unit) for unit in read_units(target.root)]
+    rows = [f"{status.unit.id:<32} {', '.join(status.states)}" for status in found]
+    return Report(
+        "status",
+        describe(target),
+        warnings=_leftover_warning(target.root),
+        extra={"units": [_status_json(status) for status in found]},
+        text="\n".join(rows or ["nothing was made here yet"]) + "\n",
+    )
+
+
+def show_unit(unit_id: str, options: Options) -> Report:
+    """Tells everything about one unit."""
+    from scaffold.places import open_places
+    from scaffold.status import unit_status
+
+    target = options.find()
+    unit = find_unit(target.root, unit_id)
+    status = unit_status(target.root, unit)
+    places = tuple(Step(p.file, p.line, p.why) for p in open_places(target.root, unit))
+    rows = [f"{unit.id}: {', '.join(status.states)}"]
+    rows += [f"template   {use.id} version {use.version}" for use in unit.templates]
+    rows += [f"answer     {name} = {value!r}" for name, value in unit.answers.items()]
+    rows += [f"{state:<10} {path}" for path, state in status.files.items()]
+    rows += [f"registered {e.file}  {e.table}[{e.key!r}] = {e.value!r}" for e in unit.entries]
+    rows += [f"yours      {step.file}:{step.line}  {step.why}" for step in places]
+    return Report(
+        "show",
+        describe(target),
+        unfinished=places,
+        check=(("scaffold", "verify", unit.id),),
+        extra={"unit": _status_json(status)},
+        text="\n".join(rows) + "\n",
+    )
+
+
+def verify_made(
+    ids: Iterable[str],
+    python: str | None,
+    allow_stub: bool,
+    log: Callable[[str], None],
+    options: Options,
+) -> Report:
+    """Runs what was made; see `scaffold.verify`."""
+    from scaffold.verify import verify_units
+
+    return verify_units(options.find(), tuple(ids), python=python, allow_stub=allow_stub, log=log)
+
+
+def verify_added(report: Report, log: Callable[[str], None], options: Options) -> None:
+    """Verifies what an add made, and puts the verdict into the report of the add."""
+    verified = verify_made([report.check[0][2]], None, False, log, options)
+    report.text = report.to_text() + verified.to_text()
+    report.ok = verified.ok
+    report.unfinished = verified.unfinished
+    report.warnings += verified.warnings
+    report.extra |= verified.extra
+
+
+def describe(target: Target) -> dict[str, str]:
+    """Returns a target as reports name it."""
+    return {"root": str(target.root), "layout": target.layout, "package": target.package}
+
+
+def _plan(request: Request, root: Path) -> Plan:
+    from scaffold.plan import make_plan, paths_to_read
+    from scaffold.render import read_sources
+    from scaffold.snapshot import take_snapshot
+
+    made = (root / record_path(request.kind.name, "x")).parent
+    siblings = [path.stem for path in sorted(made.glob("*.toml"))]
+    snapshot = take_snapshot(root, paths_to_read(request), siblings)
+    return make_plan(request, read_sources(request.kind.folder), snapshot)
+
+
+def _made(root: Path, request: Request) -> Unit | None:
+    path = root / record_path(request.kind.name, request.key)
+    if not path.is_file():
+        return None
+    return parse_unit(path.read_bytes(), str(path.relative_to(root)))
+
+
+def _nothing_to_do(report: Report, root: Path, request: Request, made: Unit) -> Report:
+    report.warnings += check_same(request, made)
+    report.warnings += tuple(
+        f"{file.path} is missing" for file in made.files if not (root / file.path).exists()
+    )
+    return report
+
+
+def _settle(root: Path, command: str) -> tuple[str, ...]:
+    from scaffold.apply import settle
+
+    done = settle(root, command)
+    return (f"an earlier run was interrupted; it was {done} first",) if done else ()
+
+
+def _leftover_warning(root: Path) -> tuple[str, ...]:
+    from scaffold.journal import state_folder
+
+    if not (state_folder(root) / "journal.json").exists():
+        return ()
+    return ("an earlier run was interrupted; the next writing command settles it first",)
+
+
+def _tell(report: Report, plan: Plan, check: tuple[str, ...], options: Options) -> None:
+    report.changes = tuple(
+        ReportedChange(
+            change.path,
+            change.action,
+            ""
+            if change.action == "record"
+            else unified_diff(change.path, change.before, change.after),
+        )
+        for change in plan.changes
+    )
+    report.registered = plan.registered
+    report.next = plan.next
+    report.unfinished = plan.unfinished
+    where = () if options.target is None else ("--target", options.target)
+    report.check = ((*check, *where),) if check else ()
+
+
+def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fills in what a manifest says to find out (`default_from`) where no answer was given."""
+    filled = dict(given)
+    for name, question in questions.items():
+        if question.default_from == "training_package" and filled.get(name) is None:
+            from scaffold.origin import training_package
+
+            filled[name] = training_package()
+    return filled
+
+
+def _git_init(root: Path) -> tuple[str, ...]:
+    import subprocess
+
+    try:
+        subprocess.run(["git", "init", "-q", str(root)], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return (f"git init failed: {error}",)
+    return ()
+
+
+def _check_free(root: Path) -> None:
+    if not root.parent.is_dir():
+        raise TargetError(
+            f"{root.parent} is no folder",
+            code="target_missing",
+            hint="give --target an existing folder",
+        )
+    if root.is_symlink() or (root.exists() and not root.is_dir()):
+        raise ConflictError(f"{root} exists and is no folder", code="file_exists")
+    if root.is_dir() and any(root.iterdir()):
+        raise ConflictError(
+            f"{root} exists and is not empty",
+            code="file_exists",
+            hint="choose another name, or another folder with --target",
+        )
+
+
+def _relative(path: str, root: Path, folder: Path) -> str:
+    """Returns a path that a person named, relative to the target's root."""
+    place = Path(path)
+    for candidate in (folder / place, root / place):
+        if candidate.resolve().is_relative_to(root) and candidate.exists():
+            return candidate.resolve().relative_to(root).as_posix()
+    return PurePath(path).as_posix()
+
+
+def _kind_json(kind: Kind) -> dict[str, Any]:
+    styles = [load_style(kind.name, name) for name in style_names(kind.name)]
+    return {
+        "kind": kind.name,
+        "command": kind.command,
+        "title": kind.title,
+        "option": kind.option,
+        "multiple": kind.multiple,
+        "default": kind.default,
+        "styles": [_style_json(kind, style) for style in styles],
+    }
+
+
+def _style_json(kind: Kind, style: Style) -> dict[str, Any]:
+    answers = [
+        {"name": row.name, "option": row.option, "type": row.type, "default": row.default,
+         "choices": list(row.choices), "help": row.help}
+        for row in all_answers(kind, [style]).values()
+    ]  # fmt: skip
+    return {
+        "name": style.name,
+        "title": style.title,
+        "help": style.help,
+        "version": style.version,
+        "answers": answers,
+    }
+
+
+def _status_json(status: UnitStatus) -> dict[str, Any]:
+    unit = status.unit
+    return {
+        "id": unit.id,
+        "states": list(status.states),
+        "styles": list(unit.styles),
+        "answers": dict(unit.answers),
+        "templates": [vars(use) for use in unit.templates],
+        "files": [
+            {"path": file.path, "role": file.role, "state": status.files[file.path]}
+            for file in unit.files
+        ],
+        "entries": [
+            {**vars(entry), "registered": entry not in status.unregistered}
+            for entry in unit.entries
+        ],
+        "outdated": list(status.moved_on),
+    }

@@ -1,0 +1,97 @@
+"""Typed, strict reading of parsed TOML: a key that nobody asks for is an error."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, cast
+
+_MISSING: Any = object()
+
+
+class FieldError(ValueError):
+    """A TOML table lacks a key, has one too many, or holds a value of the wrong type."""
+
+
+class Fields:
+    """Reads one TOML table key by key.
+
+    Args:
+        table: The parsed table.
+        where: What to call the table in messages ("templates/reward/kind.toml [style]").
+    """
+
+    def __init__(self, table: Mapping[str, Any], where: str) -> None:
+        self._table = table
+        self.where = where
+        self._known: list[str] = []
+
+    def value(self, key: str, default: Any = _MISSING) -> Any:
+        """Returns the raw value of a key; a missing key without default raises FieldError."""
+        self._known.append(key)
+        if key in self._table:
+            return self._table[key]
+        if default is _MISSING:
+            raise FieldError(f"{self.where}: key {key!r} is missing")
+        return default
+
+    def _typed(self, key: str, kind: type, default: Any) -> Any:
+        found = self.value(key, default)
+        wrong = not isinstance(found, kind) or (kind is int and isinstance(found, bool))
+        if wrong and found is not default:
+            got = type(found).__name__
+            raise FieldError(f"{self.where}: key {key!r} must be {kind.__name__}, not {got}")
+        return found
+
+    def text(self, key: str, default: str = _MISSING) -> str:
+        """Returns a string."""
+        return cast(str, self._typed(key, str, default))
+
+    def integer(self, key: str, default: int = _MISSING) -> int:
+        """Returns an integer; a boolean is none."""
+        return cast(int, self._typed(key, int, default))
+
+    def boolean(self, key: str, default: bool = _MISSING) -> bool:
+        """Returns a boolean."""
+        return cast(bool, self._typed(key, bool, default))
+
+    def texts(self, key: str, default: tuple[str, ...] = _MISSING) -> tuple[str, ...]:
+        """Returns an array of strings as a tuple."""
+        found = self._typed(key, list, default)
+        items = list(found)
+        if any(not isinstance(item, str) for item in items):
+            raise FieldError(f"{self.where}: key {key!r} must hold strings only")
+        return tuple(cast("list[str]", items))
+
+    def table(self, key: str) -> dict[str, Any]:
+        """Returns a sub-table, empty where the key is missing."""
+        return cast("dict[str, Any]", self._typed(key, dict, {}))
+
+    def tables(self, key: str) -> tuple[Fields, ...]:
+        """Returns an array of tables, each ready for reading."""
+        found = cast("list[Any]", self._typed(key, list, []))
+        if any(not isinstance(item, dict) for item in found):
+            raise FieldError(f"{self.where}: key {key!r} must be an array of tables")
+        rows = cast("list[dict[str, Any]]", found)
+        return tuple(Fields(row, f"{self.where} [[{key}]] {i}") for i, row in enumerate(rows, 1))
+
+    def fields(self, key: str) -> Fields:
+        """Returns a sub-table ready for reading."""
+        return Fields(self.table(key), f"{self.where} [{key}]")
+
+    def text_map(self, key: str) -> dict[str, str]:
+        """Returns a sub-table whose values are strings."""
+        found = self.table(key)
+        for name, value in found.items():
+            if not isinstance(value, str):
+                raise FieldError(f"{self.where} [{key}]: {name!r} must be a string")
+        return cast("dict[str, str]", dict(found))
+
+    def done(self) -> None:
+        """Raises FieldError for a key that was never asked for, with the nearest known one."""
+        for key in self._table:
+            if key not in self._known:
+                near = difflib.get_close_matches(key, self._known, n=1)
+                guess = f"; did you mean {near[0]!r}?" if near else ""
+                known = ", ".join(sorted(self._known))
+                raise FieldError(f"{self.where}: unknown key {key!r}{guess} known: {known}")

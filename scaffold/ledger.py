@@ -1,0 +1,206 @@
+"""What scaffold made here: one readable file per unit, and beside it the text as rendered."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+from scaffold.fields import FieldError, Fields
+from scaffold.spec import AnswerValue, LedgerError, nearest
+
+LEDGER_SCHEMA = 1
+"""The newest ledger format that this version reads."""
+
+FOLDER = ".scaffold"
+ATTRIBUTES = f"{FOLDER}/.gitattributes"
+ATTRIBUTES_TEXT = b"# The rendered bases: kept byte for byte, folded in diffs.\n\
+made/*/*.base/** -text linguist-generated=true\n"
+
+
+@dataclass(frozen=True)
+class TemplateUse:
+    """Names a template that a unit was made from, such as "reward/exact", and its version then."""
+
+    id: str
+    version: int
+    origin: str = "builtin"
+
+
+@dataclass(frozen=True)
+class MadeFile:
+    """Is a file that was rendered; the hash is that of the rendered bytes."""
+
+    path: str
+    role: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class MadeEntry:
+    """Is a line that was added to a registry."""
+
+    file: str
+    table: str
+    shape: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Is a place that the template leaves to the author: a function, class or assignment."""
+
+    file: str
+    symbol: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Is everything that is remembered about one made thing."""
+
+    kind: str
+    name: str
+    styles: tuple[str, ...]
+    answers: Mapping[str, AnswerValue]
+    templates: tuple[TemplateUse, ...] = ()
+    files: tuple[MadeFile, ...] = ()
+    entries: tuple[MadeEntry, ...] = ()
+    places: tuple[Place, ...] = field(default=())
+
+    @property
+    def id(self) -> str:
+        """Returns ``kind/name``."""
+        return f"{self.kind}/{self.name}"
+
+
+def record_path(kind: str, name: str) -> str:
+    """Returns where the ledger file of a unit stands, relative to the root."""
+    return f"{FOLDER}/made/{kind}/{name}.toml"
+
+
+def base_path(kind: str, name: str, path: str) -> str:
+    """Returns where the rendered text of a unit's file is kept, relative to the root."""
+    return f"{FOLDER}/made/{kind}/{name}.base/{path}.txt"
+
+
+def digest(data: bytes) -> str:
+    """Returns the hash by which the ledger and the journal recognise a file."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def dump_unit(unit: Unit) -> bytes:
+    """Returns a unit as the TOML text of its ledger file."""
+    import tomli_w  # not needed by the commands that only read
+
+    data: dict[str, Any] = {
+        "schema": LEDGER_SCHEMA,
+        "kind": unit.kind,
+        "name": unit.name,
+        "styles": list(unit.styles),
+        "answers": dict(sorted(unit.answers.items())),
+        "templates": [vars(row) for row in unit.templates],
+        "files": [vars(row) for row in unit.files],
+        "entries": [vars(row) for row in unit.entries],
+        "places": [vars(row) for row in unit.places],
+    }
+    data = {key: value for key, value in data.items() if value != []}
+    head = "# Made by scaffold. Commit it with the code; it is what updates and removal go by.\n"
+    return (head + tomli_w.dumps(data)).encode()
+
+
+def parse_unit(data: bytes, where: str) -> Unit:
+    """Reads the TOML text of a ledger file.
+
+    Raises:
+        LedgerError: The text is no ledger file, or a newer version wrote it.
+    """
+    try:
+        return _read_unit(Fields(tomllib.loads(data.decode()), where))
+    except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = str(error)
+        message = text if text.startswith(where) else f"{where}: {text}"
+        raise LedgerError(
+            message, code="ledger_invalid", hint="repair it, or take it back from version control"
+        ) from error
+
+
+def read_units(root: Path) -> tuple[Unit, ...]:
+    """Returns every unit made in a target, sorted by kind and name.
+
+    Raises:
+        LedgerError: A ledger file cannot be read.
+    """
+    paths = sorted((root / FOLDER / "made").glob("*/*.toml"))
+    return tuple(parse_unit(path.read_bytes(), str(path.relative_to(root))) for path in paths)
+
+
+def find_unit(root: Path, unit_id: str) -> Unit:
+    """Returns the unit of an id: ``kind/name``, or a bare name where it is unique.
+
+    Raises:
+        LedgerError: There is no such unit, or several kinds have one of that name.
+    """
+    units = read_units(root)
+    found = [unit for unit in units if unit_id in (unit.id, unit.name)]
+    if len(found) > 1:
+        ids = ", ".join(unit.id for unit in found)
+        raise LedgerError(
+            f"{unit_id!r} is ambiguous: {ids}", code="unit_ambiguous", hint="name one"
+        )
+    if not found:
+        raise LedgerError(
+            f"no unit {unit_id!r} was made here{nearest(unit_id, [unit.id for unit in units])}",
+            code="unit_unknown",
+            hint="`scaffold status` lists what was made",
+        )
+    return found[0]
+
+
+def _read_unit(fields: Fields) -> Unit:
+    schema = fields.integer("schema")
+    if schema > LEDGER_SCHEMA:
+        raise LedgerError(
+            f"{fields.where} has ledger schema {schema}; this version reads up to {LEDGER_SCHEMA}",
+            code="target_newer",
+            hint="pip install --upgrade areal-scaffold",
+        )
+    unit = Unit(
+        kind=fields.text("kind"),
+        name=fields.text("name"),
+        styles=fields.texts("styles"),
+        answers=cast("dict[str, AnswerValue]", fields.table("answers")),
+        templates=tuple(
+            TemplateUse(row.text("id"), row.integer("version"), row.text("origin"))
+            for row in fields.tables("templates")
+        ),
+        files=tuple(
+            MadeFile(_inside(row, "path"), row.text("role"), row.text("sha256"))
+            for row in fields.tables("files")
+        ),
+        entries=tuple(
+            MadeEntry(
+                _inside(row, "file"),
+                *(row.text(name) for name in ("table", "shape", "key", "value")),
+            )
+            for row in fields.tables("entries")
+        ),
+        places=tuple(
+            Place(_inside(row, "file"), row.text("symbol"), row.text("why"))
+            for row in fields.tables("places")
+        ),
+    )
+    fields.done()
+    return unit
+
+
+def _inside(row: Fields, key: str) -> str:
+    path = row.text(key)
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\\" in path:
+        raise FieldError(f"{row.where}: {key} = {path!r} leads out of the target")
+    return path

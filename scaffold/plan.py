@@ -1,0 +1,294 @@
+"""Request in, changes out: pure, and every conflict is found before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from scaffold.edit import dict_table
+from scaffold.ledger import (
+    ATTRIBUTES,
+    ATTRIBUTES_TEXT,
+    MadeEntry,
+    MadeFile,
+    Place,
+    TemplateUse,
+    Unit,
+    base_path,
+    digest,
+    dump_unit,
+    record_path,
+)
+from scaffold.names import fold
+from scaffold.places import OpenPlace, find_places, symbol_line
+from scaffold.render import RenderedFile, check_destination, render_files, template_variables
+from scaffold.report import Registration, Step
+from scaffold.request import Request
+from scaffold.snapshot import Snapshot
+from scaffold.spec import (
+    ConflictError,
+    FileRule,
+    RegistryError,
+    RequestError,
+    ScaffoldError,
+    TemplateError,
+    all_answers,
+    fill,
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Is one file before and after; ``before`` None means that nothing stood there."""
+
+    path: str
+    action: str
+    before: bytes | None
+    after: bytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Is everything that a request comes to."""
+
+    unit: Unit
+    changes: tuple[Change, ...]
+    registered: tuple[Registration, ...]
+    next: tuple[Step, ...]
+    unfinished: tuple[Step, ...]
+
+
+def paths_to_read(request: Request) -> tuple[str, ...]:
+    """Returns every path that the plan of a request has to know about."""
+    files = _destinations(request)
+    kind, key = request.kind.name, request.key
+    paths = [*files, *(_package_twin(path) for path in files)]
+    paths += [entry.file for entry in request.entries()]
+    paths += [record_path(kind, key), ATTRIBUTES, *(base_path(kind, key, path) for path in files)]
+    return tuple(dict.fromkeys(paths))
+
+
+def make_plan(request: Request, sources: Mapping[str, bytes], snapshot: Snapshot) -> Plan:
+    """Works out every change that a request needs.
+
+    Args:
+        request: What is to be made.
+        sources: The kind's template folder: path to bytes.
+        snapshot: What stands at `paths_to_read(request)`.
+
+    Raises:
+        TemplateError: A template is wrong.
+        ConflictError: Something in the target forbids the request; all reasons are given at once.
+    """
+    questions = all_answers(request.kind, request.styles)
+    variables = template_variables(request.names, request.style_names, questions, request.answers)
+    rendered = render_files(_rules(request), sources, variables)
+    found = _Conflicts()
+    found.check(lambda: _check_overwrite(request))
+    found.check(lambda: _check_spelling(request, snapshot))
+    files = [found.check(lambda f=file: _place_file(f, request, snapshot)) for file in rendered]
+    edited, lines = _register(request.entries(), snapshot, found)
+    places = _marked_places(rendered)
+    unit = _unit(request, rendered, places)
+    records = found.check(lambda: _records(unit, rendered, snapshot))
+    found.raise_all()
+    unfinished = tuple(Step(place.file, place.line, place.why) for place in places)
+    return Plan(
+        unit,
+        (*(change for change in files if change), *edited, *records),
+        tuple(lines),
+        (*unfinished, *_next_steps(request, rendered, variables)),
+        unfinished,
+    )
+
+
+class _Conflicts:
+    """Collects refusals, so that one answer names them all."""
+
+    def __init__(self) -> None:
+        self.errors: list[ScaffoldError] = []
+
+    def check(self, step: Callable[[], Any]) -> Any:
+        """Runs one step; its refusal is kept and None returned."""
+        try:
+            return step()
+        except (ConflictError, RequestError) as error:
+            self.errors.append(error)
+            return None
+
+    def raise_all(self) -> None:
+        """Raises the first refusal, its text joined with that of the others."""
+        if not self.errors:
+            return
+        first = self.errors[0]
+        first.message = "; ".join(error.message for error in self.errors)
+        first.hint = "\n".join(dict.fromkeys(error.hint for error in self.errors if error.hint))
+        raise first
+
+
+def _rules(request: Request) -> list[FileRule]:
+    return [*request.kind.files, *(rule for style in request.styles for rule in style.files)]
+
+
+def _destinations(request: Request) -> list[str]:
+    variables = {**request.names, **request.answers}
+    paths = [check_destination(fill(rule.to, variables)) for rule in _rules(request)]
+    double = next((path for path in paths if paths.count(path) > 1), None)
+    if double:
+        raise TemplateError(f"two template files go to {double}", code="template_invalid")
+    return paths
+
+
+def _package_twin(path: str) -> str:
+    """Returns the folder that would shadow a module, or be shadowed by it."""
+    return str(PurePosixPath(path).with_suffix(""))
+
+
+def _check_overwrite(request: Request) -> None:
+    unused = sorted(request.overwrite - set(_destinations(request)))
+    if unused:
+        raise RequestError(
+            f"--overwrite names what this command does not write: {', '.join(unused)}",
+            code="usage",
+            hint=f"it writes: {', '.join(_destinations(request))}",
+        )
+
+
+def _check_spelling(request: Request, snapshot: Snapshot) -> None:
+    known = set(snapshot.siblings)
+    for entry in request.entries():
+        data = snapshot.data(entry.file)
+        if data is not None:
+            known.update(dict_table.read_entries(data, entry.file, entry.table))
+    twins = sorted(
+        name for name in known if fold(name) == fold(request.key) and name != request.key
+    )
+    if twins:
+        raise ConflictError(
+            f"the name {request.key!r} is taken: there is {request.kind.name} {twins[0]!r} already",
+            code="name_taken",
+            hint="choose another name",
+        )
+
+
+def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Change | None:
+    state = snapshot.files[file.path]
+    if state.is_outside:
+        raise ConflictError(f"{file.path} {state.problem}", code="outside_target")
+    if state.problem:
+        raise ConflictError(f"{file.path} {state.problem}", code="file_exists")
+    twin = _package_twin(file.path)
+    if twin != file.path and snapshot.files[twin].problem == "is a folder":
+        raise ConflictError(
+            f"the folder {twin} stands where the module {file.path} would be hidden or hide it",
+            code="file_exists",
+            hint="choose another name",
+        )
+    if state.data == file.data:
+        return None
+    if state.data is None:
+        return Change(file.path, "created", None, file.data)
+    if file.path in request.overwrite:
+        return Change(file.path, "replaced", state.data, file.data)
+    raise ConflictError(
+        f"{file.path} exists and was not made by scaffold",
+        code="file_exists",
+        hint=f"choose another name, or replace it with --overwrite {file.path}",
+    )
+
+
+def _register(
+    entries: Iterable[MadeEntry], snapshot: Snapshot, found: _Conflicts
+) -> tuple[list[Change], list[Registration]]:
+    """Edits each registry file once, whatever number of lines it gains."""
+    texts: dict[str, bytes] = {}
+    lines: list[Registration] = []
+    for entry in entries:
+        text = texts.get(entry.file, snapshot.data(entry.file))
+        edit = found.check(lambda entry=entry, text=text: _edit(entry, text, snapshot))
+        if edit is not None:
+            texts[entry.file] = edit.data
+            lines.append(Registration(entry.file, entry.table, entry.key, entry.value, edit.line))
+    changes = [
+        Change(file, "edited", snapshot.data(file), data)
+        for file, data in texts.items()
+        if data != snapshot.data(file)
+    ]
+    return changes, lines
+
+
+def _edit(entry: MadeEntry, text: bytes | None, snapshot: Snapshot) -> dict_table.Edit:
+    if entry.shape != "dict":
+        raise RegistryError(
+            f"a registry of shape {entry.shape!r} cannot be edited", code="registry_computed"
+        )
+    state = snapshot.files[entry.file]
+    if text is None:
+        code = "outside_target" if state.is_outside else "registry_missing"
+        raise RegistryError(
+            f"the registry {entry.file} {state.problem or 'does not exist'}",
+            code=code,
+            hint=f"it has to hold: {entry.table}: dict[str, str] = {{}}",
+        )
+    return dict_table.add_entry(text, entry.file, entry.table, entry.key, entry.value)
+
+
+def _marked_places(rendered: Iterable[RenderedFile]) -> list[OpenPlace]:
+    found: list[OpenPlace] = []
+    for file in rendered:
+        if file.path.endswith(".py"):
+            try:
+                found += find_places(file.path, file.data.decode())
+            except ValueError as error:
+                raise TemplateError(f"{file.path}: {error}", code="template_invalid") from error
+    return found
+
+
+def _next_steps(
+    request: Request, rendered: Iterable[RenderedFile], variables: Mapping[str, Any]
+) -> tuple[Step, ...]:
+    texts = {file.path: file.data.decode() for file in rendered if file.path.endswith(".py")}
+    steps: list[Step] = []
+    for step in (s for part in (*request.styles, request.kind) for s in part.next):
+        file, symbol = fill(step.file, variables), fill(step.symbol, variables)
+        line = symbol_line(texts[file], symbol) if symbol and file in texts else 1
+        if line is None:
+            raise TemplateError(f"{file} has no {symbol!r}", code="template_invalid")
+        steps.append(Step(file, line, fill(step.why, variables)))
+    return tuple(steps)
+
+
+def _unit(request: Request, rendered: Iterable[RenderedFile], places: Iterable[OpenPlace]) -> Unit:
+    parts = [(f"{request.kind.name}/{style.name}", style.version) for style in request.styles]
+    if request.kind.files:
+        parts.insert(0, (request.kind.name, request.kind.version))
+    return Unit(
+        kind=request.kind.name,
+        name=request.key,
+        styles=request.style_names,
+        answers=dict(request.answers),
+        templates=tuple(TemplateUse(name, version) for name, version in parts),
+        files=tuple(MadeFile(file.path, file.role, digest(file.data)) for file in rendered),
+        entries=request.entries(),
+        places=tuple(Place(p.file, p.symbol, p.why) for p in places),
+    )
+
+
+def _records(unit: Unit, rendered: Iterable[RenderedFile], snapshot: Snapshot) -> list[Change]:
+    """Returns the tool's own files: the ledger entry, the bases, and how git treats them."""
+    wanted = {base_path(unit.kind, unit.name, file.path): file.data for file in rendered}
+    wanted[record_path(unit.kind, unit.name)] = dump_unit(unit)
+    if snapshot.data(ATTRIBUTES) is None:
+        wanted[ATTRIBUTES] = ATTRIBUTES_TEXT
+    for path in wanted:
+        if snapshot.files[path].problem:
+            state = snapshot.files[path]
+            code = "outside_target" if state.is_outside else "file_exists"
+            raise ConflictError(f"{path} {state.problem}", code=code)
+    return [
+        Change(path, "record", snapshot.data(path), data)
+        for path, data in sorted(wanted.items())
+        if data != snapshot.data(path)
+    ]

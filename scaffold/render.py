@@ -1,0 +1,251 @@
+"""Manifest and answers in, files out: pure, and in a sandbox."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from scaffold.spec import Answer, AnswerValue, FileRule, TemplateError, fill
+
+SUFFIX = ".jinja"
+LINE_LENGTH = 100
+"""Longest line of an import statement before it is broken."""
+
+MAX_DOC = 60
+"""Longest piece of an answer that goes into a comment or docstring."""
+
+
+@dataclass(frozen=True)
+class RenderedFile:
+    """Is one file as it will stand in the target; ``path`` is relative and uses slashes."""
+
+    path: str
+    role: str
+    data: bytes
+
+
+class FreeText(str):
+    """Is an answer that may hold anything, so that templates can only output it quoted."""
+
+
+def read_sources(folder: Path) -> dict[str, bytes]:
+    """Returns every file of a kind's template folder, by its path in it; links are left out."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts
+    }
+
+
+def template_variables(
+    names: Mapping[str, str],
+    styles: Iterable[str],
+    questions: Mapping[str, Answer],
+    answers: Mapping[str, AnswerValue],
+) -> dict[str, Any]:
+    """Returns all that a template may use; answers of free text are marked as such.
+
+    Raises:
+        TemplateError: An answer has the name of a standard variable.
+    """
+    taken = sorted({*names, "styles"} & set(answers))
+    if taken:
+        raise TemplateError(
+            f"answers cannot be called {', '.join(taken)}: the names are taken",
+            code="template_invalid",
+        )
+    marked = {
+        name: FreeText(value) if questions[name].is_free_text else value
+        for name, value in answers.items()
+    }
+    return {**names, **marked, "styles": list(styles)}
+
+
+def render_files(
+    rules: Iterable[FileRule], sources: Mapping[str, bytes], variables: Mapping[str, Any]
+) -> tuple[RenderedFile, ...]:
+    """Renders the files of a request.
+
+    Args:
+        rules: Which template goes where.
+        sources: The kind's template folder: path to bytes.
+        variables: What the templates may use.
+
+    Raises:
+        TemplateError: A template is missing, wrong, or reaches for what it may not.
+    """
+    environment = _environment(sources, str(variables.get("package", "")))
+    return tuple(_render(rule, environment, sources, variables) for rule in rules)
+
+
+def check_destination(path: str) -> str:
+    """Returns a destination if it is a plain relative path that templates may write to.
+
+    Raises:
+        TemplateError: It leads out of the target, or into a folder of git or of the tool.
+    """
+    parts = PurePosixPath(path).parts
+    wrong = (
+        not parts
+        or path.startswith("/")
+        or path.endswith("/")
+        or ".." in parts
+        or parts[0].lower() in (".git", ".scaffold")
+        or re.search(r"[\\:\x00-\x1f]", path)
+    )
+    if wrong:
+        raise TemplateError(f"a template may not write to {path!r}", code="outside_target")
+    return str(PurePosixPath(path))
+
+
+def python_literal(value: Any) -> str:
+    """Returns a value as Python source; text in double quotes where that needs no escapes."""
+    if isinstance(value, str):
+        text = str(value)
+        return repr(text) if '"' in text else f'"{repr(chr(39) + text)[2:-1]}"'
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        return "[" + ", ".join(python_literal(each) for each in items) + "]"
+    return repr(value)
+
+
+def doc_text(value: Any) -> str:
+    """Returns text that can stand in a comment or a docstring: one line, cut, nothing to end it."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
+    line = line if len(line) <= MAX_DOC else line[: MAX_DOC - 3] + "..."
+    return line.replace("\\", "\\\\").replace('"', "'")
+
+
+def sorted_imports(block: str, first_party: Iterable[str]) -> str:
+    """Returns import statements in the order of ruff and isort, sections apart by an empty line.
+
+    Args:
+        block: Import statements in any order; duplicates and blank lines are welcome.
+        first_party: Top-level packages that belong to the target.
+
+    Raises:
+        TemplateError: The block holds something else than imports.
+    """
+    try:
+        statements = ast.parse(block).body
+    except SyntaxError as error:
+        raise TemplateError(f"no import block: {error}", code="template_invalid") from error
+    own = frozenset(first_party)
+    plain: dict[int, set[str]] = {}
+    members: dict[tuple[int, str], set[str]] = {}
+    for node in statements:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                plain.setdefault(_section(alias.name, own), set()).add(ast.unparse(alias))
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            group = members.setdefault((_section(node.module, own), node.module), set())
+            group.update(ast.unparse(alias) for alias in node.names)
+        else:
+            raise TemplateError(f"no import: {ast.unparse(node)}", code="template_invalid")
+    sections = sorted({*plain, *(section for section, _ in members)})
+    return "\n\n".join(_section_text(each, plain, members) for each in sections) + "\n"
+
+
+def _environment(sources: Mapping[str, bytes], package: str) -> jinja2.Environment:
+    texts = {name: data.decode("utf-8") for name, data in sources.items() if name.endswith(SUFFIX)}
+    environment = ImmutableSandboxedEnvironment(
+        loader=jinja2.DictLoader(texts),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_refuse_free_text,
+    )
+    environment.globals.clear()
+    environment.filters["py"] = python_literal
+    environment.filters["doc"] = doc_text
+    environment.filters["imports"] = lambda block: sorted_imports(str(block), (package, "tests"))
+    return environment
+
+
+def _refuse_free_text(value: Any) -> Any:
+    if isinstance(value, FreeText):
+        raise TemplateError(
+            "an answer of free text goes through | py or | doc", code="template_invalid"
+        )
+    return value
+
+
+def _render(
+    rule: FileRule,
+    environment: jinja2.Environment,
+    sources: Mapping[str, bytes],
+    variables: Mapping[str, Any],
+) -> RenderedFile:
+    path = check_destination(fill(rule.to, variables))
+    if rule.source not in sources:
+        raise TemplateError(f"template file {rule.source!r} is missing", code="template_invalid")
+    if not rule.source.endswith(SUFFIX):
+        return RenderedFile(path, rule.role, sources[rule.source])
+    try:
+        text = environment.get_template(rule.source).render(variables)
+    except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
+        raise TemplateError(f"{rule.source}{line}: {error}", code="template_invalid") from error
+    if path.endswith(".py"):
+        _check_python(rule.source, text)
+    return RenderedFile(path, rule.role, text.encode("utf-8"))
+
+
+def _check_python(source: str, text: str) -> None:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise TemplateError(
+            f"{source} renders no valid Python: {error}", code="template_invalid"
+        ) from error
+
+
+def _section(module: str, first_party: frozenset[str]) -> int:
+    top = module.partition(".")[0]
+    if top == "__future__":
+        return 0
+    if top in sys.stdlib_module_names:
+        return 1
+    return 3 if top in first_party else 2
+
+
+def _section_text(
+    section: int, plain: Mapping[int, set[str]], members: Mapping[tuple[int, str], set[str]]
+) -> str:
+    rows = [f"import {name}" for name in sorted(plain.get(section, ()), key=_natural)]
+    modules = sorted((module for each, module in members if each == section), key=_natural)
+    for module in modules:
+        rows += _from_lines(module, members[section, module])
+    return "\n".join(rows)
+
+
+def _from_lines(module: str, names: set[str]) -> list[str]:
+    plain = sorted((name for name in names if " as " not in name), key=_member_key)
+    line = f"from {module} import {', '.join(plain)}"
+    if len(line) > LINE_LENGTH:
+        line = f"from {module} import (\n" + "".join(f"    {name},\n" for name in plain) + ")"
+    aliased = [f"from {module} import {name}" for name in sorted(names - set(plain))]
+    return ([line] if plain else []) + aliased
+
+
+def _member_key(name: str) -> tuple[int, Any]:
+    """Orders constants before classes before functions, as ruff does."""
+    if name.isupper() and len(name) > 1:
+        return 0, _natural(name)
+    return (1 if name[:1].isupper() else 2), _natural(name)
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """Orders text without regard to case and numbers by their value."""
+    parts = re.split(r"(\d+)", name.lower())
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]

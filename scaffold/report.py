@@ -1,0 +1,132 @@
+"""What a command tells: short text for people, one JSON object for agents."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from scaffold.spec import ScaffoldError
+
+REPORT_SCHEMA = 1
+"""The version of the JSON report; docs/schema/report.schema.json describes it."""
+
+
+@dataclass(frozen=True)
+class ReportedChange:
+    """Is one file that was, or would be, written; the tool's own records carry no diff."""
+
+    path: str
+    action: str
+    diff: str = ""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """Is one line in a registry."""
+
+    file: str
+    table: str
+    key: str
+    value: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """Is something left to do, and where."""
+
+    file: str
+    line: int
+    why: str
+
+
+@dataclass
+class Report:
+    """Is the outcome of one command.
+
+    Args:
+        command: The command as the help calls it ("add-reward").
+        target: Folder, layout and package of the target, or None.
+        ok: Whether the command did what was asked; False makes the exit status 1.
+        text: What people read; without it the lists below are printed.
+        extra: Further top-level keys of the JSON object (units, verdict, ...).
+    """
+
+    command: str
+    target: dict[str, str] | None = None
+    ok: bool = True
+    changes: tuple[ReportedChange, ...] = ()
+    registered: tuple[Registration, ...] = ()
+    next: tuple[Step, ...] = ()
+    check: tuple[tuple[str, ...], ...] = ()
+    unfinished: tuple[Step, ...] = ()
+    warnings: tuple[str, ...] = ()
+    dry_run: bool = False
+    text: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the report as the JSON object that the schema describes."""
+        return {
+            "schema": REPORT_SCHEMA,
+            "ok": self.ok,
+            "command": self.command,
+            "target": self.target,
+            "dry_run": self.dry_run,
+            "changes": [vars(row) for row in self.changes],
+            "registered": [vars(row) for row in self.registered],
+            "next": [vars(row) for row in self.next],
+            "check": [list(argv) for argv in self.check],
+            "unfinished": [vars(row) for row in self.unfinished],
+            "warnings": list(self.warnings),
+            "error": None,
+            **self.extra,
+        }
+
+    def to_text(self) -> str:
+        """Returns the report as people read it: what was written, what is next, how to check it."""
+        if self.text is not None:
+            return self.text
+        if self.dry_run:
+            return "".join(change.diff for change in self.changes) or "nothing to do\n"
+        rows = [f"{c.action:<10} {c.path}" for c in self.changes if c.action != "record"]
+        rows += [f"registered {r.file}:{r.line}  {r.table}[{r.key!r}]" for r in self.registered]
+        rows = rows or ["nothing to do"]
+        rows += [f"next       {step.file}:{step.line}  {step.why}" for step in self.next]
+        rows += [f"check      {' '.join(argv)}" for argv in self.check]
+        return "\n".join(rows) + "\n"
+
+
+def error_json(command: str, error: ScaffoldError) -> dict[str, Any]:
+    """Returns the JSON object of a command that failed."""
+    report = Report(command, ok=False).to_json()
+    report["error"] = {"code": error.code, "message": error.message, "hint": error.hint}
+    return report
+
+
+def error_text(error: ScaffoldError) -> str:
+    """Returns an error as people read it."""
+    hint = error.hint.replace("\n", "\n      ")
+    return f"error: {error.message} [{error.code}]\n" + (f"hint: {hint}\n" if hint else "")
+
+
+def unified_diff(path: str, before: bytes | None, after: bytes) -> str:
+    """Returns the unified diff of one file, as `git apply` reads it; None stands for no file."""
+    old = [] if before is None else _lines(before)
+    rows = difflib.unified_diff(
+        old, _lines(after), "/dev/null" if before is None else f"a/{path}", f"b/{path}"
+    )
+    return "".join(_with_end(rows))
+
+
+def _lines(data: bytes) -> list[str]:
+    """Splits at line feeds only, as diff programs do; a form feed or a carriage return is text."""
+    rows = data.decode("utf-8", "replace").split("\n")
+    return [row + "\n" for row in rows[:-1]] + ([rows[-1]] if rows[-1] else [])
+
+
+def _with_end(rows: Iterable[str]) -> Iterable[str]:
+    for row in rows:
+        yield row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n"

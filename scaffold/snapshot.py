@@ -1,0 +1,73 @@
+"""The files that a plan looks at, read once: what stands where, and what a link really leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class FileState:
+    """Is one path as it was found.
+
+    Args:
+        data: The file's bytes, or None where nothing stands.
+        problem: Why the path cannot be written, empty where it can.
+        is_outside: Whether the path leads out of the root.
+    """
+
+    data: bytes | None = None
+    problem: str = ""
+    is_outside: bool = False
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Is what was found at the asked paths, relative to one root.
+
+    Args:
+        files: Path to what stands there.
+        siblings: Names of the units of the same kind that were made before.
+    """
+
+    files: Mapping[str, FileState]
+    siblings: tuple[str, ...] = ()
+
+    def data(self, path: str) -> bytes | None:
+        """Returns the bytes of a file, or None where nothing stands."""
+        return self.files[path].data
+
+
+def take_snapshot(root: Path, paths: Iterable[str], siblings: Iterable[str] = ()) -> Snapshot:
+    """Reads the given paths under a root, without writing or following links out of it."""
+    real_root = root.resolve()
+    files = {path: _state(real_root, path) for path in paths}
+    return Snapshot(files, tuple(siblings))
+
+
+def _state(root: Path, path: str) -> FileState:
+    place = root / path
+    try:
+        real = place.resolve()
+    except (OSError, RuntimeError) as error:  # a loop of links
+        return FileState(problem=f"cannot be resolved: {error}")
+    if not real.is_relative_to(root):
+        return FileState(problem=f"leads out of {root}, to {real}", is_outside=True)
+    if real.is_dir():
+        return FileState(problem="is a folder")
+    if real.is_file():
+        return _read(real)
+    if place.is_symlink():
+        return FileState(problem="is a broken link")
+    if real.exists():
+        return FileState(problem="is no regular file")
+    parent = next(each for each in real.parents if each.exists())
+    return FileState(problem="" if parent.is_dir() else f"lies below {parent}, which is a file")
+
+
+def _read(path: Path) -> FileState:
+    try:
+        return FileState(path.read_bytes())
+    except OSError as error:
+        return FileState(problem=f"cannot be read: {error.strerror}")

@@ -1,0 +1,93 @@
+"""Compares what was made with what stands there now."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from scaffold.edit.dict_table import read_entries
+from scaffold.ledger import MadeEntry, MadeFile, Unit, base_path, digest
+from scaffold.spec import ScaffoldError, kind_names, load_kind, load_style, style_names
+
+FileStatus = Literal["untouched", "edited", "missing"]
+
+
+@dataclass(frozen=True)
+class UnitStatus:
+    """Is a unit as it stands now.
+
+    Args:
+        unit: What was made.
+        files: Path to what became of it.
+        unregistered: The registry lines that are gone or say something else.
+        moved_on: The templates that have a newer version, as "reward/exact 1 -> 2".
+    """
+
+    unit: Unit
+    files: dict[str, FileStatus]
+    unregistered: tuple[MadeEntry, ...]
+    moved_on: tuple[str, ...]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Returns the unit's states in short; ("untouched",) where all is as it was made."""
+        found = {state for state in self.files.values() if state != "untouched"}
+        states = sorted(found) + ["unregistered"] * bool(self.unregistered)
+        return (*states, *(["outdated"] * bool(self.moved_on))) or ("untouched",)
+
+
+def unit_status(root: Path, unit: Unit) -> UnitStatus:
+    """Looks at every file and registry line of a unit; Python is compared by its syntax tree."""
+    return UnitStatus(
+        unit,
+        {file.path: _file_status(root, unit, file) for file in unit.files},
+        tuple(entry for entry in unit.entries if not _is_registered(root, entry)),
+        tuple(_moved_on(unit)),
+    )
+
+
+def _file_status(root: Path, unit: Unit, file: MadeFile) -> FileStatus:
+    try:
+        now = (root / file.path).read_bytes()
+    except OSError:
+        return "missing"
+    if digest(now) == file.sha256:
+        return "untouched"
+    base = root / base_path(unit.kind, unit.name, file.path)
+    if file.path.endswith(".py") and base.is_file() and _same_code(base.read_bytes(), now):
+        return "untouched"
+    return "edited"
+
+
+def _same_code(was: bytes, now: bytes) -> bool:
+    """Compares by syntax tree, which a formatter leaves alone; comments are not code."""
+    try:
+        return ast.dump(ast.parse(was)) == ast.dump(ast.parse(now))
+    except (SyntaxError, ValueError):
+        return False
+
+
+def _is_registered(root: Path, entry: MadeEntry) -> bool:
+    try:
+        entries = read_entries((root / entry.file).read_bytes(), entry.file, entry.table)
+    except (OSError, ScaffoldError):
+        return False
+    return entries.get(entry.key) == entry.value
+
+
+def _moved_on(unit: Unit) -> list[str]:
+    found: list[str] = []
+    for use in unit.templates:
+        newest = _newest_version(use.id)
+        if newest is not None and newest > use.version:
+            found.append(f"{use.id} {use.version} -> {newest}")
+    return found
+
+
+def _newest_version(template: str) -> int | None:
+    kind, _, style = template.partition("/")
+    if kind not in kind_names() or (style and style not in style_names(kind)):
+        return None
+    return load_style(kind, style).version if style else load_kind(kind).version
