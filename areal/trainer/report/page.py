@@ -1,0 +1,251 @@
+"""The HTML report of a run: one file with charts, warnings, episodes and configuration."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from areal.trainer.report.charts import line_chart
+from areal.trainer.report.console import duration_text, number_text
+from areal.trainer.report.summary import METRICS, RunRecord, Series, smooth
+
+MAX_EPISODE_STEPS = 6
+MAX_EPISODES_A_STEP = 4
+MAX_TEXT_CHARS = 4000
+FIRST_CHARTS = 9
+
+
+@cache
+def _template() -> Template:
+    """Loads the page's template; everything that it is given is escaped unless it says ``safe``."""
+    source = resources.files("areal.trainer.report").joinpath("report.html.jinja")
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(source.read_text(encoding="utf-8"))
+
+
+def write_page(record: RunRecord, path: Path, picture: Path | None = None) -> None:
+    """Writes the report; the file is complete or absent.
+
+    Args:
+        record: What the run has written.
+        path: Where the page goes.
+        picture: The learning curve, which is carried inside the page for saving and sharing.
+    """
+    html = _template().render(
+        run=record.run,
+        status=_status(record.run.get("status", "running")),
+        tiles=_tiles(record),
+        headline=_headline(record),
+        charts=_charts(record),
+        constants=_constants(record),
+        warnings=_warnings(record.warnings),
+        evals=_eval_table(record),
+        episodes=_episodes(record.episodes),
+        episode_count=len(record.episodes),
+        files=_files(record.log_dir),
+        picture=_data_url(picture),
+    )
+    part = path.with_name(path.name + ".part")
+    # Tokens may decode to lone surrogates, which have no UTF-8 form.
+    part.write_bytes(html.encode("utf-8", errors="replace"))
+    part.replace(path)
+
+
+def _data_url(picture: Path | None) -> str:
+    """Returns a PNG as a URL that carries it."""
+    if picture is None or not picture.exists():
+        return ""
+    return "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode("ascii")
+
+
+def _status(status: str) -> dict[str, str]:
+    """Returns the word for the badge, its colour class and the reason behind a colon."""
+    word, _, detail = status.partition(":")
+    level = {"completed": "good", "running": "info"}.get(word.strip(), "bad")
+    return {"word": word.strip(), "level": level, "detail": detail.strip()}
+
+
+def _ends(series: Series) -> tuple[float, float] | None:
+    """Returns the first and last value of a statistic, smoothed where it is long enough."""
+    values = smooth(series.values) or series.values
+    return (values[0], values[-1]) if values else None
+
+
+def _tiles(record: RunRecord) -> list[dict[str, str]]:
+    """Returns the few numbers at the top: label, value, and what it is compared with."""
+    tiles = []
+    headline = record.series(record.headline)
+    if ends := _ends(headline):
+        label = headline.metric.title
+        tiles.append({"label": label, "value": f"{ends[1]:.3f}", "note": f"from {ends[0]:.3f}"})
+    evals = record.series(record.headline, of_evals=True)
+    if evals.values:
+        note = f"from {evals.values[0]:.3f}" if len(evals.values) > 1 else "one evaluation"
+        tiles.append({"label": "Evaluation", "value": f"{evals.values[-1]:.3f}", "note": note})
+    if record.steps:
+        total = record.run.get("total_steps")
+        note = f"of {total}" if total else ""
+        tiles.append({"label": "Steps", "value": f"{record.steps[-1]['step']:,}", "note": note})
+    tiles.append(
+        {
+            "label": "Time",
+            "value": duration_text(record.elapsed_s),
+            "note": "training and evaluation",
+        }
+    )
+    speed = record.series("tokens_per_s").values
+    if speed:
+        middle = sorted(speed)[len(speed) // 2]
+        tiles.append(
+            {"label": "Throughput", "value": number_text(middle), "note": "tokens/s, median"}
+        )
+    return tiles
+
+
+def _chart(record: RunRecord, name: str, size_px: tuple[int, int]) -> dict[str, str]:
+    """Returns one statistic as title, unit, latest value and picture."""
+    series, evals = record.series(name), record.series(name, of_evals=True)
+    last = series.values[-1] if series.values else evals.values[-1]
+    goal = record.run.get("stop_at_reward") if name == "reward" else None
+    svg = line_chart(series, evals, size_px, goal=goal, resumed_at=record.resumed_at)
+    metric = series.metric
+    return {
+        "name": name,
+        "title": metric.title,
+        "unit": metric.unit,
+        "last": number_text(last),
+        "svg": svg,
+    }
+
+
+def _headline(record: RunRecord) -> dict[str, Any] | None:
+    """Returns the large chart, or None where the run wrote no value of it."""
+    series = record.series(record.headline)
+    evals = record.series(record.headline, of_evals=True)
+    if not series.values and not evals.values:
+        return None
+    chart = _chart(record, record.headline, (1000, 300))
+    has_goal = record.headline == "reward" and record.run.get("stop_at_reward") is not None
+    return {
+        **chart,
+        "has_average": smooth(series.values) is not None,
+        "has_evals": bool(evals.values),
+        "has_goal": has_goal,
+        "goal": record.run.get("stop_at_reward"),
+    }
+
+
+def _charts(record: RunRecord) -> dict[str, list[dict[str, str]]]:
+    """Returns the small charts: known statistics first, and what does not fit folded away."""
+    names = [
+        name for name in record.names() if name != record.headline and _varies(record.series(name))
+    ]
+    charts = [_chart(record, name, (340, 150)) for name in names]
+    return {"shown": charts[:FIRST_CHARTS], "folded": charts[FIRST_CHARTS:]}
+
+
+def _varies(series: Series) -> bool:
+    return len(set(series.values)) > 1
+
+
+def _constants(record: RunRecord) -> dict[str, str]:
+    """Returns the statistics that never changed, which need no chart."""
+    series = [record.series(name) for name in record.names() if name != record.headline]
+    return {s.name: number_text(s.values[0]) for s in series if s.values and not _varies(s)}
+
+
+def _warnings(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns one entry for each kind of warning, latest text, with the steps it was raised at."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        entry = found.setdefault(row["code"], {"code": row["code"], "steps": []})
+        entry["text"] = row["text"]
+        entry["steps"].append(row["step"])
+    return list(found.values())
+
+
+def _eval_table(record: RunRecord) -> dict[str, Any] | None:
+    """Returns the evaluations as a table, latest last."""
+    if not record.evals:
+        return None
+    found = {name for row in record.evals for name in row["stats"]}
+    names = [n for n in METRICS if n in found] + sorted(found.difference(METRICS))
+    rows = [
+        [
+            str(row["step"]),
+            *(number_text(row["stats"][n]) if n in row["stats"] else "" for n in names),
+        ]
+        for row in record.evals
+    ]
+    return {"names": names, "rows": rows}
+
+
+def _spread(items: Sequence[int], count: int) -> list[int]:
+    """Returns at most ``count`` items at equal distances, ends included."""
+    if len(items) <= count:
+        return list(items)
+    return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
+
+
+def _cut(text: str) -> str:
+    """Returns the text, or its beginning with the number of characters left out."""
+    if len(text) <= MAX_TEXT_CHARS:
+        return text
+    left_out = len(text) - MAX_TEXT_CHARS
+    return f"{text[:MAX_TEXT_CHARS]}\n[{left_out:,} characters more in episodes.jsonl]"
+
+
+def _episodes(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Returns a few steps from the whole run, each with episodes from its worst to its best."""
+    by_step: dict[int, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_step.setdefault(row["step"], []).append(row)
+    shown = []
+    for step in _spread(sorted(by_step), MAX_EPISODE_STEPS):
+        ranked = sorted(by_step[step], key=_reward_of)
+        picked = [ranked[i] for i in _spread(range(len(ranked)), MAX_EPISODES_A_STEP)]
+        shown.append(
+            {"step": step, "total": len(ranked), "rows": [_episode(row) for row in picked]}
+        )
+    return shown
+
+
+def _reward_of(row: Mapping[str, Any]) -> float:
+    return float("-inf") if row["reward"] is None else row["reward"]
+
+
+def _episode(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns one episode, texts cut, its reward as text and as a level for the colour."""
+    reward = row["reward"]
+    level = "bad" if reward is None or reward <= 0 else "good" if reward >= 1 else "mid"
+    texts = {name: _cut(row[name]) for name in ("prompt", "completion")}
+    answer = None if row["answer"] is None else _cut(str(row["answer"]))
+    return {**row, **texts, "answer": answer, "reward": number_text(reward), "level": level}
+
+
+def _files(log_dir: Path) -> list[dict[str, str]]:
+    """Returns what the run left in its folder, with sizes."""
+    found = []
+    for path in sorted(log_dir.iterdir()):
+        if path.is_file() and not path.name.endswith(".part"):
+            found.append({"name": path.name, "size": _size_text(path.stat().st_size)})
+        elif path.is_dir():
+            found.append({"name": path.name + "/", "size": ""})
+    return found
+
+
+def _size_text(size_bytes: int) -> str:
+    """Returns ``"812 B"``, ``"4.2 kB"`` or ``"1.3 MB"``."""
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
+    if size_bytes < 1_000_000:
+        return f"{size_bytes / 1000:.1f} kB"
+    return f"{size_bytes / 1_000_000:.1f} MB"
