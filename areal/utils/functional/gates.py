@@ -96,7 +96,8 @@ def sapo_gate(
     Source:
         SAPO (arXiv 2511.20347), the gate f of its objective.
     """
-    tau = torch.where(advantages > 0, tau_pos, tau_neg)
+    # Not torch.where on two numbers, which would round them to float32.
+    tau = torch.full_like(ratio, tau_neg).masked_fill(advantages > 0, tau_pos)
     gate = torch.sigmoid(tau * (ratio - 1.0)) * (4.0 / tau)
     none = torch.zeros_like(ratio, dtype=torch.bool)
     return GatedLoss(-advantages * gate, none, none)
