@@ -16,6 +16,8 @@ from rich.text import Text
 
 REFRESH_S = 0.5  # drawing costs about 2 ms, and a small step lasts 100 ms
 PLAIN_LINE_S = 2.0
+NUMBERS_CHARS = 76  # the widest usual numbers; a narrow terminal gives up the title, then the bar
+MAX_BAR_CHARS = 24
 RATE_WINDOW_STEPS = 32
 
 Stats = Mapping[str, int | float | None]
@@ -41,18 +43,19 @@ def number_text(value: float | None) -> str:
 
 
 def stats_text(stats: Stats, eval_stats: Stats) -> str:
-    """Returns the few numbers of a step that a person watches, in a fixed order."""
+    """Returns what a person watches: the reward (the loss, if there is none) and the pace."""
     parts = []
-    for name, label in (("reward", "reward"), ("loss", "loss")):
-        if name in stats:
-            value = stats[name]
-            parts.append(f"{label} {'nan' if value is None else f'{value:.3f}'}")
-            if eval_stats.get(name) is not None:
-                parts[-1] += f" (eval {eval_stats[name]:.3f})"
+    name = "reward" if "reward" in stats else "loss"
+    if name in stats:
+        value = stats[name]
+        parts.append(f"{name} {'nan' if value is None else f'{value:.3f}'}")
+        if eval_stats.get(name) is not None:
+            parts[-1] += f" (eval {eval_stats[name]:.3f})"
     if "tokens_per_s" in stats:
         parts.append(f"{number_text(stats['tokens_per_s'])} tok/s")
     if "staleness" in stats:
-        parts.append(f"staleness {number_text(stats['staleness'])}")
+        value = stats["staleness"]
+        parts.append(f"staleness {'nan' if value is None else f'{value:.1f}'}")
     return "  ".join(parts)
 
 
@@ -109,9 +112,11 @@ class RunConsole:
         self._eval_stats: Stats = {}
         self._progress: Progress | None = None
         if self._console.is_terminal:
+            room = self._console.width - NUMBERS_CHARS
+            title = f"{title} " if room > len(title) + MAX_BAR_CHARS // 2 else ""
             self._progress = Progress(
                 TextColumn("[bold]{task.description}"),
-                BarColumn(bar_width=24),
+                BarColumn(bar_width=max(3, min(MAX_BAR_CHARS, room - len(title)))),
                 TextColumn("{task.completed}/{task.total}"),
                 TextColumn("{task.fields[numbers]}", markup=False),
                 _TimeLeftColumn(),

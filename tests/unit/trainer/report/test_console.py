@@ -43,10 +43,28 @@ def test_numbers(value: float | None, text: str):
 
 
 def test_a_step_shows_what_a_person_watches_and_nothing_that_is_missing():
-    stats = {"loss": None, "reward": 0.5, "tokens_per_s": 2345.6, "staleness": 0.5, "zeta": 1}
+    stats = {"loss": 0.1, "reward": 0.5, "tokens_per_s": 2345.6, "staleness": 0.5, "zeta": 1}
     text = stats_text(stats, {"reward": 0.25})
-    assert text == "reward 0.500 (eval 0.250)  loss nan  2,346 tok/s  staleness 0.5"
+    assert text == "reward 0.500 (eval 0.250)  2,346 tok/s  staleness 0.5"
+    assert stats_text({"loss": None}, {"loss": None}) == "loss nan"
     assert stats_text({}, {}) == ""
+
+
+@pytest.mark.parametrize("columns", [80, 100, 160])
+def test_the_numbers_and_the_time_left_fit_on_any_usual_terminal(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    clock, stream = Clock(), Terminal()
+    console = RunConsole("addition / grpo", 1000, stream=stream, clock=clock)
+    console.eval({"reward": 0.862})
+    for step in range(998, 1000):
+        clock.now += 600.0
+        console.step(step, {"reward": 0.853, "tokens_per_s": 123456.0, "staleness": 12.5})
+    console.close()
+    assert "reward 0.853 (eval 0.862)  123,456 tok/s  staleness 12.5" in stream.getvalue()
+    assert "1 s left" in stream.getvalue()
 
 
 def plain_lines(steps: int, step_s: float, done_steps: int = 0) -> list[str]:
