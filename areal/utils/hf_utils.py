@@ -1,4 +1,4 @@
-"""Loads tokenizers, processors and files, builds the character tokenizer, applies chat templates."""
+"""Loads tokenizers, processors and files, builds the character tokenizer, renders chats."""
 
 from __future__ import annotations
 

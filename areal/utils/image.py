@@ -6,6 +6,7 @@ import base64
 import io
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -74,3 +75,47 @@ def _encoded_bytes(image: Any) -> bytes:
     buffer = io.BytesIO()
     to_pil(image).save(buffer, format="PNG")
     return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class VisionPrompt:
+    """Is a prompt with images as a processor prepares it.
+
+    ``input_ids`` and ``mm_token_type_ids`` (1 where an image stands, 0 for text) are lists of one
+    length; ``features`` holds what the model takes beside tokens, such as ``pixel_values``.
+    """
+
+    input_ids: list[int]
+    mm_token_type_ids: list[int]
+    features: dict[str, Any]
+
+
+def process_vision_prompt(processor: Any, text: str, images: Sequence[Any]) -> VisionPrompt:
+    """Runs a processor on one rendered prompt.
+
+    Args:
+        processor: A transformers processor.
+        text: The prompt with the model's image placeholders.
+        images: As many as there are placeholders; anything that ``to_pil`` takes.
+    """
+    prepared = dict(
+        processor(
+            images=[to_pil(image) for image in images],
+            text=[text],
+            padding=False,
+            return_tensors="pt",
+        )
+    )
+    input_ids = _first_row(prepared.pop("input_ids"))
+    prepared.pop("attention_mask", None)
+    if "mm_token_type_ids" in prepared:
+        token_types = _first_row(prepared.pop("mm_token_type_ids"))
+    else:
+        image_token_id = getattr(processor, "image_token_id", None)
+        token_types = [int(token == image_token_id) for token in input_ids]
+    return VisionPrompt(input_ids, token_types, prepared)
+
+
+def _first_row(batch: Any) -> list[int]:
+    rows = batch.tolist() if hasattr(batch, "tolist") else batch
+    return list(rows[0])
