@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -43,19 +41,20 @@ def apply_changes(root: Path, changes: Sequence[Change], command: str) -> None:
     """
     root = root.resolve()
     state = state_folder(root)
-    with locked(state, command):
-        _settle(root, state)
-        _check_unchanged(root, changes)
-        run = _Run(root, state / "journal.json", _new_journal(root, changes, command))
-        try:
-            run.stage(changes)
-            run.put_in_place()
-        except BaseException as error:
-            run.roll_back()
-            if isinstance(error, OSError):
-                raise _write_failed(error) from error
-            raise
-        run.clean_up()
+    try:
+        with locked(state, command):
+            _settle(root, state)
+            _check_unchanged(root, changes)
+            run = _Run(root, state / "journal.json", _new_journal(root, changes, command))
+            try:
+                run.stage(changes)
+                run.put_in_place()
+            except BaseException:
+                run.roll_back()
+                raise
+            run.clean_up()
+    except OSError as error:
+        raise _write_failed(error) from error
 
 
 def settle(root: Path, command: str) -> str:
@@ -89,7 +88,7 @@ def create_folder(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
     Raises:
         ApplyError: Writing failed.
     """
-    stage = folder.parent / f".{folder.name}.scaffold-{secrets.token_hex(4)}"
+    stage = folder.parent / f".{folder.name}.scaffold-{os.urandom(4).hex()}"
     try:
         stage.mkdir()
         for path, data in files:
@@ -105,7 +104,7 @@ def create_folder(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
     except OSError as error:
         raise _write_failed(error) from error
     finally:
-        shutil.rmtree(stage, ignore_errors=True)
+        _drop_tree(stage)
 
 
 def _settle(root: Path, state: Path) -> str:
@@ -204,7 +203,7 @@ class _Run:
 
 
 def _new_journal(root: Path, changes: Sequence[Change], command: str) -> Journal:
-    token = secrets.token_hex(4)
+    token = os.urandom(4).hex()
     folders: dict[str, None] = {}
     steps: list[JournalStep] = []
     for change in changes:
@@ -216,7 +215,7 @@ def _new_journal(root: Path, changes: Sequence[Change], command: str) -> Journal
         before = None if change.before is None else digest(change.before)
         stage, backup = f"{beside}.{token}.stage", f"{beside}.{token}.backup"
         steps.append(JournalStep(path, before, digest(change.after), stage, backup))
-    return Journal(command, str(root), "staging", tuple(folders), tuple(steps))
+    return Journal(command, "staging", tuple(folders), tuple(steps))
 
 
 def _real_place(root: Path, path: str) -> Path:
@@ -237,6 +236,14 @@ def _check_unchanged(root: Path, changes: Iterable[Change]) -> None:
                 code="changed_meanwhile",
                 hint="run the command again",
             )
+
+
+def _drop_tree(folder: Path) -> None:
+    """Removes what is left of a folder that this run made."""
+    if folder.exists():
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _hash(path: Path) -> str | None:

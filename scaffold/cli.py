@@ -5,10 +5,8 @@ The commands of kinds (add-reward, new, ...), their options and choices are read
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -112,8 +110,8 @@ class Cli(click.Group):
         argv = list(sys.argv[1:] if args is None else args)
         as_json = "--json" in argv
         try:
-            extra["standalone_mode"] = False
-            outcome = super().main(argv, prog_name or "scaffold", **extra)
+            extra.pop("standalone_mode", None)
+            outcome = super().main(argv, prog_name or "scaffold", standalone_mode=False, **extra)
             sys.exit(outcome if isinstance(outcome, int) else _print(outcome, as_json))
         except BrokenPipeError:  # the reader of a pipe has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -122,19 +120,19 @@ class Cli(click.Group):
             sys.exit(_print_error(argv, error, as_json))
         except Exception as error:
             if os.environ.get("SCAFFOLD_DEBUG"):
-                traceback.print_exc()
+                sys.excepthook(type(error), error, error.__traceback__)
             sys.exit(_print_error(argv, error, as_json))
 
 
-@click.group(cls=Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="scaffold")
 def main() -> None:
     """Scaffolds, registers, tests and proves extensions of an LLM-RL training package."""
 
 
-main.add_command(
-    KindGroup("add", help="Adds a unit of any kind: `add reward NAME` is `add-reward NAME`.")
-)
+main.add_command(KindGroup("add", help="Adds a unit of any kind, by the kind's name."))
 
 
 def _command(name: str, *params: click.Parameter) -> Callable[[Callable[..., Any]], click.Command]:
@@ -158,7 +156,7 @@ def list_(**values: Any) -> Report:
 
 @_command("target")
 def target(**values: Any) -> Report:
-    """Explains which target was found and where things go in it."""
+    """Explains where things go in this repository."""
     from scaffold import commands
 
     return commands.explain_target(_options(values))
@@ -166,7 +164,7 @@ def target(**values: Any) -> Report:
 
 @_command("status")
 def status(**values: Any) -> Report:
-    """Compares what was made with what stands there now."""
+    """Compares what was made with what is there."""
     from scaffold import commands
 
     return commands.show_status(_options(values))
@@ -174,7 +172,10 @@ def status(**values: Any) -> Report:
 
 @_command("show", click.Argument(["id"]))
 def show(id: str, **values: Any) -> Report:
-    """Shows everything about one unit; ID is kind/name, or a name that is unique."""
+    """Shows everything about one unit.
+
+    ID is kind/name, or a name that is unique.
+    """
     from scaffold import commands
 
     return commands.show_unit(id, _options(values))
@@ -187,9 +188,10 @@ def show(id: str, **values: Any) -> Report:
     click.Option(["--allow-stub"], is_flag=True, help="Accept places left to the author."),
 )
 def verify(ids: tuple[str, ...], python: str | None, allow_stub: bool, **values: Any) -> Report:
-    """Runs what was made: its contract, its tests, real episodes; without ID, all of it.
+    """Runs what was made and gives a verdict.
 
-    This executes the target's code.
+    It runs the static contract, the generated tests and real episodes of every ID, or of all that
+    was made. This executes the target's code.
     """
     from scaffold import commands
 
@@ -281,6 +283,8 @@ def _log(line: str) -> None:
 
 def _print(report: Report, as_json: bool) -> int:
     if as_json:
+        import json
+
         click.echo(json.dumps(report.to_json()))
     else:
         click.echo(report.to_text(), nl=False)
@@ -294,6 +298,8 @@ def _print_error(argv: list[str], error: Exception, as_json: bool) -> int:
 
     known, exit_status = _as_known(error)
     if as_json:
+        import json
+
         click.echo(json.dumps(error_json(_command_name(argv), known)))
     click.echo(error_text(known), err=True, nl=False)
     return exit_status

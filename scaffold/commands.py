@@ -1,4 +1,4 @@
-"""The commands behind the command line: each settles a request, does it, and returns a report."""
+"""The commands behind the command line: each settles a request, does it, returns a report."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from scaffold.answers import complete_answers
+from scaffold.journal import has_journal
 from scaffold.ledger import Unit, find_unit, parse_unit, read_units, record_path
 from scaffold.names import canonical_key
 from scaffold.report import Report, ReportedChange, Step, unified_diff
@@ -28,7 +29,7 @@ from scaffold.spec import (
 from scaffold.target import Target, find_target, key_names, unit_names, with_kind_names
 
 if TYPE_CHECKING:
-    from scaffold.plan import Plan
+    from scaffold.plan import Change, Plan
     from scaffold.status import UnitStatus
 
 # Rendering and LibCST are imported where they are used: help, listing and a run that has nothing to
@@ -76,10 +77,9 @@ def add_unit(
         frozenset(_relative(path, target.root, options.folder) for path in options.overwrite),
     )
     report = Report(kind.command, describe(target), dry_run=options.dry_run)
-    if options.dry_run:
-        report.warnings += _leftover_warning(target.root)
-    else:
-        report.warnings += _settle(target.root, kind.command)
+    report.check = (_verify_command(request.id, options),)
+    leftover = _leftover_warning if options.dry_run else _settle
+    report.warnings += leftover(target.root, kind.command)
     made = _made(target.root, request)
     if made is not None:
         return _nothing_to_do(report, target.root, request, made)
@@ -88,8 +88,7 @@ def add_unit(
         from scaffold.apply import apply_changes
 
         apply_changes(target.root, plan.changes, f"{kind.command} {key}")
-    _tell(report, plan, ("scaffold", "verify", request.id), options)
-    return report
+    return _told(report, plan)
 
 
 def new_project(
@@ -101,7 +100,7 @@ def new_project(
     *,
     with_git: bool = False,
 ) -> Report:
-    """Makes a project of one's own in a new folder, which ``--target`` or the working folder holds."""
+    """Makes a project of one's own in a new folder, inside ``--target`` or the working folder."""
     chosen = load_styles(kind, styles)
     key = canonical_key(typed, kind.suffixes, kind.reserved)
     root = (options.folder / (options.target or ".")).resolve() / key
@@ -121,9 +120,8 @@ def new_project(
 
         create_folder(root, [(change.path, change.after) for change in plan.changes])
         report.warnings += _git_init(root) if with_git else ()
-    _tell(report, plan, (), options)
     report.check = (("scaffold", "target", "--target", str(root)),)
-    return report
+    return _told(report, plan)
 
 
 def list_templates(options: Options) -> Report:
@@ -171,7 +169,8 @@ def show_status(options: Options) -> Report:
     from scaffold.status import unit_status
 
     target = options.find()
-    found = [unit_status(target.root, unit) for unit in read_units(target.root)]
+    units = read_units(target.root)
+    found = [unit_status(target.root, unit, units) for unit in units]
     rows = [f"{status.unit.id:<32} {', '.join(status.states)}" for status in found]
     return Report(
         "status",
@@ -189,7 +188,7 @@ def show_unit(unit_id: str, options: Options) -> Report:
 
     target = options.find()
     unit = find_unit(target.root, unit_id)
-    status = unit_status(target.root, unit)
+    status = unit_status(target.root, unit, read_units(target.root))
     places = tuple(Step(p.file, p.line, p.why) for p in open_places(target.root, unit))
     rows = [f"{unit.id}: {', '.join(status.states)}"]
     rows += [f"template   {use.id} version {use.version}" for use in unit.templates]
@@ -254,44 +253,50 @@ def _made(root: Path, request: Request) -> Unit | None:
 
 
 def _nothing_to_do(report: Report, root: Path, request: Request, made: Unit) -> Report:
+    from scaffold.places import open_places
+
     report.warnings += check_same(request, made)
     report.warnings += tuple(
         f"{file.path} is missing" for file in made.files if not (root / file.path).exists()
     )
+    report.unfinished = tuple(Step(p.file, p.line, p.why) for p in open_places(root, made))
+    report.next = report.unfinished
     return report
 
 
 def _settle(root: Path, command: str) -> tuple[str, ...]:
+    if not has_journal(root):
+        return ()
     from scaffold.apply import settle
 
     done = settle(root, command)
     return (f"an earlier run was interrupted; it was {done} first",) if done else ()
 
 
-def _leftover_warning(root: Path) -> tuple[str, ...]:
-    from scaffold.journal import state_folder
-
-    if not (state_folder(root) / "journal.json").exists():
+def _leftover_warning(root: Path, _: str = "") -> tuple[str, ...]:
+    if not has_journal(root):
         return ()
     return ("an earlier run was interrupted; the next writing command settles it first",)
 
 
-def _tell(report: Report, plan: Plan, check: tuple[str, ...], options: Options) -> None:
-    report.changes = tuple(
-        ReportedChange(
-            change.path,
-            change.action,
-            ""
-            if change.action == "record"
-            else unified_diff(change.path, change.before, change.after),
-        )
-        for change in plan.changes
-    )
+def _told(report: Report, plan: Plan) -> Report:
+    """Returns the report with what the plan comes to."""
+    report.changes = tuple(_reported(change) for change in plan.changes)
     report.registered = plan.registered
     report.next = plan.next
     report.unfinished = plan.unfinished
+    return report
+
+
+def _reported(change: Change) -> ReportedChange:
+    is_record = change.action == "record"
+    diff = "" if is_record else unified_diff(change.path, change.before, change.after)
+    return ReportedChange(change.path, change.action, diff)
+
+
+def _verify_command(unit_id: str, options: Options) -> tuple[str, ...]:
     where = () if options.target is None else ("--target", options.target)
-    report.check = ((*check, *where),) if check else ()
+    return ("scaffold", "verify", unit_id, *where)
 
 
 def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) -> dict[str, Any]:

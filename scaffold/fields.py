@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -91,7 +90,9 @@ class Fields:
         """Raises FieldError for a key that was never asked for, with the nearest known one."""
         for key in self._table:
             if key not in self._known:
+                import difflib  # costs 3 ms, and only errors need it
+
                 near = difflib.get_close_matches(key, self._known, n=1)
-                guess = f"; did you mean {near[0]!r}?" if near else ""
+                guess = f"; did you mean {near[0]!r}?" if near else ";"
                 known = ", ".join(sorted(self._known))
                 raise FieldError(f"{self.where}: unknown key {key!r}{guess} known: {known}")

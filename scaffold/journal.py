@@ -1,19 +1,17 @@
 """The journal of a run that writes: enough to finish it, or to undo it, if it is cut short.
 
-Version 1: one JSON object ``{"schema", "command", "root", "phase", "folders", "steps"}``. Phase
-"staging" means that nothing but stages and backups was written, and all of it is to be dropped;
-phase "ready" means that every stage is whole on disk. A step names a file, the hash before (null
-where nothing stood) and after, and the stage and backup beside it.
+Version 1: one JSON object ``{"schema", "command", "phase", "folders", "steps"}``, paths relative to
+the target. Phase "staging" means that nothing but stages and backups was written, and all of it is
+to be dropped; phase "ready" means that every stage is whole on disk. A step names a file, the hash
+before (null where nothing stood) and after, and the stage and backup beside it.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -43,24 +41,36 @@ class Journal:
     """Is one run: the folders that it makes and the files that it puts in place."""
 
     command: str
-    root: str
     phase: Literal["staging", "ready"]
     folders: tuple[str, ...]
     steps: tuple[JournalStep, ...]
 
 
 def state_folder(root: Path) -> Path:
-    """Returns where journal and lock live: inside git's own folder, else beside the ledger."""
-    if any((folder / ".git").exists() for folder in (root, *root.parents)):
-        command = ["git", "-C", str(root), "rev-parse", "--git-path", "areal-scaffold"]
-        with suppress(OSError, subprocess.SubprocessError):
-            answer = subprocess.run(command, capture_output=True, check=True, timeout=10)
-            return root / os.fsdecode(answer.stdout.rstrip(b"\r\n"))
+    """Returns where journal and lock of a target live: in git's own folder, else by the ledger.
+
+    It is what ``git rev-parse --git-path`` says, read from the files: a linked worktree and a
+    submodule have a file ``.git`` that names their folder.
+    """
+    for folder in (root, *root.parents):
+        git = folder / ".git"
+        if git.is_file():
+            text = git.read_text(encoding="utf-8", errors="replace")
+            git = folder / text.removeprefix("gitdir:").strip()
+        if (git / "HEAD").is_file():
+            return git / "areal-scaffold" / ("-".join(root.relative_to(folder).parts) or "root")
     return root / FOLDER / "state"
+
+
+def has_journal(root: Path) -> bool:
+    """Tells whether a run on a target was cut short, or is going on."""
+    return (state_folder(root.resolve()) / "journal.json").exists()
 
 
 def write_journal(path: Path, journal: Journal) -> None:
     """Puts the journal on disk in one step, whole or not at all."""
+    import json
+
     fresh = path.with_suffix(".new")
     write_durably(
         fresh, json.dumps({"schema": JOURNAL_SCHEMA, **asdict(journal)}, indent=1).encode()
@@ -75,6 +85,8 @@ def read_journal(path: Path) -> Journal | None:
     Raises:
         ApplyError: It cannot be read, or a newer version wrote it.
     """
+    import json
+
     try:
         data: dict[str, Any] = json.loads(path.read_bytes())
         schema = data.pop("schema")

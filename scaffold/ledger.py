@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -90,6 +89,8 @@ def base_path(kind: str, name: str, path: str) -> str:
 
 def digest(data: bytes) -> str:
     """Returns the hash by which the ledger and the journal recognise a file."""
+    import hashlib  # brings OpenSSL, which only writing commands need
+
     return hashlib.sha256(data).hexdigest()
 
 

@@ -25,5 +25,5 @@ def _own_wheel() -> Path | None:
         text = metadata.distribution("areal-scaffold").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
         return None
-    url = urlsplit(json.loads(text)["url"]) if text else None
-    return Path(url2pathname(unquote(url.path))) if url and url.scheme == "file" else None
+    url = urlsplit(str(json.loads(text)["url"]) if text else "")
+    return Path(url2pathname(unquote(url.path))) if url.scheme == "file" else None

@@ -1,8 +1,8 @@
 """The places that a template leaves to the author, found in Python text by their comment.
 
 A comment line ``# YOURS: what to do`` marks the function or assignment around it; at module or
-class level it marks the statement below it. A place is open while the comment stands and the code is
-as it was rendered: writing code closes it, and so does deleting the comment.
+class level it marks the statement below it. A place is open while the comment stands and the code
+is as it was rendered: writing code closes it, and so does deleting the comment.
 """
 
 from __future__ import annotations

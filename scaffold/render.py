@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -117,6 +119,22 @@ def python_literal(value: Any) -> str:
     return repr(value)
 
 
+def toml_literal(value: Any) -> str:
+    """Returns text as a TOML basic string; JSON's escapes are TOML's, but for DEL."""
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def shell_word(value: Any) -> str:
+    """Returns text as one word of a POSIX shell command, on one line.
+
+    Raises:
+        TemplateError: The text spans lines, which a command in a document cannot.
+    """
+    if len(str(value).splitlines()) > 1:
+        raise TemplateError(f"no shell word: {str(value)!r}", code="template_invalid")
+    return shlex.quote(str(value))
+
+
 def doc_text(value: Any) -> str:
     """Returns text that can stand in a comment or a docstring: one line, cut, nothing to end it."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
@@ -168,6 +186,8 @@ def _environment(sources: Mapping[str, bytes], package: str) -> jinja2.Environme
     environment.globals.clear()
     environment.filters["py"] = python_literal
     environment.filters["doc"] = doc_text
+    environment.filters["toml"] = toml_literal
+    environment.filters["sh"] = shell_word
     environment.filters["imports"] = lambda block: sorted_imports(str(block), (package, "tests"))
     return environment
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -114,6 +113,8 @@ def error_text(error: ScaffoldError) -> str:
 
 def unified_diff(path: str, before: bytes | None, after: bytes) -> str:
     """Returns the unified diff of one file, as `git apply` reads it; None stands for no file."""
+    import difflib  # costs 3 ms, and a run that changes nothing does without
+
     old = [] if before is None else _lines(before)
     rows = difflib.unified_diff(
         old, _lines(after), "/dev/null" if before is None else f"a/{path}", f"b/{path}"

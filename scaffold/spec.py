@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 import tomllib
@@ -299,6 +298,8 @@ def all_answers(kind: Kind, styles: Iterable[Style]) -> dict[str, Answer]:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Returns ``"; did you mean 'x'? known: a, b"``, without the guess where none is near."""
+    import difflib  # costs 3 ms, and only errors need it
+
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     guess = f"; did you mean {near[0]!r}?" if near else ";"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from scaffold.edit.dict_table import read_entries
+from scaffold.edit.dict_table import read_entries, remove_entry
 from scaffold.ledger import MadeEntry, MadeFile, Unit, base_path, digest
 from scaffold.spec import ScaffoldError, kind_names, load_kind, load_style, style_names
 
@@ -38,27 +39,44 @@ class UnitStatus:
         return (*states, *(["outdated"] * bool(self.moved_on))) or ("untouched",)
 
 
-def unit_status(root: Path, unit: Unit) -> UnitStatus:
-    """Looks at every file and registry line of a unit; Python is compared by its syntax tree."""
+def unit_status(root: Path, unit: Unit, others: Iterable[Unit] = ()) -> UnitStatus:
+    """Looks at every file and registry line of a unit; Python is compared by its syntax tree.
+
+    Args:
+        root: The target's folder.
+        unit: What was made.
+        others: All units made there; lines that they added to the unit's files are no edits.
+    """
+    added = [entry for other in others for entry in other.entries]
     return UnitStatus(
         unit,
-        {file.path: _file_status(root, unit, file) for file in unit.files},
+        {file.path: _file_status(root, unit, file, added) for file in unit.files},
         tuple(entry for entry in unit.entries if not _is_registered(root, entry)),
         tuple(_moved_on(unit)),
     )
 
 
-def _file_status(root: Path, unit: Unit, file: MadeFile) -> FileStatus:
+def _file_status(root: Path, unit: Unit, file: MadeFile, added: Iterable[MadeEntry]) -> FileStatus:
     try:
         now = (root / file.path).read_bytes()
     except OSError:
         return "missing"
+    for entry in added:
+        if entry.file == file.path:
+            now = _without(now, entry)
     if digest(now) == file.sha256:
         return "untouched"
     base = root / base_path(unit.kind, unit.name, file.path)
     if file.path.endswith(".py") and base.is_file() and _same_code(base.read_bytes(), now):
         return "untouched"
     return "edited"
+
+
+def _without(data: bytes, entry: MadeEntry) -> bytes:
+    try:
+        return remove_entry(data, entry.file, entry.table, entry.key)
+    except ScaffoldError:
+        return data
 
 
 def _same_code(was: bytes, now: bytes) -> bool:

@@ -138,9 +138,15 @@ def unit_names(target: Target, kind: Kind, key: str, style: str = "") -> dict[st
 
 
 def key_names(key: str) -> dict[str, str]:
-    """Returns the spellings of a key: math_debate, MathDebate, "math debate", "Math debate"."""
+    """Returns the spellings of a key: math_debate, math-debate, MathDebate, "Math debate"."""
     words = key.replace("_", " ")
-    return {"key": key, "pascal": pascal(key), "words": words, "title": words.capitalize()}
+    return {
+        "key": key,
+        "dashed": key.replace("_", "-"),
+        "pascal": pascal(key),
+        "words": words,
+        "title": words.capitalize(),
+    }
 
 
 def with_kind_names(kind: Kind, names: dict[str, str]) -> dict[str, str]:
