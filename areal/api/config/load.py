@@ -190,7 +190,12 @@ def _inherit(section: DictConfig, root: DictConfig) -> None:
 def _require(text: sources.ConfigText, config: DictConfig) -> None:
     from omegaconf import OmegaConf
 
-    missing = sorted(OmegaConf.missing_keys(config))
+    missing = sorted(
+        key
+        for key in OmegaConf.missing_keys(config)
+        # A section's name is missing only because the run's is.
+        if key.rpartition(".")[2] not in schema.INHERITED_KEYS or "." not in key
+    )
     if missing:
         raise ConfigError(f"required and not set: {', '.join(missing)}")
     has_backend = {"rollout.backend", "actor.backend"} & text.explicit_keys

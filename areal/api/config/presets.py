@@ -4,7 +4,7 @@
 key that the file or the command line sets wins. Without ``run.algorithm`` nothing is preset.
 
 No preset asks for a reference model: where a paper adds a Kullback-Leibler penalty, set
-``actor.kl_ctl`` and ``ref`` (its place and estimator are preset). An infinite bound, and a lower one of 1 - 1 = 0, clip nothing.
+``actor.kl_ctl`` and ``ref``. An infinite bound, and a lower one of 1 - 1 = 0, clip nothing.
 
 Source:
     grpo: Shao et al. 2024, arXiv:2402.03300, eq. 3.

@@ -27,6 +27,9 @@ REMOVED_KEYS = {
 }
 
 
+_NOTHING = object()
+
+
 @dataclass
 class ConfigText:
     """Is a YAML file and the overrides after it, read but not yet interpreted.
@@ -61,8 +64,8 @@ class ConfigText:
         for layer in reversed(self.layers):
             found: Any = layer
             for part in key.split("."):
-                found = found.get(part) if isinstance(found, dict) else None
-            if found is not None:
+                found = found.get(part, _NOTHING) if isinstance(found, dict) else _NOTHING
+            if found is not _NOTHING:
                 return found
         return None
 
