@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 Groups = list[list[int]]
 
+ALGORITHMS = ("ffd", "kk")
+
 
 def partition_sizes(
     sizes: Sequence[int],
@@ -38,19 +40,22 @@ def partition_sizes(
     """
     if not sizes:
         raise ValueError("cannot partition an empty batch")
-    if capacity is not None:
-        capacity = max(capacity, max(sizes))
+    if algorithm not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise ValueError(f"unknown packing_algorithm {algorithm!r}; known: {known}")
     at_least = min(_round_up(min_groups, divisor), len(sizes) // divisor * divisor)
     _check_enough(max(at_least, divisor), len(sizes), divisor)
-    if algorithm == "ffd":
-        groups = _partition_ffd(sizes, capacity, at_least)
-    elif algorithm == "kk":
-        groups = _partition_kk(sizes, capacity, at_least)
-    else:
-        raise ValueError(f"unknown packing_algorithm {algorithm!r}; known: ffd, kk")
-    num_groups = _round_up(len(groups), divisor)
+    partition = _partition_ffd if algorithm == "ffd" else _partition_kk
+    is_alone = [capacity is not None and size > capacity for size in sizes]
+    groups = [[i] for i, alone in enumerate(is_alone) if alone]
+    others = [i for i, alone in enumerate(is_alone) if not alone]
+    if others:
+        wanted = min(max(at_least - len(groups), 1), len(others))
+        parts = partition([sizes[i] for i in others], capacity, wanted)
+        groups += [[others[k] for k in part] for part in parts]
+    num_groups = _round_up(max(len(groups), at_least), divisor)
     _check_enough(num_groups, len(sizes), divisor)
-    return _ordered(split_groups(groups, sizes, num_groups))
+    return split_groups(groups, sizes, num_groups)
 
 
 def split_groups(groups: Groups, sizes: Sequence[int], num_groups: int) -> Groups:

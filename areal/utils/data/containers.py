@@ -62,9 +62,7 @@ def _check_same_keys(dicts: Sequence[TensorDict]) -> None:
     for i, found in enumerate(dicts):
         if found.keys() != expected:
             differing = sorted(found.keys() ^ expected)
-            raise ValueError(
-                f"dict {i} and dict 0 differ in their keys {differing}; make them equal"
-            )
+            raise ValueError(f"dict {i} and dict 0 differ in keys {differing}; make them equal")
 
 
 def _concat_values(key: str, values: list[Any], pad_value: float) -> Any:
