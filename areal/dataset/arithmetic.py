@@ -1,0 +1,139 @@
+"""Arithmetic: generated problems such as "12+34=", for small models made from scratch."""
+
+from __future__ import annotations
+
+import operator
+import random
+import zlib
+from typing import Any
+
+from areal.api.errors import DatasetError
+from areal.dataset.rows import RowDataset
+from areal.dataset.tokens import Messages, keep_short, keep_short_prompts, sft_row
+
+_OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_DEFAULT_SIZES = {"train": 4096, "test": 256}
+# One problem in ten is a test problem, whatever the seed and the size, so the splits never meet.
+_TEST_SHARE = 10
+# So many draws in a row without a new problem: there are hardly any more.
+_MAX_IDLE_DRAWS = 2000
+
+
+def get_arithmetic_sft_dataset(
+    path: str = "arithmetic",
+    split: str | None = "train",
+    tokenizer: Any = None,
+    max_length: int | None = None,
+    *,
+    max_digits: int = 2,
+    operators: str = "+",
+    size: int | None = None,
+    seed: int = 1,
+) -> RowDataset:
+    """Generates problems with answers for supervised training.
+
+    Args:
+        path: Not used; the problems are generated.
+        split: "train" or "test"; no problem is in both.
+        tokenizer: Encodes problem and answer.
+        max_length: Drops rows of more tokens.
+        max_digits: Operands have one to this many digits, each length as likely.
+        operators: Any of ``+``, ``-`` and ``*``, each as likely.
+        size: Number of rows; None is 4,096 for train and 256 for test.
+        seed: Decides which problems are drawn and their order.
+
+    Returns:
+        Rows of ``input_ids`` and ``loss_mask`` (lists of ints).
+
+    Raises:
+        DatasetError: The split, an operator, the size or the number of digits is impossible.
+    """
+    if tokenizer is None:
+        raise DatasetError("the sft type of 'arithmetic' needs a tokenizer; set tokenizer_path")
+    problems = _problems(split, max_digits, operators, size, seed)
+    rows = RowDataset([sft_row(tokenizer, _messages(text), answer) for text, answer in problems])
+    return keep_short(rows, max_length, lambda row: len(row["input_ids"]), "arithmetic")
+
+
+def get_arithmetic_rl_dataset(
+    path: str = "arithmetic",
+    split: str | None = "train",
+    tokenizer: Any = None,
+    max_length: int | None = None,
+    *,
+    max_digits: int = 2,
+    operators: str = "+",
+    size: int | None = None,
+    seed: int = 1,
+) -> RowDataset:
+    """Generates problems for the ``arithmetic`` reward.
+
+    Args:
+        path: Not used; the problems are generated.
+        split: "train" or "test"; no problem is in both.
+        tokenizer: Counts tokens; needed with ``max_length`` only.
+        max_length: Drops rows whose prompt has more tokens.
+        max_digits: Operands have one to this many digits, each length as likely.
+        operators: Any of ``+``, ``-`` and ``*``, each as likely.
+        size: Number of rows; None is 4,096 for train and 256 for test.
+        seed: Decides which problems are drawn and their order.
+
+    Returns:
+        Rows of ``messages`` (one user message, "12+34=") and ``answer`` ("46").
+
+    Raises:
+        DatasetError: The split, an operator, the size or the number of digits is impossible.
+    """
+    problems = _problems(split, max_digits, operators, size, seed)
+    rows = RowDataset(
+        [{"messages": _messages(text), "answer": answer} for text, answer in problems]
+    )
+    return keep_short_prompts(rows, max_length, tokenizer, "arithmetic")
+
+
+def _messages(problem: str) -> Messages:
+    return [{"role": "user", "content": problem}]
+
+
+def _problems(
+    split: str | None, max_digits: int, operators: str, size: int | None, seed: int
+) -> list[tuple[str, str]]:
+    """Draws problems: all different as long as there are new ones, then from the start again."""
+    split = split or "train"
+    size = _DEFAULT_SIZES.get(split) if size is None else size
+    _check(split, max_digits, operators, size)
+    assert size is not None
+    rng = random.Random(f"{split}/{seed}")
+    drawn: dict[str, str] = {}
+    num_idle = 0
+    while len(drawn) < size and num_idle < _MAX_IDLE_DRAWS:
+        text, answer = _draw(rng, max_digits, operators)
+        is_new = text not in drawn and _split_of(text) == split
+        num_idle = 0 if is_new else num_idle + 1
+        if is_new:
+            drawn[text] = answer
+    problems = list(drawn.items())
+    return [problems[index % len(problems)] for index in range(size)]
+
+
+def _draw(rng: random.Random, max_digits: int, operators: str) -> tuple[str, str]:
+    left, right = (rng.randrange(10 ** rng.randint(1, max_digits)) for _ in range(2))
+    sign = rng.choice(operators)
+    return f"{left}{sign}{right}=", str(_OPERATIONS[sign](left, right))
+
+
+def _split_of(problem: str) -> str:
+    # A checksum, because hash() of a string differs from process to process.
+    return "test" if zlib.crc32(problem.encode()) % _TEST_SHARE == 0 else "train"
+
+
+def _check(split: str, max_digits: int, operators: str, size: int | None) -> None:
+    if split not in _DEFAULT_SIZES:
+        raise DatasetError(f"'arithmetic' has no split {split!r}; it has: train, test")
+    if not operators or not set(operators) <= set(_OPERATIONS):
+        known = " ".join(_OPERATIONS)
+        raise DatasetError(f"operators must be some of {known}, but are {operators!r}")
+    if not isinstance(max_digits, int) or max_digits < 1:
+        raise DatasetError(f"max_digits must be at least 1, but is {max_digits!r}")
+    if not isinstance(size, int) or size < 1:
+        raise DatasetError(f"size must be at least 1, but is {size!r}")

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from areal.api.errors import DatasetError
+from areal.dataset.arithmetic import get_arithmetic_rl_dataset, get_arithmetic_sft_dataset
+from areal.reward.arithmetic import arithmetic_reward_fn
+from tests.fakes import tiny_tokenizer
+
+PROBLEM = re.compile(r"(\d+)([-+*])(\d+)=")
+
+
+def problems(**options: object) -> list[str]:
+    return [row["messages"][0]["content"] for row in get_arithmetic_rl_dataset(**options)]
+
+
+@pytest.mark.parametrize("operators", ["+", "-", "*", "+-*"])
+@pytest.mark.parametrize("max_digits", [1, 2, 5])
+def test_problems_are_well_formed_and_answers_right(operators: str, max_digits: int) -> None:
+    rows = get_arithmetic_rl_dataset(size=60, operators=operators, max_digits=max_digits)
+    assert len(rows) == 60
+    for row in rows:
+        match = PROBLEM.fullmatch(row["messages"][0]["content"])
+        assert match is not None
+        left, sign, right = int(match[1]), match[2], int(match[3])
+        assert sign in operators
+        assert max(left, right) < 10**max_digits
+        assert int(row["answer"]) == {"+": left + right, "-": left - right, "*": left * right}[sign]
+        assert arithmetic_reward_fn("", row["answer"], [], [], **row) == 1.0
+
+
+def test_defaults_are_one_and_two_digit_additions() -> None:
+    train, test = problems(split="train"), problems(split="test")
+    assert (len(train), len(test)) == (4096, 256)
+    assert {len(PROBLEM.fullmatch(text)[1]) for text in train} == {1, 2}  # type: ignore[index]
+    assert len(set(train)) == 4096, "as long as there are new problems none repeats"
+
+
+@pytest.mark.parametrize("options", [{}, {"max_digits": 1, "size": 300}, {"operators": "+-*"}])
+def test_no_problem_is_in_both_splits_whatever_the_seeds(options: dict[str, object]) -> None:
+    train = set(problems(split="train", seed=1, **options))
+    test = set(problems(split="test", seed=2, **options))
+    assert train
+    assert test
+    assert not train & test
+
+
+def test_the_seed_determines_the_rows() -> None:
+    assert problems(seed=5, size=50) == problems(seed=5, size=50) != problems(seed=6, size=50)
+
+
+def test_more_rows_than_problems_repeat_them() -> None:
+    texts = problems(max_digits=1, size=250)
+    assert len(texts) == 250
+    assert 80 <= len(set(texts)) <= 100
+
+
+def test_sft_rows_carry_the_loss_on_the_answer_alone() -> None:
+    tokenizer = tiny_tokenizer("0123456789+=")
+    rows = get_arithmetic_sft_dataset("arithmetic", "train", tokenizer, size=20)
+    for row, problem in zip(rows, get_arithmetic_rl_dataset(size=20), strict=True):
+        text = problem["messages"][0]["content"]
+        assert tokenizer.decode(row["input_ids"]) == f"{text}{problem['answer']}<eos>"
+        assert row["loss_mask"] == [0] * len(text) + [1] * (len(problem["answer"]) + 1)
+
+
+def test_max_length_is_in_tokens() -> None:
+    rows = get_arithmetic_sft_dataset("arithmetic", "train", tiny_tokenizer(), 6, size=200)
+    assert 0 < len(rows) < 200
+    assert max(len(row["input_ids"]) for row in rows) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"split": "validation"}, "no split 'validation'; it has: train, test"),
+        ({"operators": "/"}, "operators must be some of"),
+        ({"operators": ""}, "operators must be some of"),
+        ({"max_digits": 0}, "max_digits must be at least 1"),
+        ({"size": 0}, "size must be at least 1"),
+    ],
+)
+def test_impossible_options_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(DatasetError, match=message):
+        get_arithmetic_rl_dataset(**options)
+
+
+def test_sft_needs_a_tokenizer() -> None:
+    with pytest.raises(DatasetError, match="needs a tokenizer"):
+        get_arithmetic_sft_dataset()

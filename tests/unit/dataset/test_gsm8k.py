@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from areal.api.errors import DatasetError
+from areal.dataset.gsm8k import get_gsm8k_rl_dataset, get_gsm8k_sft_dataset
+from areal.reward.gsm8k import gsm8k_reward_fn
+from areal.utils.hf_utils import apply_chat_template
+from tests.fakes import tiny_tokenizer
+
+ROWS = [
+    {"question": "What is 1+1?", "answer": "1+1=<<1+1=2>>2\n#### 2"},
+    {"question": "What is {the set} of 10 " + "long " * 40 + "words?", "answer": "#### 1,234"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    text = "".join(json.dumps(row) + "\n" for row in ROWS)
+    (tmp_path / "train.jsonl").write_text(text, encoding="utf-8")
+    return str(tmp_path)
+
+
+def test_rl_rows_ask_for_a_boxed_answer_and_keep_the_gold_solution(folder: str) -> None:
+    rows = get_gsm8k_rl_dataset(folder, "train", tiny_tokenizer())
+    assert len(rows) == 2
+    assert rows[0].keys() == {"messages", "answer"}
+    (message,) = rows[1]["messages"]
+    assert message["role"] == "user"
+    assert message["content"].startswith(ROWS[1]["question"])
+    assert r"\boxed{}" in message["content"]
+    assert rows[1]["answer"] == "#### 1,234"
+
+
+def test_sft_rows_carry_the_loss_on_the_solution_alone(folder: str) -> None:
+    tokenizer = tiny_tokenizer()
+    row = get_gsm8k_sft_dataset(folder, "train", tokenizer)[0]
+    messages = get_gsm8k_rl_dataset(folder, "train")[0]["messages"]
+    prompt = apply_chat_template(tokenizer, messages, add_generation_prompt=True)
+    assert row.keys() == {"input_ids", "loss_mask"}
+    assert row["input_ids"][: len(prompt)] == prompt
+    assert tokenizer.decode(row["input_ids"][len(prompt) :]) == ROWS[0]["answer"] + "<eos>"
+    assert row["loss_mask"] == [0] * len(prompt) + [1] * (len(ROWS[0]["answer"]) + 1)
+
+
+def test_a_tokenizer_without_a_chat_template_does_for_sft(folder: str) -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = None
+    row = get_gsm8k_sft_dataset(folder, "train", tokenizer)[0]
+    assert tokenizer.decode(row["input_ids"]).startswith("What is 1+1?")
+    assert sum(row["loss_mask"]) == len(ROWS[0]["answer"]) + 1
+
+
+@pytest.mark.parametrize("load", [get_gsm8k_rl_dataset, get_gsm8k_sft_dataset])
+def test_longer_rows_are_dropped_and_counted(
+    folder: str, load: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        rows = load(folder, "train", tiny_tokenizer(), max_length=200)  # type: ignore[operator]
+    assert len(rows) == 1
+    assert "dropped 1 of 2 rows longer than 200 tokens" in caplog.text
+    with pytest.raises(DatasetError, match=r"all 2 rows .* longer than 3 tokens"):
+        load(folder, "train", tiny_tokenizer(), max_length=3)  # type: ignore[operator]
+
+
+def test_counting_tokens_needs_a_tokenizer(folder: str) -> None:
+    with pytest.raises(DatasetError, match="needs a tokenizer"):
+        get_gsm8k_rl_dataset(folder, "train", max_length=10)
+
+
+@pytest.mark.parametrize(("split", "num_rows"), [("train", 7473), ("test", 1319)])
+def test_the_real_data_loads_and_its_own_solutions_are_right(split: str, num_rows: int) -> None:
+    if not os.environ.get("AREAL_GSM8K_DIR"):
+        pytest.skip("AREAL_GSM8K_DIR is not set: it names the folder with GSM8K's JSONL files")
+    rows = get_gsm8k_rl_dataset("gsm8k", split)
+    assert len(rows) == num_rows
+    for row in rows[:: num_rows // 50]:
+        assert gsm8k_reward_fn(None, row["answer"], None, None, **row) == 1.0
