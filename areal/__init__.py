@@ -38,17 +38,16 @@ _refuse_to_shadow_areal()
 from areal.api.registry import lazy_exports  # noqa: E402  (nothing is imported before the check)
 
 if TYPE_CHECKING:
-    from areal.infra import workflow_context
+    from areal.infra import WorkflowExecutor, workflow_context
     from areal.infra.platforms import current_platform
     from areal.infra.staleness_manager import StalenessManager
-    from areal.infra.workflow_executor import WorkflowExecutor
     from areal.trainer import PPOTrainer, SFTTrainer
 
 _LAZY_IMPORTS: dict[str, str] = {
     "PPOTrainer": "areal.trainer",
     "SFTTrainer": "areal.trainer",
     "StalenessManager": "areal.infra.staleness_manager",
-    "WorkflowExecutor": "areal.infra.workflow_executor",
+    "WorkflowExecutor": "areal.infra",
     "current_platform": "areal.infra.platforms",
     "workflow_context": "areal.infra.workflow_context",
 }

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+from areal.api import FSDPParallelStrategy, MegatronParallelStrategy, ModelAllocation
+from areal.api.alloc_mode import (
+    AllocationType,
+    AllocationValidationError,
+    InvalidAllocationModeError,
+    ParallelStrategy,
+)
+from areal.api.cli_args import SchedulingStrategy
+
+
+@pytest.mark.parametrize(
+    ("text", "backend", "dims", "world_size"),
+    [
+        ("local:d1", "local", {"dp": 1}, 1),
+        ("fsdp:d4", "fsdp", {"dp": 4}, 4),
+        ("fsdp:d2t2c3", "fsdp", {"dp": 2, "tp": 2, "cp": 3}, 12),
+        ("fsdp:d4p1", "fsdp", {"dp": 4}, 4),
+        ("sglang:d4p1t1", "sglang", {"dp": 4}, 4),
+        ("vllm:t2d3", "vllm", {"dp": 3, "tp": 2}, 6),
+        ("archon:d2t2c1e2", "archon", {"dp": 2, "tp": 2, "ep": 2}, 4),
+        ("archon:d2p4e2", "archon", {"dp": 2, "pp": 4, "ep": 2}, 8),
+        ("megatron:d2t4p2", "megatron", {"dp": 2, "tp": 4, "pp": 2}, 16),
+        (" fsdp:d16 ", "fsdp", {"dp": 16}, 16),
+    ],
+)
+def test_reading(text: str, backend: str, dims: dict[str, int], world_size: int) -> None:
+    allocation = ModelAllocation.from_str(text)
+    assert allocation.backend == backend
+    found = {axis: getattr(allocation.parallel, f"{axis}_size") for axis in ("dp", "tp", "pp")}
+    found |= {axis: getattr(allocation.parallel, f"{axis}_size") for axis in ("cp", "ep", "etp")}
+    assert found == {"dp": 1, "tp": 1, "pp": 1, "cp": 1, "ep": 1, "etp": 1, **dims}
+    assert allocation.world_size == allocation.parallel.world_size == world_size
+
+
+def test_strategy_classes_and_roles() -> None:
+    kinds = {
+        "fsdp:d1": FSDPParallelStrategy,
+        "megatron:d1": MegatronParallelStrategy,
+        "archon:d1": ParallelStrategy,
+        "local:d1": ParallelStrategy,
+    }
+    for text, kind in kinds.items():
+        assert type(ModelAllocation.from_str(text).parallel) is kind
+    trains = {name: ModelAllocation.from_str(f"{name}:d1").trains for name in ("fsdp", "archon")}
+    assert trains == {"fsdp": True, "archon": True}
+    assert not any(
+        ModelAllocation.from_str(f"{name}:d1").trains for name in ("local", "sglang", "vllm")
+    )
+
+
+def test_name_and_scheduling_are_kept() -> None:
+    strategy = SchedulingStrategy(type="colocation", target="actor")
+    allocation = ModelAllocation.from_str("fsdp:d2", name="ref", scheduling_strategy=strategy)
+    assert (allocation.name, allocation.scheduling_strategy) == ("ref", strategy)
+
+
+def test_separate_splits_of_attention_and_experts() -> None:
+    allocation = ModelAllocation.from_str("megatron:(attn:d4p2t2c2|ffn:d2p2t4e2)")
+    parallel = allocation.parallel
+    assert isinstance(parallel, MegatronParallelStrategy)
+    assert (parallel.dp_size, parallel.pp_size, parallel.tp_size, parallel.cp_size) == (4, 2, 2, 2)
+    assert (parallel.ep_size, parallel.etp_size, parallel.world_size) == (2, 4, 32)
+    assert parallel.expert_model_parallel_size == 16
+    assert parallel.expert_data_parallel_size == 2
+    assert parallel.model_parallel_size == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("sglang:d4+fsdp:d4", InvalidAllocationModeError, r"joins several models by '\+'"),
+        ("d4t2", InvalidAllocationModeError, "write backend:dims"),
+        ("fsdp:", InvalidAllocationModeError, "write backend:dims"),
+        ("", InvalidAllocationModeError, "write backend:dims"),
+        ("fspd:d4", InvalidAllocationModeError, "unknown backend 'fspd' .* did you mean 'fsdp'"),
+        ("fsdp:4d", InvalidAllocationModeError, "cannot read '4d'"),
+        ("fsdp:d4 t2", InvalidAllocationModeError, "cannot read 'd4 t2'"),
+        ("fsdp:d4,t2", InvalidAllocationModeError, "cannot read 'd4,t2'"),
+        ("fsdp:d", InvalidAllocationModeError, "cannot read 'd'"),
+        ("fsdp:d-1", InvalidAllocationModeError, "cannot read 'd-1'"),
+        ("fsdp:x4", InvalidAllocationModeError, "unknown dimension 'x'"),
+        ("fsdp:d2d2", InvalidAllocationModeError, "dimension 'd' stands twice"),
+        ("fsdp:d0", AllocationValidationError, "data_parallel_size must be at least 1, found 0"),
+        ("fsdp:d2p2", AllocationValidationError, "p2 in 'fsdp:d2p2': fsdp splits only d, t, c"),
+        ("fsdp:d2e2", AllocationValidationError, "e2 in 'fsdp:d2e2'"),
+        ("local:t2", AllocationValidationError, "local splits only d"),
+        ("sglang:d2c2", AllocationValidationError, "sglang splits only d, t, p"),
+        ("archon:d3e2", AllocationValidationError, "3 processes cannot be shared out"),
+        ("fsdp:(attn:d2|ffn:d2)", InvalidAllocationModeError, "archon or megatron"),
+        ("megatron:(attn:d2)", InvalidAllocationModeError, "attn:d4t2"),
+        ("megatron:(attn:d4|ffn:d2)", AllocationValidationError, "4 processes for attention and 2"),
+        ("megatron:(attn:d2p2|ffn:d4)", AllocationValidationError, "2 stages for attention and 1"),
+        ("megatron:(attn:d4|ffn:d2c2)", AllocationValidationError, "c2"),
+        ("megatron:(attn:d2e2|ffn:d2e2)", AllocationValidationError, "e2"),
+    ],
+)
+def test_what_cannot_be(text: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message) as caught:
+        ModelAllocation.from_str(text)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_strategies_check_themselves() -> None:
+    with pytest.raises(AllocationValidationError, match="no pipeline parallel"):
+        FSDPParallelStrategy(pipeline_parallel_size=2)
+    with pytest.raises(AllocationValidationError, match="tensor_parallel_size"):
+        ParallelStrategy(tensor_parallel_size=0)
+    assert ParallelStrategy(data_parallel_size=4, expert_parallel_size=2).world_size == 4
+    assert len(AllocationType) == 4
