@@ -137,8 +137,9 @@ class ModelResponse:
     def _stop_token_ids(self) -> set[int]:
         if self.tokenizer is None:
             raise ValueError("the response has no tokenizer; set ModelRequest.tokenizer")
-        ids = (self.tokenizer.eos_token_id, self.tokenizer.pad_token_id)
-        return {token_id for token_id in ids if token_id is not None}
+        # transformers types them by what any special token may be; these two are single ids.
+        ids: list[Any] = [self.tokenizer.eos_token_id, self.tokenizer.pad_token_id]
+        return {int(token_id) for token_id in ids if token_id is not None}
 
 
 @dataclass

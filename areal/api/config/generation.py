@@ -93,7 +93,9 @@ class GenerationHyperparameters:
     ) -> GenerationHyperparameters:
         """Returns a copy that also stops at the tokenizer's pad and end-of-sequence tokens."""
         stop_token_ids = list(self.stop_token_ids)
-        for token_id in (tokenizer.pad_token_id, tokenizer.eos_token_id):
+        # transformers types them by what any special token may be; these two are single ids.
+        ids: list[Any] = [tokenizer.pad_token_id, tokenizer.eos_token_id]
+        for token_id in ids:
             if token_id is not None and token_id not in stop_token_ids:
                 stop_token_ids.append(token_id)
         return self.new(stop_token_ids=stop_token_ids)

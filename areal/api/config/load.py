@@ -99,14 +99,10 @@ def apply_preset(
         config.eval_gconfig == config.gconfig
     )
     for key, value in overrides.items():
-        *parents, name = key.split(".")
         section: Any = config
+        *parents, name = key.split(".")
         for parent in parents:
-            if getattr(section, parent) is None:
-                kind = schema.section_type(schema.key_types(type(section))[parent])
-                assert kind is not None, key
-                setattr(section, parent, kind())
-            section = getattr(section, parent)
+            section = schema.get_or_make(section, parent)
         setattr(section, name, _look_up(config, value))
     if evaluates_alike and isinstance(config, experiment.PPOConfig):
         config.eval_gconfig = config.gconfig.new()

@@ -63,6 +63,16 @@ def sections(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from sections(value, key + ".")
 
 
+def get_or_make(section: Any, name: str) -> Any:
+    """Returns a section's subsection, made with its defaults where it is null."""
+    if getattr(section, name) is None:
+        owner: type = type(section)
+        kind = section_type(key_types(owner)[name])
+        assert kind is not None, f"{owner.__name__}.{name} is no section"
+        setattr(section, name, kind())
+    return getattr(section, name)
+
+
 def inherit_names(config: Any, fileroot: str) -> None:
     """Gives the run's names to every section that was given none.
 

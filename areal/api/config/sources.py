@@ -90,7 +90,8 @@ class ConfigText:
         typed = self._typed(layer, cls, "", problems)
         if problems:
             raise ConfigError("\n".join(problems))
-        return OmegaConf.create(typed)
+        created: DictConfig = OmegaConf.create(typed)
+        return created
 
     def explain(self, error: Exception, cls: type) -> ConfigError:
         """Turns an error of OmegaConf or of a dataclass's checks into one that says what to do."""
@@ -134,7 +135,7 @@ class ConfigText:
                 problems.append(f"{self.place(key)}: {key} must be {wanted}, found {value!r}")
                 return value
         section, item = schema.section_type(annotation), schema.item_type(annotation)
-        if section is not None:
+        if section is not None and isinstance(value, dict):
             return self._typed(value, section, f"{key}.", problems)
         if item is None:
             return value
