@@ -14,7 +14,6 @@ from areal.api.errors import ConfigError
 from areal.trainer.report.config_view import find_block
 
 Stats = Mapping[str, int | float | None]
-TENSORBOARD_OFF = ("", "off", "none", "disabled")
 FLUSH_S = 10.0
 
 
@@ -188,7 +187,7 @@ def open_trackers(
     Args:
         config: The experiment's configuration; without ``stats_logger`` only TensorBoard is on.
         plain: The same as plain data without secrets, for services that show it.
-        log_dir: The run's folder; TensorBoard writes to ``tensorboard/`` in it if no path is set.
+        log_dir: The run's folder; TensorBoard's path "auto" is ``tensorboard/`` in it.
         resume_step: Finished steps; later ones that a killed run wrote are superseded.
 
     Raises:
@@ -200,8 +199,9 @@ def open_trackers(
         block = find_block(stats_logger, name)
         if block is not None and block.mode != "disabled":
             trackers.append(make(block, config, plain, log_dir))
-    path = find_block(find_block(stats_logger, "tensorboard"), "path")
-    if path is None or path not in TENSORBOARD_OFF:
-        folder = Path(path) if path else log_dir / "tensorboard"
+    block = find_block(stats_logger, "tensorboard")
+    path = "auto" if block is None else block.path
+    if path:
+        folder = log_dir / "tensorboard" if path == "auto" else Path(path)
         trackers.append(TensorBoardTracker(folder, resume_step))
     return trackers

@@ -4,56 +4,33 @@ import math
 import subprocess
 import sys
 import types
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from areal.api.config.experiment import BaseExperimentConfig
+from areal.api.config.logging import (
+    StatsLoggerConfig,
+    SwanlabConfig,
+    TensorBoardConfig,
+    TrackioConfig,
+    WandBConfig,
+)
 from areal.api.errors import ConfigError
 from areal.trainer.report.trackers import TensorBoardTracker, open_trackers
 
-
-@dataclass
-class Block:
-    """Is a tracker's block, with the fields of all of them."""
-
-    mode: str = "disabled"
-    project: str | None = None
-    name: str | None = None
-    entity: str | None = None
-    group: str | None = None
-    job_type: str | None = None
-    notes: str | None = None
-    tags: list[str] | None = None
-    config: dict[str, Any] | None = None
-    id_suffix: str | None = "train"
-    wandb_api_key: str = ""
-    wandb_base_url: str = ""
-    api_key: str | None = None
-    logdir: str | None = None
-    space_id: str | None = None
+BLOCKS = {"wandb": WandBConfig, "swanlab": SwanlabConfig, "trackio": TrackioConfig}
 
 
-@dataclass
-class TensorBoard:
-    path: str | None = None
-
-
-@dataclass
-class StatsLogger:
-    wandb: Block = field(default_factory=Block)
-    swanlab: Block = field(default_factory=Block)
-    trackio: Block = field(default_factory=Block)
-    tensorboard: TensorBoard = field(default_factory=TensorBoard)
-
-
-@dataclass
-class Experiment:
-    experiment_name: str = "addition"
-    trial_name: str = "t1"
-    stats_logger: StatsLogger = field(default_factory=StatsLogger)
+def experiment(tensorboard: str | None = None, **blocks: Any) -> BaseExperimentConfig:
+    """Returns a configuration that logs to the given places only."""
+    names = {"experiment_name": "addition", "trial_name": "t1"}
+    stats_logger = StatsLoggerConfig(
+        **names, fileroot="", tensorboard=TensorBoardConfig(tensorboard), **blocks
+    )
+    return BaseExperimentConfig(**names, stats_logger=stats_logger)
 
 
 class RecordingModule(types.ModuleType):
@@ -122,14 +99,13 @@ def test_tensorboard_is_imported_at_the_first_row_and_never_brings_tensorflow(tm
 
 @pytest.mark.parametrize(
     ("path", "folder"),
-    [(None, "tensorboard"), ("", None), ("off", None), ("elsewhere", "elsewhere")],
+    [("auto", "tensorboard"), (None, None), ("", None), ("elsewhere", "elsewhere")],
 )
-def test_tensorboard_is_on_unless_switched_off(
+def test_tensorboard_writes_where_its_path_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None, folder: str | None
 ):
     monkeypatch.chdir(tmp_path)
-    config = Experiment(stats_logger=StatsLogger(tensorboard=TensorBoard(path)))
-    trackers = open_trackers(config, {}, tmp_path, 0)
+    trackers = open_trackers(experiment(path), {}, tmp_path, 0)
     for tracker in trackers:
         tracker.log(1, {"reward": 1.0})
         tracker.close()
@@ -147,20 +123,19 @@ def test_a_service_whose_package_is_missing_is_refused_with_the_remedy(
     # Absent from every folder on the path, whatever this environment has.
     monkeypatch.setattr(sys, "path", [p for p in sys.path if "site-packages" not in p])
     monkeypatch.delitem(sys.modules, service, raising=False)
-    config = Experiment(stats_logger=StatsLogger(**{service: Block(mode="offline")}))
+    config = experiment(**{service: BLOCKS[service](mode="offline")})
     with pytest.raises(ConfigError, match=f"pip install {service}, or set stats_logger.{service}"):
         open_trackers(config, {}, tmp_path, 0)
 
 
 def open_with(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, service: str, block: Block
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, service: str, block: Any
 ) -> RecordingModule:
     """Runs one row through a service and returns what its package was told."""
     module = RecordingModule(service)
     module.__spec__ = types.SimpleNamespace(name=service)  # type: ignore[assignment]  # find_spec asks
     monkeypatch.setitem(sys.modules, service, module)
-    stats_logger = StatsLogger(tensorboard=TensorBoard("off"), **{service: block})
-    (tracker,) = open_trackers(Experiment(stats_logger=stats_logger), {"seed": 1}, tmp_path, 0)
+    (tracker,) = open_trackers(experiment(**{service: block}), {"seed": 1}, tmp_path, 0)
     tracker.log(7, {"reward": 0.5, "kl": None})
     tracker.close()
     tracker.close()
@@ -171,7 +146,7 @@ def open_with(
 def test_a_service_gets_names_config_and_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: str
 ):
-    module = open_with(monkeypatch, tmp_path, service, Block(mode="offline", tags=["x"]))
+    module = open_with(monkeypatch, tmp_path, service, BLOCKS[service](mode="offline"))
     assert [name for name, _ in module.calls] == ["init", "log", "finish"]
     init = module.calls[0][1]
     assert init["project"] == "addition"
@@ -185,12 +160,12 @@ def test_a_resumed_wandb_run_continues_under_its_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("WANDB_API_KEY", "")  # so that the key is taken out again afterwards
-    block = Block(mode="online", wandb_api_key="k", project="p", name="n")
+    block = WandBConfig(mode="online", wandb_api_key="k", project="p", name="n")
     init = open_with(monkeypatch, tmp_path, "wandb", block).calls[0][1]
     assert (init["id"], init["resume"]) == ("addition_t1_train", "allow")
     assert (init["project"], init["name"], init["mode"]) == ("p", "n", "online")
 
 
 def test_swanlab_logs_in_with_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    module = open_with(monkeypatch, tmp_path, "swanlab", Block(mode="cloud", api_key="k"))
+    module = open_with(monkeypatch, tmp_path, "swanlab", SwanlabConfig(mode="cloud", api_key="k"))
     assert module.calls[0] == ("login", {"api_key": "k"})
