@@ -128,4 +128,4 @@ def test_the_pinned_tools_are_the_installed_ones():
             requirement = line.split("#")[0].strip()
             if "==" in requirement:
                 name, _, version = requirement.partition("==")
-                assert metadata.version(name) == version, f"{file}: {requirement}; run make venv"
+                assert metadata.version(name.partition("[")[0]) == version, f"{file}: {requirement}; run make venv"
