@@ -9,10 +9,11 @@ from areal.trainer.filters import has_reward_variance
 
 
 @pytest.mark.parametrize(
-    ("rewards", "kept"),
-    [([0.0, 1.0], True), ([1.0, 1.0, 1.0], False), ([0.0, 0.0], False), ([0.5], True)],
+    ("rewards", "expected"),
+    [([1.0, 0.0], True), ([1.0, 1.0], False), ([0.0, 0.0, 1e-3], True), ([1.0], True)],
 )
-def test_groups(rewards: list[float], kept: bool) -> None:
-    assert has_reward_variance({"rewards": torch.tensor(rewards)}) is kept
-    interactions = {str(i): SimpleNamespace(reward=reward) for i, reward in enumerate(rewards)}
-    assert has_reward_variance(interactions) is kept
+def test_a_group_must_differ_in_reward(rewards: list[float], expected: bool) -> None:
+    assert has_reward_variance({"rewards": torch.tensor(rewards)}) is expected
+    interactions = {str(i): SimpleNamespace(reward=r) for i, r in enumerate(rewards)}
+    interactions["unrated"] = SimpleNamespace(reward=None)
+    assert has_reward_variance(interactions) is expected
