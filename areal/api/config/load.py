@@ -52,7 +52,7 @@ def load_expr_config(argv: Sequence[str], cls: type[ConfigT]) -> tuple[ConfigT, 
     from omegaconf.errors import OmegaConfBaseException
 
     text = _read_argv(argv)
-    layers = [text.typed_layer(layer, cls) for layer in text.layers]
+    layers = text.typed_layers(cls)
     try:
         merged = _merge(layers, cls, text.explicit_keys)
         _inherit(merged, root=merged)

@@ -61,37 +61,39 @@ class ConfigText:
 
     def value(self, key: str) -> Any:
         """Returns what the user wrote last under a dotted key; None for nothing."""
-        for layer in reversed(self.layers):
-            found: Any = layer
-            for part in key.split("."):
-                found = found.get(part, _NOTHING) if isinstance(found, dict) else _NOTHING
-            if found is not _NOTHING:
-                return found
-        return None
+        written = [_look_up(layer, key) for layer in self.layers]
+        return next((value for value in reversed(written) if value is not _NOTHING), None)
 
     def place(self, key: str) -> str:
-        """Returns where a key was written: ``file:line``, or the override."""
-        for override in reversed(self.overrides):
-            written = override.partition("=")[0].lstrip("+")
-            if f"{key}.".startswith(f"{written}.") or f"{written}.".startswith(f"{key}."):
-                return f"override {override!r}"
+        """Returns where a key was written last: ``file:line``, or the override."""
+        for index in reversed(range(len(self.layers))):
+            if _look_up(self.layers[index], key) is not _NOTHING:
+                return self.place_in_layer(key, index)
+        return self.path
+
+    def place_in_layer(self, key: str, index: int) -> str:
+        """Returns where a key of one layer was written: ``file:line``, or the override."""
+        if index:
+            return f"override {self.overrides[index - 1]!r}"
         line = self._lines.get(key)
         return f"{self.path}:{line}" if line else self.path
 
-    def typed_layer(self, layer: dict[str, Any], cls: type) -> DictConfig:
-        """Returns a layer that can be merged into ``OmegaConf.structured(cls)``.
+    def typed_layers(self, cls: type) -> list[DictConfig]:
+        """Returns the layers in a form that can be merged into ``OmegaConf.structured(cls)``.
 
         Raises:
             ConfigError: Keys are unknown, or sections are no mappings; all are named at once.
         """
         from omegaconf import OmegaConf
 
+        layers: list[DictConfig] = []
         problems: list[str] = []
-        typed = self._typed(layer, cls, "", problems)
+        for index, layer in enumerate(self.layers):
+            typing = _Typing(self, index, problems)
+            layers.append(OmegaConf.create(typing.section(layer, cls, "")))
         if problems:
             raise ConfigError("\n".join(problems))
-        created: DictConfig = OmegaConf.create(typed)
-        return created
+        return layers
 
     def explain(self, error: Exception, cls: type) -> ConfigError:
         """Turns an error of OmegaConf or of a dataclass's checks into one that says what to do."""
@@ -116,49 +118,6 @@ class ConfigText:
         candidates = written or keys
         return candidates[0] if len(candidates) == 1 else None
 
-    def _typed(self, layer: dict[str, Any], cls: type, prefix: str, problems: list[str]) -> Any:
-        types = schema.key_types(cls)
-        typed: dict[str, Any] = {}
-        for name, value in layer.items():
-            key = f"{prefix}{name}"
-            if name not in types:
-                problems.append(f"{self.place(key)}: {_unknown(str(name), cls, prefix)}")
-            else:
-                typed[name] = self._typed_value(value, types[name], key, problems)
-        return typed
-
-    def _typed_value(self, value: Any, annotation: Any, key: str, problems: list[str]) -> Any:
-        if value is None or _is_interpolation(value):
-            return value
-        for kind, wanted in ((dict, "a mapping"), (list, "a list")):
-            if schema.holds(annotation, kind) and not isinstance(value, kind):
-                problems.append(f"{self.place(key)}: {key} must be {wanted}, found {value!r}")
-                return value
-        section, item = schema.section_type(annotation), schema.item_type(annotation)
-        if section is not None and isinstance(value, dict):
-            return self._typed(value, section, f"{key}.", problems)
-        if item is None:
-            return value
-        return [self._typed_item(one, item, f"{key}.{i}", problems) for i, one in enumerate(value)]
-
-    def _typed_item(self, value: Any, cls: type, key: str, problems: list[str]) -> Any:
-        """Types an item of a list: OmegaConf leaves those of a tuple as plain mappings."""
-        from omegaconf import OmegaConf
-        from omegaconf.errors import OmegaConfBaseException
-
-        if not isinstance(value, dict):
-            problems.append(f"{self.place(key)}: {key} must be a mapping, found {value!r}")
-            return value
-        typed = self._typed(value, cls, f"{key}.", problems)
-        try:
-            # Problems found above would be found again, in OmegaConf's words.
-            return typed if problems else OmegaConf.merge(OmegaConf.structured(cls), typed)
-        except OmegaConfBaseException as error:
-            name = str(error.full_key)
-            expected = f"must be {_written_type(cls, name)}, found {typed.get(name)!r}"
-            problems.append(f"{self.place(key)}: {key}.{name} {expected}")
-            return value
-
     @cached_property
     def _lines(self) -> dict[str, int]:
         import yaml
@@ -166,6 +125,60 @@ class ConfigText:
         with open(self.path, encoding="utf-8") as file:
             root = yaml.compose(file, Loader=yaml.SafeLoader)
         return dict(_node_lines(root, ""))
+
+
+@dataclass
+class _Typing:
+    """Holds a layer against the schema; what is wrong with it goes to ``problems``."""
+
+    text: ConfigText
+    index: int
+    problems: list[str]
+
+    def section(self, layer: dict[str, Any], cls: type, prefix: str) -> dict[str, Any]:
+        types = schema.key_types(cls)
+        typed: dict[str, Any] = {}
+        for name, value in layer.items():
+            if name in types:
+                typed[name] = self._value(value, types[name], f"{prefix}{name}")
+            else:
+                self._report(f"{prefix}{name}", _unknown(str(name), cls, prefix))
+        return typed
+
+    def _value(self, value: Any, annotation: Any, key: str) -> Any:
+        if value is None or _is_interpolation(value):
+            return value
+        for kind, wanted in ((dict, "a mapping"), (list, "a list")):
+            if schema.holds(annotation, kind) and not isinstance(value, kind):
+                self._report(key, f"{key} must be {wanted}, found {value!r}")
+                return value
+        section, item = schema.section_type(annotation), schema.item_type(annotation)
+        if section is not None and isinstance(value, dict):
+            return self.section(value, section, f"{key}.")
+        if item is None:
+            return value
+        return [self._item(one, item, f"{key}.{place}") for place, one in enumerate(value)]
+
+    def _item(self, value: Any, cls: type, key: str) -> Any:
+        """Types an item of a list, as OmegaConf leaves those of a tuple plain mappings."""
+        from omegaconf import OmegaConf
+        from omegaconf.errors import OmegaConfBaseException
+
+        if not isinstance(value, dict):
+            self._report(key, f"{key} must be a mapping, found {value!r}")
+            return value
+        typed = self.section(value, cls, f"{key}.")
+        try:
+            # An unknown key was reported above; OmegaConf would only say it again.
+            return typed if self.problems else OmegaConf.merge(OmegaConf.structured(cls), typed)
+        except OmegaConfBaseException as error:
+            name = str(error.full_key)
+            expected = f"must be {_written_type(cls, name)}, found {typed.get(name)!r}"
+            self._report(f"{key}.{name}", f"{key}.{name} {expected}")
+            return value
+
+    def _report(self, key: str, problem: str) -> None:
+        self.problems.append(f"{self.text.place_in_layer(key, self.index)}: {problem}")
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
@@ -208,6 +221,13 @@ def _read_override(override: str) -> dict[str, Any]:
     plain = OmegaConf.to_container(read)
     assert isinstance(plain, dict)
     return {str(name): inner for name, inner in plain.items()}
+
+
+def _look_up(layer: dict[str, Any], key: str) -> Any:
+    found: Any = layer
+    for part in key.split("."):
+        found = found.get(part, _NOTHING) if isinstance(found, dict) else _NOTHING
+    return found
 
 
 def _leaves(layer: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -129,6 +129,7 @@ def test_names_are_inherited_in_python_too() -> None:
         (["run.algorithm=sft"], "run.algorithm 'sft' does not fit GRPOConfig"),
         (["seed"], "cannot read override 'seed'; write key=value"),
         (["~seed=1"], "cannot read override '~seed=1'"),
+        (["actor.path=${tokenizer_path}", "tokenizer_path=${actor.path}"], "ecursi"),
         (["actor=[1"], "the value is no valid YAML"),
         (["--sed", "4"], "unknown option '--sed'"),
     ],
@@ -162,6 +163,13 @@ def test_a_mistake_in_the_file_has_its_line(
     message = error_of(yaml_file)
     assert expected in message
     assert message.startswith(str(yaml_file))
+
+
+def test_the_place_is_that_of_the_layer(yaml_file: Path) -> None:
+    yaml_file.write_text(LAPTOP.replace("  optimizer:", "  optimzer:"), encoding="utf-8")
+    message = error_of(yaml_file, "actor.path=x", "actor.pth=x")
+    places = [line.partition(": unknown key")[0] for line in message.splitlines()]
+    assert places == [f"{yaml_file}:9", "override 'actor.pth=x'"]
 
 
 def test_all_unknown_and_all_missing_keys_are_named_at_once(yaml_file: Path) -> None:
