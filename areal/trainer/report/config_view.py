@@ -53,25 +53,44 @@ def leaves(plain: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def changed_leaves(config: Any) -> dict[str, Any]:
-    """Returns the leaves that differ from the defaults of the configuration's class.
+    """Returns the leaves that somebody or something set to another value than the default.
 
-    Of a mapping, which has no defaults, every leaf counts as changed; so do all leaves of a block
-    whose default is None.
+    A block whose default is None is compared with its own class. Of a mapping, which has no
+    defaults, every leaf counts. A name or folder that a block repeats from the top is left out.
     """
-    present = leaves(plain_config(config))
     if not dataclasses.is_dataclass(config) or isinstance(config, type):
-        return present
-    default = leaves(_plain_defaults(type(config)))
-    absent = object()
-    return {key: value for key, value in present.items() if default.get(key, absent) != value}
+        return leaves(plain_config(config))
+    changed = leaves(_changed(config))
+    top = {name: find_block(config, name) for name in ("experiment_name", "trial_name")}
+    top["fileroot"] = find_block(find_block(config, "cluster"), "fileroot")
+    return {
+        key: value
+        for key, value in changed.items()
+        if key.count(".") == 0 or key == "cluster.fileroot" or value != top.get(key.split(".")[-1])
+    }
 
 
-def _plain_defaults(cls: type) -> dict[str, Any]:
-    """Returns the plain defaults of a dataclass; a field without a default is left out."""
+def _changed(config: Any, default: Any = None) -> dict[str, Any]:
+    """Returns the fields of a dataclass that are not at their default, as nested plain data.
+
+    Args:
+        config: An instance.
+        default: The instance to compare with; the class's own defaults where of another type.
+    """
     found: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if field.default is not dataclasses.MISSING:
-            found[field.name] = plain_config(field.default, field.name)
-        elif field.default_factory is not dataclasses.MISSING:
-            found[field.name] = plain_config(field.default_factory(), field.name)
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        usual = getattr(default, field.name) if type(default) is type(config) else _default(field)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            if nested := _changed(value, usual):
+                found[field.name] = nested
+        elif value != usual:
+            found[field.name] = plain_config(value, field.name)
     return found
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    """Returns a field's default; a field without one equals nothing."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default

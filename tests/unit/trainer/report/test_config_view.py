@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from areal.api.cli_args import GRPOConfig
 from areal.trainer.report.config_view import (
     HIDDEN,
     changed_leaves,
@@ -66,13 +67,30 @@ def test_an_empty_secret_is_no_secret():
 
 
 def test_only_what_differs_from_the_defaults_counts_as_changed():
-    config = Experiment("e", service=Service(tags=["a"]), extra=Service())
-    changed = changed_leaves(config)
-    assert changed["name"] == "e"
-    assert changed["service.tags"] == ["a"]
-    assert "root" not in changed
-    assert "service.mode" not in changed
-    assert changed["extra.mode"] == "fast"
+    config = Experiment("e", service=Service(tags=["a"]), extra=Service(api_key="k"))
+    assert changed_leaves(config) == {"name": "e", "service.tags": ["a"], "extra.api_key": HIDDEN}
+
+
+def test_a_block_made_by_a_factory_is_compared_with_what_that_makes():
+    @dataclass
+    class Outer:
+        service: Service = field(default_factory=lambda: Service(tags=["usual"]))
+
+    assert changed_leaves(Outer()) == {}
+    assert changed_leaves(Outer(Service())) == {"service.tags": []}
+
+
+def test_the_training_configuration_is_summed_up_by_what_its_author_wrote():
+    config = GRPOConfig(experiment_name="addition", trial_name="t1")
+    config.train_dataset.batch_size = 16
+    config.saver.experiment_name = "addition"
+    config.recover.experiment_name = "another"
+    assert changed_leaves(config) == {
+        "experiment_name": "addition",
+        "trial_name": "t1",
+        "train_dataset.batch_size": 16,
+        "recover.experiment_name": "another",
+    }
 
 
 def test_of_a_mapping_every_leaf_counts():
