@@ -136,7 +136,7 @@ class PolicyLoss:
             self.options,
             cu_seqlens=input_data.get("cu_seqlens"),
             keep_mask=keep_mask,
-            ref_logprobs=input_data.get("ref_logp"),
+            ref_logprobs=_require(input_data, "ref_logp") if self.options.kl_coef else None,
         )
         with torch.no_grad():
             stats |= self._extra_stats(logprobs, entropy, input_data)
