@@ -62,6 +62,17 @@ def test_the_same_tensor_twice_switches_the_correction_off() -> None:
     torch.testing.assert_close(loss, equal)
 
 
+def test_no_gradient_reaches_the_policies_that_it_is_compared_with() -> None:
+    new, prox, old, advantages = tensors()
+    prox.requires_grad_()
+    old.requires_grad_()
+    loss, _ = ppo_actor_loss_fn(new, prox, old, advantages, 0.2, MASK)
+    loss.backward()
+    assert new.grad is not None
+    assert prox.grad is None
+    assert old.grad is None
+
+
 def test_sapo_and_cispo_under_their_names() -> None:
     new, _, old, advantages = tensors()
     ratio = (new - old).exp()
