@@ -6,14 +6,18 @@ import re
 from typing import Any
 
 from areal.api.errors import RewardError
+from areal.api.reward_api import inline_reward
 
 _INTEGER = re.compile(r"-?[0-9]{1,400}")
 
 
+@inline_reward
 def arithmetic_reward_fn(
     prompt: Any, completions: str, prompt_ids: Any, completion_ids: Any, answer: Any, **kwargs: Any
 ) -> float:
     """Scores 1.0 for a completion that is the gold integer, with at most spaces around it.
+
+    A microsecond's work, so it runs in the event loop and not in the reward pool.
 
     Args:
         prompt: Not used.
