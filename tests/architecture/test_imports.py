@@ -59,24 +59,32 @@ def test_no_module_of_the_toolkit_needs_the_training_package():
 THIRD_PARTY = {"click", "jinja2", "libcst", "tomli_w", "git", "rich", "yaml", "jsonschema"}
 
 
-@pytest.mark.parametrize(
-    ("argv", "brings"),
-    [
-        (["--help"], {"click"}),
-        (["--version"], {"click"}),
-        (["add", "--help"], {"click"}),
-        (["list"], {"click"}),
-    ],
-)
-def test_each_path_of_the_command_line_imports_no_more_than_it_needs(
-    argv: list[str], brings: set[str]
-):
+ADD_REWARD = ["add-reward", "last_word", "--style", "exact", "--take", "last_line"]
+
+
+def third_party_of(argv: list[str], cwd: Path) -> set[str]:
+    """Runs the toolkit's command line in a folder and returns the packages that it imported."""
     code = (
         "from scaffold.cli import main\n"
         f"sys.argv = ['scaffold', *{argv!r}]\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code"
     )
-    assert modules_after(code) & THIRD_PARTY == brings
+    return modules_after(f"sys.path.insert(0, {str(ROOT)!r})\n{code}", cwd) & THIRD_PARTY
+
+
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["--version"], ["add", "--help"], ["add-reward", "--help"], ["list"]]
+)
+def test_help_and_lists_import_click_only(argv: list[str]):
+    assert third_party_of(argv, ROOT) == {"click"}
+
+
+def test_only_an_add_that_writes_imports_the_renderer_and_the_editor(tmp_path: Path):
+    third_party_of(["new", "my_rl"], tmp_path)
+    project = tmp_path / "my_rl"
+    assert third_party_of(ADD_REWARD, project) == {"click", "jinja2", "libcst", "tomli_w"}
+    assert third_party_of(ADD_REWARD, project) <= {"click", "jinja2"}, "nothing was to be done"
+    assert third_party_of(["status"], project) <= {"click", "libcst"}
 
 
 # The name under which a distribution is imported, where it is another one.
@@ -128,4 +136,6 @@ def test_the_pinned_tools_are_the_installed_ones():
             requirement = line.split("#")[0].strip()
             if "==" in requirement:
                 name, _, version = requirement.partition("==")
-                assert metadata.version(name.partition("[")[0]) == version, f"{file}: {requirement}; run make venv"
+                assert metadata.version(name.partition("[")[0]) == version, (
+                    f"{file}: {requirement}; run make venv"
+                )
