@@ -140,6 +140,16 @@ def test_every_command_exists_with_its_options(document: Path):
     assert {line: found for line, found in faults.items() if found} == {}
 
 
+def test_a_new_projects_readme_shows_commands_that_exist(tmp_path: Path):
+    argv = ["new", "my_rl", "--target", str(tmp_path), "--no-input"]
+    with pytest.raises(SystemExit, match="0"):
+        scaffold_main(argv)
+    (readme,) = tmp_path.rglob("README.md")
+    shown = list(commands_in(readme))
+    assert ["areal", "train", "-c", "grpo.yaml"] in shown
+    assert [fault for words in shown for fault in command_faults(words)] == []
+
+
 def path_faults(document: Path) -> list[str]:
     """Returns the paths and links of a document that lead nowhere."""
     _, prose = blocks_and_prose(document.read_text(encoding="utf-8"))
