@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import click
 import pytest
 import yaml
-from areal.trainer.cli import main as areal_main
 
 from areal.api.cli_args import GRPOConfig, SFTConfig, load_expr_config
+from areal.trainer.cli import main as areal_main
 from scaffold.cli import main as scaffold_main
 
 ROOT = Path(__file__).parents[2]
