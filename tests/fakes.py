@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from areal.api.io_struct import ModelRequest, ModelResponse
+from areal.api.io_struct import ModelRequest, ModelResponse, StopReason
 from areal.utils.hf_utils import character_tokenizer
 from areal.utils.image import to_pil
 
@@ -34,7 +34,7 @@ class InstantEngine:
         self,
         reply: Callable[[ModelRequest], Sequence[int]],
         version: int = 0,
-        stop_reason: str | None = None,
+        stop_reason: StopReason | None = None,
     ) -> None:
         self.reply = reply
         self.version = version
@@ -54,7 +54,7 @@ class InstantEngine:
             # All different, so that a token with another token's log-probability is seen.
             output_logprobs=[-0.5 - 0.25 * position for position in range(len(output))],
             output_versions=[self.version] * len(output),
-            stop_reason=self.stop_reason or ("stop" if is_stopped else "length"),  # type: ignore[arg-type]
+            stop_reason=self.stop_reason or ("stop" if is_stopped else "length"),
             tokenizer=req.tokenizer,
             processor=req.processor,
         )

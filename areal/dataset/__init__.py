@@ -103,8 +103,8 @@ def get_loader(path: str, type: str, name: str | None = None) -> Callable[..., A
     The path may be:
 
     - a registered name ("gsm8k"), or a hub id or local folder whose last component is one, case
-      folded and ``-`` read as ``_`` ("openai/gsm8k", "/data/HH-RLHF");
-    - a data file that is named so or stands in a folder that is ("/data/gsm8k/train.jsonl");
+      folded and ``-`` read as ``_`` ("openai/gsm8k", "/home/user/HH-RLHF");
+    - a data file that is named so or stands in a folder that is ("/home/user/gsm8k/train.jsonl");
     - a dotted path to a loader ("my_rl.dataset.word_sums.get_word_sums_rl_dataset") or to its
       module ("my_rl.dataset.word_sums").
 

@@ -34,7 +34,7 @@ def test_problems_are_well_formed_and_answers_right(operators: str, max_digits: 
 def test_defaults_are_one_and_two_digit_additions() -> None:
     train, test = problems(split="train"), problems(split="test")
     assert (len(train), len(test)) == (4096, 256)
-    assert {len(PROBLEM.fullmatch(text)[1]) for text in train} == {1, 2}  # type: ignore[index]
+    assert {len(text.split("+")[0]) for text in train} == {1, 2}
     assert len(set(train)) == 4096, "as long as there are new problems none repeats"
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import datasets
@@ -10,6 +11,7 @@ from PIL import Image
 
 from areal.api.errors import DatasetError
 from areal.dataset.geometry3k import get_geometry3k_rl_dataset, get_geometry3k_sft_dataset
+from areal.dataset.rows import RowDataset
 from areal.reward.geometry3k import geometry3k_reward_fn
 from areal.utils.data import collate_samples_to_list, concat_padded_tensors
 from tests.fakes import TinyVisionProcessor
@@ -88,8 +90,8 @@ def test_marks_and_images_must_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("load", [get_geometry3k_rl_dataset, get_geometry3k_sft_dataset])
-def test_max_length_counts_image_tokens(tmp_path: Path, load: object) -> None:
+def test_max_length_counts_image_tokens(tmp_path: Path, load: Callable[..., RowDataset]) -> None:
     path = write(tmp_path)
-    assert len(load(path, "train", TinyVisionProcessor(), max_length=300)) == 1  # type: ignore[operator]
+    assert len(load(path, "train", TinyVisionProcessor(), max_length=300)) == 1
     with pytest.raises(DatasetError, match="longer than 20 tokens"):
-        load(path, "train", TinyVisionProcessor(), max_length=20)  # type: ignore[operator]
+        load(path, "train", TinyVisionProcessor(), max_length=20)

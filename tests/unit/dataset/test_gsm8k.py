@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from areal.api.errors import DatasetError
 from areal.dataset.gsm8k import get_gsm8k_rl_dataset, get_gsm8k_sft_dataset
+from areal.dataset.rows import RowDataset
 from areal.reward.gsm8k import gsm8k_reward_fn
 from areal.utils.hf_utils import apply_chat_template
 from tests.fakes import tiny_tokenizer
@@ -58,14 +60,14 @@ def test_a_tokenizer_without_a_chat_template_does_for_sft(folder: str) -> None:
 
 @pytest.mark.parametrize("load", [get_gsm8k_rl_dataset, get_gsm8k_sft_dataset])
 def test_longer_rows_are_dropped_and_counted(
-    folder: str, load: object, caplog: pytest.LogCaptureFixture
+    folder: str, load: Callable[..., RowDataset], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        rows = load(folder, "train", tiny_tokenizer(), max_length=200)  # type: ignore[operator]
+        rows = load(folder, "train", tiny_tokenizer(), max_length=200)
     assert len(rows) == 1
     assert "dropped 1 of 2 rows longer than 200 tokens" in caplog.text
     with pytest.raises(DatasetError, match=r"all 2 rows .* longer than 3 tokens"):
-        load(folder, "train", tiny_tokenizer(), max_length=3)  # type: ignore[operator]
+        load(folder, "train", tiny_tokenizer(), max_length=3)
 
 
 def test_counting_tokens_needs_a_tokenizer(folder: str) -> None:

@@ -52,15 +52,15 @@ def user_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         ("gsm8k", None, "rl", get_gsm8k_rl_dataset),
         ("openai/gsm8k", None, "rl", get_gsm8k_rl_dataset),
         ("openai/GSM8K", None, "rl", get_gsm8k_rl_dataset),
-        ("/data/gsm8k", None, "rl", get_gsm8k_rl_dataset),
-        ("/data/gsm8k/", None, "rl", get_gsm8k_rl_dataset),
-        ("/data/gsm8k.jsonl", None, "rl", get_gsm8k_rl_dataset),
-        ("/data/gsm8k/train.jsonl", None, "rl", get_gsm8k_rl_dataset),
-        ("/data/gsm8k/train.parquet", None, "rl", get_gsm8k_rl_dataset),
+        ("/home/user/gsm8k", None, "rl", get_gsm8k_rl_dataset),
+        ("/home/user/gsm8k/", None, "rl", get_gsm8k_rl_dataset),
+        ("/home/user/gsm8k.jsonl", None, "rl", get_gsm8k_rl_dataset),
+        ("/home/user/gsm8k/train.jsonl", None, "rl", get_gsm8k_rl_dataset),
+        ("/home/user/gsm8k/train.parquet", None, "rl", get_gsm8k_rl_dataset),
         ("Anthropic/hh-rlhf", None, "rw", get_hh_rlhf_rw_dataset),
         ("hh_rlhf", None, "rw", get_hh_rlhf_rw_dataset),
-        ("/data/my-numbers", "gsm8k", "rl", get_gsm8k_rl_dataset),
-        ("/data/gsm8k", "hh-rlhf", "rw", get_hh_rlhf_rw_dataset),
+        ("/home/user/my-numbers", "gsm8k", "rl", get_gsm8k_rl_dataset),
+        ("/home/user/gsm8k", "hh-rlhf", "rw", get_hh_rlhf_rw_dataset),
         ("arithmetic", None, "rl", arithmetic.get_arithmetic_rl_dataset),
         ("areal.dataset.gsm8k", None, "rl", get_gsm8k_rl_dataset),
         ("areal.dataset.gsm8k.get_gsm8k_rl_dataset", None, "rl", get_gsm8k_rl_dataset),
@@ -78,7 +78,7 @@ def test_a_path_or_a_name_selects_the_loader(
     [
         ("gms8k", r"unknown dataset path 'gms8k'; did you mean 'gsm8k'\? known: arithmetic"),
         ("openai/gsm8k-hard", "unknown dataset path 'openai/gsm8k-hard'"),
-        ("/data/my_gsm8k_copy", "set dataset_kwargs.name, or give a dotted loader path"),
+        ("/home/user/my_gsm8k_copy", "set dataset_kwargs.name, or give a dotted loader path"),
         ("no_such_package.words", "cannot import dataset 'no_such_package.words'"),
         ("areal.dataset.gsm8k.get_nothing", "cannot import dataset"),
         ("areal.dataset.gsm9k:get_nothing", "cannot import dataset"),
@@ -137,8 +137,10 @@ def test_a_dotted_loader_gets_its_options(user_package: str) -> None:
         f"{user_package} train 3 9"
     ] * 3
     assert len(get_custom_dataset(dataset_config=by_loader)) == 2
-    by_name = Config("/data/words", dataset_kwargs={"name": user_package})
-    assert get_custom_dataset(dataset_config=by_name)[0]["answer"] == "/data/words train 2 None"
+    by_name = Config("/home/user/words", dataset_kwargs={"name": user_package})
+    assert (
+        get_custom_dataset(dataset_config=by_name)[0]["answer"] == "/home/user/words train 2 None"
+    )
 
 
 def test_a_loader_that_takes_any_option_gets_any(user_package: str) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import datasets
@@ -50,9 +51,9 @@ def read(path: Path | str, split: str | None = "train", source: Source = SOURCE)
     ],
 )
 def test_each_format_is_read_from_a_file_and_from_a_folder(
-    tmp_path: Path, suffix: str, write: object
+    tmp_path: Path, suffix: str, write: Callable[[Path], Path]
 ) -> None:
-    file = write(tmp_path / f"train{suffix}")  # type: ignore[operator]
+    file = write(tmp_path / f"train{suffix}")
     assert read(file) == ROWS
     assert read(tmp_path) == ROWS
 

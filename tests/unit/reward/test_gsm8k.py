@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,8 +96,9 @@ def test_a_gold_answer_without_a_number_is_an_error(answer: object) -> None:
 
 
 def test_a_completion_that_is_no_text_is_an_error() -> None:
+    nothing: Any = None
     with pytest.raises(TypeError):
-        gsm8k_reward_fn("p", None, [], [], answer="#### 72")  # type: ignore[arg-type]
+        gsm8k_reward_fn("p", nothing, [], [], answer="#### 72")
 
 
 @pytest.fixture(scope="module")

@@ -39,4 +39,4 @@ def test_functions_are_attributes_of_the_package() -> None:
     assert areal.reward.gsm8k_reward_fn is gsm8k_reward_fn
     assert list(REWARDS) == VALID_REWARD_FN
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        areal.reward.nothing  # noqa: B018
+        getattr(areal.reward, "nothing")  # noqa: B009  (a name that no checker knows)

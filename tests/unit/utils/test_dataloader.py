@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -21,8 +23,8 @@ def rows(count: int) -> list[dict[str, int]]:
     return [{"row": number} for number in range(count)]
 
 
-def epoch(loader: object) -> list[list[int]]:
-    return [[row["row"] for row in batch] for batch in loader]  # type: ignore[attr-defined]
+def epoch(loader: Iterable[Any]) -> list[list[int]]:
+    return [[row["row"] for row in batch] for batch in loader]
 
 
 def test_an_epoch_holds_every_row_once_in_a_random_order() -> None:
@@ -105,10 +107,10 @@ def test_ranks_share_the_rows(num_rows: int, drop_last: bool) -> None:
 def test_a_restored_position_gives_the_very_next_batch(num_workers: int, num_batches: int) -> None:
     config = Config(num_workers=num_workers)
 
-    def stream(loader: object, count: int) -> list[list[int]]:
+    def stream(loader: Iterable[Any], count: int) -> list[list[int]]:
         got: list[list[int]] = []
         while len(got) < count:
-            for batch in loader:  # type: ignore[attr-defined]
+            for batch in loader:
                 got.append([row["row"] for row in batch])
                 if len(got) == count:
                     break

@@ -26,4 +26,4 @@ def test_classes_are_attributes_of_the_package() -> None:
         target.partition(":")[2] for target in WORKFLOWS.values()
     }
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        areal.workflow.nothing  # noqa: B018
+        getattr(areal.workflow, "nothing")  # noqa: B009  (a name that no checker knows)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -242,11 +244,8 @@ def test_prompt_and_tokens_can_be_made_another_way(
         "data_extract_prompt_fn": question_of,
     }
     if is_path:
-        import sys
-        import types
-
         module = types.ModuleType("prompt_functions_of_a_user")
-        module.backwards, module.question_of = backwards, question_of  # type: ignore[attr-defined]
+        vars(module).update(backwards=backwards, question_of=question_of)
         monkeypatch.setitem(sys.modules, module.__name__, module)
         functions = {key: f"{module.__name__}.{f.__name__}" for key, f in functions.items()}
     engine = answering("46")
