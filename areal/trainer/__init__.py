@@ -1,0 +1,20 @@
+"""Trainers: the loops and their wiring, loaded on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from areal.api.registry import lazy_exports
+
+if TYPE_CHECKING:
+    from areal.trainer.ppo import PPOTrainer
+    from areal.trainer.sft import SFTTrainer
+
+_LAZY_IMPORTS: dict[str, str] = {
+    "PPOTrainer": "areal.trainer.ppo",
+    "SFTTrainer": "areal.trainer.sft",
+}
+
+__all__ = ["PPOTrainer", "SFTTrainer"]
+
+__getattr__, __dir__ = lazy_exports(__name__, _LAZY_IMPORTS)

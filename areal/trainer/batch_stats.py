@@ -53,7 +53,7 @@ def batch_statistics(
         stats["flat_group_ratio"] = 1 - groups_with_variance(rewards, group_sizes).float().mean()
     if current_version is not None and "versions" in batch:
         versions = batch["versions"]
-        is_sampled = versions >= 0
+        is_sampled = (versions >= 0) & batch["attention_mask"].bool()  # padding is version 0
         staleness = torch.where(is_sampled, current_version - versions, 0).float()
         stats["staleness"] = staleness.sum() / is_sampled.sum().clamp(min=1)
         stats["staleness_max"] = staleness.amax()

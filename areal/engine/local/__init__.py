@@ -1,0 +1,1 @@
+"""The embedded inference engine: generation by the very module that is trained."""

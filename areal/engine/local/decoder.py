@@ -1,0 +1,365 @@
+"""Continuous batching without threads: rows come in, each step adds a token to every row, finished rows go out.
+
+Shape letters: R rows, V vocabulary, W width of the output buffers.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from areal.api.cli_args import GenerationHyperparameters
+from areal.api.errors import ConfigError
+from areal.api.io_struct import StopReason
+from areal.engine.local.sampling import SamplingBatch, sample_tokens
+from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
+
+FIRST_WIDTH = 16
+UNIFORM_BLOCK = 64
+
+
+@dataclass(eq=False)
+class Row:
+    """Is one answer in the making.
+
+    Args:
+        prompt: Token ids.
+        gconfig: How to sample; ``stop_token_ids`` end the answer.
+        limit: Tokens to generate at most.
+        tokenizer: Needed for stop strings only.
+        stream_key: Integers that name the row's own random stream; None draws from the decoder's.
+        handle: Whatever the owner wants back with the result.
+    """
+
+    prompt: list[int]
+    gconfig: GenerationHyperparameters
+    limit: int
+    tokenizer: Any = None
+    stream_key: tuple[int, ...] | None = None
+    handle: Any = None
+    is_dropped: bool = False
+    started: float = field(default_factory=time.perf_counter)
+    first_token_at: float = 0.0
+    # (index of the first output token, weight version it was sampled under), in order.
+    version_marks: list[tuple[int, int]] = field(default_factory=list)
+    num_generated: int = 0
+    _stream: Iterator[float] | None = None
+
+    def next_uniform(self) -> float:
+        """Returns the next number in [0, 1) of the row's own stream."""
+        if self._stream is None:
+            assert self.stream_key is not None
+            self._stream = _uniform_stream(self.stream_key)
+        return next(self._stream)
+
+
+def _uniform_stream(key: tuple[int, ...]) -> Iterator[float]:
+    generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(key)))
+    while True:
+        yield from generator.random(UNIFORM_BLOCK, dtype=np.float32).tolist()
+
+
+@dataclass
+class FinishedRow:
+    """Is a complete answer: token ids, their natural-log probabilities and weight versions, and why it ended."""
+
+    row: Row
+    tokens: list[int]
+    logprobs: list[float]
+    versions: list[int]
+    stop_reason: StopReason
+
+
+class Decoder:
+    """Generates with a model over a slot cache.
+
+    Args:
+        model: A causal language model whose attention implementation is the planned one.
+        seed: Of the shared random stream.
+        max_prefill_tokens: Packed tokens of one prefill call.
+    """
+
+    def __init__(self, model: nn.Module, seed: int = 0, max_prefill_tokens: int = 16384) -> None:
+        self.model = model
+        self.device = next(model.parameters()).device
+        self.max_prefill_tokens = max_prefill_tokens
+        self.rows: list[Row] = []
+        self.version = 0  # what new tokens are labelled with
+        self.num_updates = 0  # which weights these are; cached keys and values of others are stale
+        self._cached_updates = 0
+        config: Any = model.config
+        text_config = config.get_text_config()
+        self.vocab_size: int = text_config.vocab_size
+        self.max_length: int = getattr(text_config, "max_position_embeddings", None) or 1 << 30
+        self.cache = SlotCache(text_config.num_hidden_layers, self.device)
+        self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self._random = torch.Generator(self.device).manual_seed(seed)
+        self._tokens_RW = torch.zeros(0, FIRST_WIDTH, dtype=torch.long, device=self.device)
+        self._logprobs_RW = torch.zeros(0, FIRST_WIDTH, device=self.device)
+        self._count_R = torch.zeros(0, dtype=torch.long, device=self.device)
+        self._position_R = torch.zeros(0, dtype=torch.long, device=self.device)
+        self._last_R = torch.zeros(0, dtype=torch.long, device=self.device)
+
+    # --- the outside ----------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def step(self, admitted: Sequence[Row] = ()) -> list[FinishedRow]:
+        """Adds one token to every running row and a first one to every admitted row.
+
+        Rows that began under other weights are prefilled again first, so that every log-probability is that of
+        one set of weights given all tokens before it.
+
+        Returns:
+            The rows that are complete now.
+        """
+        if any(row.is_dropped for row in self.rows):
+            self._remove([i for i, row in enumerate(self.rows) if row.is_dropped])
+        if self.rows:
+            if self._cached_updates != self.num_updates:
+                self._prefill(0, [row.prompt + self._output(i) for i, row in enumerate(self.rows)])
+            else:
+                self._advance()
+        self._cached_updates = self.num_updates
+        done = self._take_finished()
+        fresh = [row for row in admitted if not row.is_dropped]
+        if fresh:
+            first = len(self.rows)
+            self._append(fresh)
+            self._prefill(first, [row.prompt for row in fresh])
+            done += self._take_finished()
+        return done
+
+    def abort(self) -> list[Row]:
+        """Drops all running rows and returns them."""
+        dropped, self.rows = self.rows, []
+        self._resize_state([], 0)
+        return dropped
+
+    def random_state(self) -> Tensor:
+        """Returns the state of the shared random stream."""
+        return self._random.get_state()
+
+    def set_random_state(self, state: Tensor) -> None:
+        """Continues the shared random stream from a state."""
+        self._random.set_state(state)
+
+    # --- model calls ----------------------------------------------------------------------------
+
+    def _prefill(self, first_row: int, sequences: list[list[int]]) -> None:
+        """Runs whole sequences, equal ones once, for the rows from ``first_row`` on, and samples their next tokens."""
+        logits = []
+        for start, stop in _chunks(sequences, self.max_prefill_tokens):
+            distinct: dict[tuple[int, ...], int] = {}
+            row_prompts = [
+                distinct.setdefault(tuple(s), len(distinct)) for s in sequences[start:stop]
+            ]
+            lengths = [len(s) for s in distinct]
+            plan = PrefillPlan(self.cache, lengths, row_prompts, first_row + start)
+            tokens = torch.tensor([t for s in distinct for t in s], device=self.device)
+            positions = torch.cat([torch.arange(n) for n in lengths]).to(self.device)
+            ends = torch.tensor(lengths).cumsum(0).to(self.device) - 1
+            logits.append(
+                self._forward(tokens, positions, plan, ends)[
+                    torch.tensor(row_prompts, device=self.device)
+                ]
+            )
+        rows = slice(first_row, first_row + len(sequences))
+        self._position_R[rows] = torch.tensor([len(s) - 1 for s in sequences], device=self.device)
+        self._sample(rows, torch.cat(logits) if len(logits) > 1 else logits[0])
+
+    def _advance(self) -> None:
+        """Runs the last token of every row against its cache and samples the next."""
+        num_rows = len(self.rows)
+        columns = max(len(row.prompt) + row.num_generated for row in self.rows)
+        self.cache.reserve(num_rows, columns)
+        positions_R = self._position_R[:num_rows]
+        plan = DecodePlan(self.cache, positions_R, columns)
+        logits_RV = self._forward(self._last_R[:num_rows], positions_R, plan, None)
+        self._sample(slice(0, num_rows), logits_RV)
+
+    def _forward(self, tokens: Tensor, positions: Tensor, plan: Any, keep: Tensor | None) -> Tensor:
+        """Returns the logits [R, V] of the kept tokens of one packed call."""
+        kwargs: dict[str, Any] = {}
+        if keep is not None and self._takes_logits_to_keep:
+            kwargs["logits_to_keep"] = keep
+        out = self.model(
+            input_ids=tokens[None],
+            position_ids=positions[None],
+            use_cache=False,
+            attention_plan=plan,
+            **kwargs,
+        )
+        logits = out.logits[0]
+        return logits[keep] if keep is not None and not kwargs else logits
+
+    # --- sampling and bookkeeping ---------------------------------------------------------------
+
+    def _sample(self, rows: slice, logits_RV: Tensor) -> None:
+        """Draws the next token of a range of rows and records it."""
+        running = self.rows[rows]
+        options = (
+            self._options if len(running) == len(self.rows) else self._sampling_options(running)
+        )
+        adjusted_RV = self._adjust(rows, running, logits_RV)
+        tokens_R, logprobs_R = sample_tokens(
+            logits_RV, options, self._uniforms(running), adjusted_RV
+        )
+        index = torch.arange(rows.start, rows.stop, device=self.device)
+        count_R = self._count_R[rows]
+        self._widen(max(row.num_generated for row in running) + 1)
+        self._tokens_RW[index, count_R] = tokens_R
+        self._logprobs_RW[index, count_R] = logprobs_R
+        self._last_R[rows] = tokens_R
+        self._count_R[rows] += 1
+        self._position_R[rows] += 1
+        now = time.perf_counter()
+        for row in running:
+            row.first_token_at = row.first_token_at or now
+            if not row.version_marks or row.version_marks[-1][1] != self.version:
+                row.version_marks.append((row.num_generated, self.version))
+            row.num_generated += 1
+
+    def _sampling_options(self, rows: list[Row]) -> SamplingBatch:
+        return SamplingBatch.of([row.gconfig for row in rows], self.vocab_size, self.device)
+
+    def _uniforms(self, rows: list[Row]) -> Tensor:
+        shared = torch.rand(len(rows), generator=self._random, device=self.device)
+        for i, row in enumerate(rows):
+            if row.stream_key is not None:
+                shared[i] = row.next_uniform()
+        return shared
+
+    def _adjust(self, rows: slice, running: list[Row], logits_RV: Tensor) -> Tensor | None:
+        """Returns logits with penalties and stop tokens that come too early taken out; None where no row asks."""
+        wanted = [
+            (i, row)
+            for i, row in enumerate(running)
+            if row.gconfig.frequency_penalty or row.num_generated < row.gconfig.min_new_tokens
+        ]
+        if not wanted:
+            return None
+        adjusted_RV = logits_RV.float().clone()
+        for i, row in wanted:
+            if row.gconfig.frequency_penalty:
+                seen = self._tokens_RW[rows.start + i, : row.num_generated]
+                counts = torch.bincount(seen, minlength=adjusted_RV.shape[1])
+                adjusted_RV[i] -= row.gconfig.frequency_penalty * counts
+            if row.num_generated < row.gconfig.min_new_tokens and row.gconfig.stop_token_ids:
+                adjusted_RV[i, row.gconfig.stop_token_ids] = float("-inf")
+        return adjusted_RV
+
+    def _take_finished(self) -> list[FinishedRow]:
+        """Removes and returns the rows whose last token ends them."""
+        num_rows = len(self.rows)
+        if not num_rows:
+            return []
+        is_stop_R = (self._last_R[:num_rows, None] == self._stop_ids_RS).any(-1)
+        is_done_R = is_stop_R | (self._count_R[:num_rows] >= self._limit_R)
+        done = set(is_done_R.nonzero().flatten().tolist()) if bool(is_done_R.any()) else set()
+        by_string = {i for i in self._string_rows if i not in done and self._hits_stop_string(i)}
+        if not done and not by_string:
+            return []
+        order = sorted(done | by_string)
+        stops = is_stop_R.tolist()
+        finished = []
+        index = torch.tensor(order, device=self.device)
+        widest = max(self.rows[i].num_generated for i in order)
+        tokens = self._tokens_RW[index, :widest].tolist()
+        logprobs = self._logprobs_RW[index, :widest].tolist()
+        for k, i in enumerate(order):
+            row = self.rows[i]
+            reason: StopReason = (
+                "stop" if stops[i] or i in by_string or self._hits_stop_string(i) else "length"
+            )
+            n = row.num_generated
+            finished.append(
+                FinishedRow(row, tokens[k][:n], logprobs[k][:n], _versions(row), reason)
+            )
+        self._remove(order)
+        return finished
+
+    def _hits_stop_string(self, i: int) -> bool:
+        row = self.rows[i]
+        if not row.gconfig.stop:
+            return False
+        if row.tokenizer is None:
+            raise ConfigError("gconfig.stop needs ModelRequest.tokenizer to look for stop strings")
+        text = row.tokenizer.decode(self._output(i), skip_special_tokens=False)
+        return any(stop in text for stop in row.gconfig.stop)
+
+    def _output(self, i: int) -> list[int]:
+        return self._tokens_RW[i, : self.rows[i].num_generated].tolist()
+
+    def _append(self, rows: Sequence[Row]) -> None:
+        keep = list(range(len(self.rows)))
+        self.rows.extend(rows)
+        self._resize_state(keep, len(self.rows))
+
+    def _remove(self, order: Sequence[int]) -> None:
+        """Takes rows out; the last rows that stay move into the holes."""
+        gone = set(order)
+        stay = len(self.rows) - len(gone)
+        holes = [i for i in order if i < stay]
+        movers = [i for i in range(stay, len(self.rows)) if i not in gone]
+        if movers:
+            columns = max(len(self.rows[i].prompt) + self.rows[i].num_generated for i in movers)
+            self.cache.move_rows(movers, holes, min(columns, self.cache.num_columns))
+        keep = list(range(stay))
+        for hole, mover in zip(holes, movers, strict=True):
+            keep[hole] = mover
+        self.rows = [self.rows[i] for i in keep]
+        self._resize_state(keep, stay)
+
+    def _resize_state(self, keep: list[int], num_rows: int) -> None:
+        """Rebuilds the state tensors: kept rows first, zeros for new ones."""
+        index = torch.tensor(keep, dtype=torch.long, device=self.device)
+        for name in ("_tokens_RW", "_logprobs_RW", "_count_R", "_position_R", "_last_R"):
+            old = getattr(self, name)
+            new = torch.zeros(num_rows, *old.shape[1:], dtype=old.dtype, device=self.device)
+            new[: len(keep)] = old[index]
+            setattr(self, name, new)
+        if not self.rows:
+            return
+        self._options = self._sampling_options(self.rows)
+        stop_ids = [
+            [] if row.gconfig.ignore_eos else row.gconfig.stop_token_ids for row in self.rows
+        ]
+        widest = max(map(len, stop_ids), default=0) or 1
+        padded = [ids + [-1] * (widest - len(ids)) for ids in stop_ids]
+        self._stop_ids_RS = torch.tensor(padded, device=self.device)
+        self._limit_R = torch.tensor([row.limit for row in self.rows], device=self.device)
+        self._string_rows = [i for i, row in enumerate(self.rows) if row.gconfig.stop]
+
+    def _widen(self, width: int) -> None:
+        if width <= self._tokens_RW.shape[1]:
+            return
+        extra = max(width, 2 * self._tokens_RW.shape[1]) - self._tokens_RW.shape[1]
+        self._tokens_RW = torch.nn.functional.pad(self._tokens_RW, (0, extra))
+        self._logprobs_RW = torch.nn.functional.pad(self._logprobs_RW, (0, extra))
+
+
+def _versions(row: Row) -> list[int]:
+    """Returns the weight version of each output token."""
+    versions: list[int] = []
+    ends = [start for start, _ in row.version_marks[1:]] + [row.num_generated]
+    for (start, version), end in zip(row.version_marks, ends, strict=True):
+        versions.extend([version] * (end - start))
+    return versions
+
+
+def _chunks(sequences: list[list[int]], max_tokens: int) -> Iterator[tuple[int, int]]:
+    """Yields ranges of sequences that together hold at most so many tokens; a longer one stands alone."""
+    start = total = 0
+    for i, sequence in enumerate(sequences):
+        if i > start and total + len(sequence) > max_tokens:
+            yield start, i
+            start, total = i, 0
+        total += len(sequence)
+    yield start, len(sequences)

@@ -1,0 +1,374 @@
+"""The embedded inference engine: an asyncio front over a decode thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from areal.api.cli_args import InferenceEngineConfig
+from areal.api.engine_api import InferenceEngine
+from areal.api.errors import ConfigError
+from areal.api.io_struct import ModelRequest, ModelResponse, WeightUpdateMeta
+from areal.engine.local.decoder import Decoder, FinishedRow, Row
+from areal.engine.local.sampling import check_generation
+from areal.engine.weights import SharedWeights
+from areal.infra import workflow_context
+from areal.infra.episode_gauge import EpisodeGauge
+from areal.infra.workflow_executor import WorkflowExecutor
+
+# Rows that decode together; further requests wait their turn.
+MAX_RUNNING_ROWS = 1024
+# Keys and values cached at most before new requests have to wait, in bytes.
+MAX_CACHE_BYTES = 4 << 30
+# Episodes whose request counters are remembered, for the streams of deterministic sampling.
+MAX_KNOWN_EPISODES = 1 << 16
+
+
+@dataclass
+class _Call:
+    """Joins a row to the coroutine that waits for it."""
+
+    future: asyncio.Future[FinishedRow]
+    loop: asyncio.AbstractEventLoop
+
+
+@dataclass
+class _Inbox:
+    """Collects the requests of one event loop until its current round of callbacks is over."""
+
+    rows: list[Row] = field(default_factory=list)
+    is_scheduled: bool = False
+
+
+class LocalInferenceEngine(InferenceEngine):
+    """Generates with a model in this process, by continuous batching in a thread of its own.
+
+    Requests that reach the engine in the same round of the event loop are prefilled together, equal prompts once.
+
+    Args:
+        config: Rollout settings.
+        weights: The model, shared with the trainer or not.
+        seed: Of the sampling streams.
+    """
+
+    def __init__(
+        self, config: InferenceEngineConfig, weights: SharedWeights, seed: int = 1
+    ) -> None:
+        self.config = config
+        self.weights = weights
+        self.seed = seed
+        self._decoder = Decoder(weights.module, seed)
+        self._max_length = self._decoder.max_length
+        self._condition = threading.Condition()
+        self._waiting: list[Row] = []
+        self._inboxes: dict[asyncio.AbstractEventLoop, _Inbox] = {}
+        self._num_requests = 0
+        self._episode_requests: OrderedDict[tuple[int, int], int] = OrderedDict()
+        self._is_paused = False
+        self._is_stopped = True
+        self._gauge: EpisodeGauge | None = None
+        self._thread: threading.Thread | None = None
+        self._executor: WorkflowExecutor | None = None
+
+    # --- life -----------------------------------------------------------------------------------
+
+    @property
+    def initialized(self) -> bool:
+        return self._thread is not None
+
+    def initialize(
+        self,
+        addr: Any = None,
+        ft_spec: Any = None,
+        train_data_parallel_size: int | None = None,
+        **_: Any,
+    ) -> None:
+        """Starts the decode thread and the executor; a second call changes nothing.
+
+        Args:
+            addr: Not used: the engine is in this process.
+            ft_spec: Not used.
+            train_data_parallel_size: Replicas that consume the rollouts.
+        """
+        if self.initialized:
+            return
+        self._is_stopped = False
+        self._thread = threading.Thread(
+            target=self._decode_forever, name="areal-decode", daemon=True
+        )
+        self._thread.start()
+        self._executor = WorkflowExecutor(self.config, self)
+        self._executor.initialize(train_data_parallel_size=train_data_parallel_size)
+
+    def destroy(self) -> None:
+        if self._executor is not None:
+            self._executor.destroy()
+            self._executor = None
+        with self._condition:
+            self._is_stopped = True
+            self._condition.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    @property
+    def workflow_executor(self) -> WorkflowExecutor:
+        if self._executor is None:
+            raise RuntimeError("the engine is not running; call initialize() first")
+        return self._executor
+
+    def set_episode_gauge(self, gauge: EpisodeGauge) -> None:
+        """Makes every decode step wait until all live episodes wait for an answer.
+
+        So the rows of each step, and with them the last bits of each log-probability, depend on the episodes alone
+        and not on timing.
+        """
+        self._gauge = gauge
+        gauge.set_listener(self.notify)
+
+    def notify(self) -> None:
+        """Wakes the decode thread to look at what changed."""
+        with self._condition:
+            self._condition.notify_all()
+
+    # --- generation -----------------------------------------------------------------------------
+
+    async def agenerate(self, req: ModelRequest) -> ModelResponse:
+        """Generates one answer.
+
+        Raises:
+            ValueError: More than one sample is asked for, the prompt is empty or has images.
+            ConfigError: A sampling option is out of range or unknown here.
+            RuntimeError: The prompt leaves no room for an answer, or the engine is not running.
+        """
+        row = self._make_row(req)
+        loop = asyncio.get_running_loop()
+        call = _Call(loop.create_future(), loop)
+        row.handle = call
+        self._enqueue(loop, row)
+        try:
+            done = await call.future
+        except asyncio.CancelledError:
+            row.is_dropped = True
+            self.notify()
+            raise
+        return ModelResponse(
+            input_tokens=row.prompt,
+            output_tokens=done.tokens,
+            output_logprobs=done.logprobs,
+            output_versions=done.versions,
+            stop_reason=done.stop_reason,
+            tokenizer=req.tokenizer,
+            processor=req.processor,
+            latency=time.perf_counter() - row.started,
+            ttft=row.first_token_at - row.started,
+        )
+
+    def _make_row(self, req: ModelRequest) -> Row:
+        gconfig = req.gconfig
+        if not self.initialized:
+            raise RuntimeError("the engine is not running; call initialize() first")
+        if gconfig.n_samples != 1:
+            raise ValueError(
+                f"agenerate makes one sample, n_samples is {gconfig.n_samples}; call it once for each"
+            )
+        if req.image_data:
+            raise ValueError(
+                "the embedded engine has no vision models; use a server engine for image prompts"
+            )
+        check_generation(gconfig)
+        prompt = list(req.input_ids)
+        if not prompt:
+            raise ValueError("input_ids is empty; an answer needs at least one prompt token")
+        room = min(gconfig.max_tokens, self._max_length) - len(prompt)
+        if room <= 0:
+            raise RuntimeError(
+                f"the prompt has {len(prompt)} tokens and leaves no room for an answer: max_tokens is "
+                f"{gconfig.max_tokens}, the model's context {self._max_length}"
+            )
+        return Row(
+            prompt=prompt,
+            gconfig=gconfig.new(),
+            limit=min(room, gconfig.max_new_tokens),
+            tokenizer=req.tokenizer,
+            stream_key=self._stream_key(gconfig.seed),
+        )
+
+    def _stream_key(self, request_seed: int | None) -> tuple[int, ...] | None:
+        """Names the random stream of a request: by its own seed, or by task, sample and turn where asked for."""
+        if request_seed is not None and not self.config.deterministic_sampling:
+            return (request_seed,)
+        if not self.config.deterministic_sampling:
+            return None
+        context = workflow_context.get()
+        task, sample = context.task_id, context.sample_idx or 0
+        if task is None:
+            return None
+        turn = self._episode_requests.pop((task, sample), 0)
+        self._episode_requests[task, sample] = turn + 1
+        if len(self._episode_requests) > MAX_KNOWN_EPISODES:
+            self._episode_requests.popitem(last=False)
+        return (self.seed, int(context.is_eval), task, sample, turn)
+
+    def _enqueue(self, loop: asyncio.AbstractEventLoop, row: Row) -> None:
+        inbox = self._inboxes.setdefault(loop, _Inbox())
+        inbox.rows.append(row)
+        if not inbox.is_scheduled:
+            inbox.is_scheduled = True
+            loop.call_soon(self._hand_over, loop)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        inbox = self._inboxes.pop(loop)
+        with self._condition:
+            self._waiting.extend(inbox.rows)
+            self._condition.notify_all()
+
+    def pause_generation(self) -> None:
+        """Stops decoding after the running step; answers in the making stay and are resumed."""
+        with self._condition:
+            self._is_paused = True
+
+    def continue_generation(self) -> None:
+        with self._condition:
+            self._is_paused = False
+            self._condition.notify_all()
+
+    # --- the decode thread ----------------------------------------------------------------------
+
+    def _decode_forever(self) -> None:
+        while True:
+            with self._condition:
+                self._condition.wait_for(lambda: self._is_stopped or self._can_step())
+                if self._is_stopped:
+                    pending = self._waiting + self._decoder.abort()
+                    self._waiting = []
+                    break
+                admitted = self._admit()
+            try:
+                with self.weights.reading():
+                    self._decoder.version = self.weights.version
+                    self._decoder.num_updates = self.weights.num_updates
+                    finished = self._decoder.step(admitted)
+            except Exception as error:
+                # The batch is lost, the engine is not: every waiting episode learns why.
+                self._fail({*admitted, *self._decoder.abort()}, error)
+                continue
+            self._deliver(finished)
+        self._fail(pending, RuntimeError("the embedded engine was shut down"))
+
+    def _can_step(self) -> bool:
+        if self._is_paused or not (self._waiting or self._decoder.rows):
+            return False
+        if self._gauge is None:
+            return True
+        return self._gauge.may_step(len(self._waiting) + len(self._decoder.rows))
+
+    def _admit(self) -> list[Row]:
+        """Takes as many waiting rows as there is room for."""
+        cache = self._decoder.cache
+        room = MAX_RUNNING_ROWS - len(self._decoder.rows)
+        if cache.data is not None and cache.num_rows:
+            bytes_per_row = cache.data.nbytes // cache.num_rows
+            room = min(room, MAX_CACHE_BYTES // bytes_per_row - len(self._decoder.rows))
+        if not self._decoder.rows:
+            room = max(room, 1)
+        if self.config.deterministic_sampling:
+            self._waiting.sort(key=lambda row: row.stream_key or ())
+        room = max(room, 0)
+        admitted, self._waiting = self._waiting[:room], self._waiting[room:]
+        return admitted
+
+    def _deliver(self, finished: Sequence[FinishedRow]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[FinishedRow]] = {}
+        for done in finished:
+            by_loop.setdefault(done.row.handle.loop, []).append(done)
+        for loop, group in by_loop.items():
+            self._call_in(loop, lambda group=group: [_resolve(done) for done in group])
+
+    def _fail(self, rows: Sequence[Row] | set[Row], error: Exception) -> None:
+        for row in rows:
+            call: _Call = row.handle
+            self._call_in(call.loop, lambda future=call.future: _reject(future, error))
+
+    @staticmethod
+    def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], Any]) -> None:
+        try:
+            loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            # The loop was closed: nobody waits for the answer any more.
+            return
+
+    # --- weights --------------------------------------------------------------------------------
+
+    def set_version(self, version: int) -> None:
+        self.weights.version = version
+        if self._executor is not None:
+            self._executor.staleness_manager.notify_version_changed()
+
+    def get_version(self) -> int:
+        return self.weights.version
+
+    def update_weights_from_disk(self, meta: WeightUpdateMeta) -> Future[None]:
+        """Loads safetensors of the same model from ``meta.path`` into the running one."""
+        from areal.engine.checkpoint import load_hf_weights
+
+        if meta.path is None:
+            raise ConfigError("a weight update from disk needs meta.path")
+        future: Future[None] = Future()
+        with self.weights.writing() as module:
+            load_hf_weights(module, meta.path)
+        if meta.version is not None:
+            self.set_version(meta.version)
+        future.set_result(None)
+        return future
+
+    def random_state(self) -> Any:
+        """Returns the state of the shared sampling stream; no generation may be under way."""
+        return self._decoder.random_state()
+
+    def set_random_state(self, state: Any) -> None:
+        """Continues the sampling stream from ``random_state``."""
+        self._decoder.set_random_state(state)
+
+    # --- rollouts: the executor's business -------------------------------------------------------
+
+    def submit(self, *args: Any, **kwargs: Any) -> int:
+        return self.workflow_executor.submit(*args, **kwargs)
+
+    def wait(self, *args: Any, **kwargs: Any) -> list[dict[str, Any] | None]:
+        return self.workflow_executor.wait(*args, **kwargs)
+
+    def wait_for_task(self, *args: Any, **kwargs: Any) -> dict[str, Any] | None:
+        return self.workflow_executor.wait_for_task(*args, **kwargs)
+
+    def rollout_batch(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        return self.workflow_executor.rollout_batch(*args, **kwargs)
+
+    def prepare_batch(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        return self.workflow_executor.prepare_batch(*args, **kwargs)
+
+    def pause(self) -> None:
+        self.workflow_executor.pause()
+
+    def resume(self) -> None:
+        self.workflow_executor.resume()
+
+    def export_stats(self) -> dict[str, float]:
+        return self.workflow_executor.export_stats()
+
+
+def _resolve(done: FinishedRow) -> None:
+    future = done.row.handle.future
+    if not future.done():
+        future.set_result(done)
+
+
+def _reject(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,117 @@
+"""Makes or loads the model that the engines of this package share."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from areal.api.cli_args import ModelSpecConfig
+from areal.api.errors import ConfigError
+from areal.engine.attention import IMPLEMENTATION
+from areal.engine.checkpoint import quiet_progress
+from areal.engine.cpu_kernels import use_cpu_kernels
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+
+
+def resolve_device() -> torch.device:
+    """Returns the first CUDA device, or the CPU where there is none."""
+    return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def resolve_dtype(name: str, device: torch.device) -> torch.dtype:
+    """Returns the parameter type; "auto" is bfloat16 on CUDA and float32 on a CPU."""
+    if name == "auto":
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    return _DTYPES[name]
+
+
+def make_model(
+    spec: ModelSpecConfig,
+    tokenizer: PreTrainedTokenizerBase,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> nn.Module:
+    """Makes a small causal language model with random weights that depend on ``spec.seed`` alone.
+
+    Raises:
+        ConfigError: transformers has no causal language model of that architecture, or not of these sizes.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    sizes = {
+        name: getattr(spec, name)
+        for name in (
+            "hidden_size",
+            "intermediate_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "num_key_value_heads",
+            "head_dim",
+            "max_position_embeddings",
+            "tie_word_embeddings",
+        )
+    }
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.manual_seed(spec.seed)
+        try:
+            config = AutoConfig.for_model(
+                spec.architecture,
+                vocab_size=len(tokenizer),
+                eos_token_id=tokenizer.eos_token_id,
+                pad_token_id=tokenizer.pad_token_id,
+                bos_token_id=None,
+                **sizes,
+            )
+            model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+        except (ValueError, KeyError, RuntimeError) as error:
+            raise ConfigError(
+                f"run.model.architecture {spec.architecture!r} cannot be made: {error}"
+            ) from error
+    return prepare_model(model, device)
+
+
+def load_model(path: str, dtype: torch.dtype, device: torch.device) -> nn.Module:
+    """Loads a causal language model from a checkpoint folder or a hub id.
+
+    Raises:
+        ConfigError: There is no such checkpoint, or it is no causal language model.
+    """
+    from transformers import AutoModelForCausalLM
+
+    if not path:
+        raise ConfigError(
+            "actor.path is empty; give a checkpoint folder, a hub id, or a block run.model"
+        )
+    try:
+        with quiet_progress():
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot load actor.path {path!r}: {error}") from error
+    return prepare_model(model, device)
+
+
+def prepare_model(model: Any, device: torch.device) -> nn.Module:
+    """Moves a model to its device and points its attention at the plans of ``areal.engine.attention``.
+
+    Raises:
+        ConfigError: The model's attention cannot be replaced from outside.
+    """
+    if not getattr(model, "_supports_attention_backend", False):
+        raise ConfigError(
+            f"{type(model).__name__} does not take an attention function from outside, which the embedded engine "
+            "needs; transformers' models with _supports_attention_backend do"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.set_attn_implementation(IMPLEMENTATION)
+    model.to(device)
+    if device.type == "cpu":
+        use_cpu_kernels(model)
+    return model

@@ -1,0 +1,384 @@
+"""The train engine for any Hugging Face model in one process, on packed batches.
+
+Shape letters: B sequences, L padded length, T packed tokens, V vocabulary, N positions that carry loss.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
+from areal.api.cli_args import TrainEngineConfig
+from areal.api.engine_api import InferenceEngine, TrainEngine, Trajectory
+from areal.api.errors import ConfigError
+from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
+from areal.engine.attention import PackedPlan
+from areal.engine.checkpoint import (
+    load_hf_weights,
+    load_training_state,
+    save_hf_model,
+    save_training_state,
+)
+from areal.engine.optimizer import make_optimizer, make_schedule
+from areal.engine.weights import SharedWeights
+from areal.utils.data import (
+    MicroBatchList,
+    concat_padded_tensors,
+    pack_mb_list,
+    split_padded_tensor_dict_into_mb_list,
+)
+from areal.utils.functional import gather_logprobs_entropy
+
+LossFn = Callable[..., Tensor]
+LossWeightFn = Callable[[dict[str, Any]], Tensor]
+
+
+class HFTrainEngine(TrainEngine):
+    """Trains a Hugging Face model with packed sequences in one process.
+
+    Log-probabilities are aligned to the token that predicts: entry t belongs to token t + 1. A ``loss_mask`` in a
+    batch is aligned the same way, and the vocabulary projection runs at its positions only.
+
+    Args:
+        config: Engine settings.
+        weights: The model, shared with an embedded inference engine or not.
+    """
+
+    def __init__(self, config: TrainEngineConfig, weights: SharedWeights) -> None:
+        self.config = config
+        self.weights = weights
+        self.module: nn.Module = weights.module
+        self.device = next(self.module.parameters()).device
+        self.optimizer: torch.optim.Optimizer | None = None
+        self.lr_scheduler: Any = None
+        self._is_initialized = False
+        self._inference: InferenceEngine | None = None
+        self._takes_logits_to_keep = (
+            "logits_to_keep" in inspect.signature(self.module.forward).parameters
+        )
+        check_single_process(config.backend)
+
+    # --- life and place ---------------------------------------------------------------------------
+
+    def create_process_group(self, parallel_strategy: ParallelStrategy | None = None) -> None:
+        """Checks that one process is asked for; there is no group to make.
+
+        Raises:
+            ConfigError: The strategy needs more processes.
+        """
+        if parallel_strategy is not None and parallel_strategy.world_size != 1:
+            raise ConfigError(
+                f"this engine runs in one process; {parallel_strategy} needs {parallel_strategy.world_size}"
+            )
+
+    def initialize(self, addr: Any = None, ft_spec: FinetuneSpec | None = None, **_: Any) -> None:
+        """Makes the optimiser and its schedule.
+
+        Args:
+            addr: Not used: rollouts are generated in this process.
+            ft_spec: Length of the run; needed where an optimiser is configured.
+        """
+        if self.config.gradient_checkpointing:
+            self.module.gradient_checkpointing_enable(
+                gradient_checkpointing_kwargs={"use_reentrant": False}
+            )
+        if self.config.optimizer is not None:
+            if ft_spec is None:
+                raise ConfigError(
+                    "an engine with an optimiser needs ft_spec, the length of the run"
+                )
+            self.optimizer = make_optimizer(self.module.parameters(), self.config.optimizer)
+            self.lr_scheduler = make_schedule(
+                self.optimizer, self.config.optimizer, ft_spec.total_train_steps
+            )
+        self._is_initialized = True
+
+    @property
+    def initialized(self) -> bool:
+        return self._is_initialized
+
+    def destroy(self) -> None:
+        self.optimizer = self.lr_scheduler = None
+        self._is_initialized = False
+
+    @property
+    def data_parallel_group(self) -> dist.ProcessGroup:
+        return _world()
+
+    @property
+    def data_parallel_rank(self) -> int:
+        return 0
+
+    @property
+    def data_parallel_world_size(self) -> int:
+        return 1
+
+    def current_data_parallel_head(self) -> int:
+        return 0
+
+    def is_data_parallel_head(self) -> bool:
+        return True
+
+    @property
+    def context_and_model_parallel_group(self) -> dist.ProcessGroup:
+        return _world()
+
+    @property
+    def cpu_group(self) -> dist.ProcessGroup:
+        return _world()
+
+    # --- training ---------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> HFTrainEngine:
+        self.module.train(mode and not self.config.disable_dropout)
+        return self
+
+    def optimizer_zero_grad(self) -> None:
+        self._require_optimizer().zero_grad(set_to_none=True)
+
+    def optimizer_step(self) -> dict[str, float]:
+        """Clips and applies the gradients; a step with a non-finite norm changes nothing and says so."""
+        optimizer, settings = self._require_optimizer(), self.config.optimizer
+        assert settings is not None
+        norm = float(nn.utils.clip_grad_norm_(self.module.parameters(), settings.gradient_clipping))
+        lr = optimizer.param_groups[0]["lr"]
+        is_finite = norm - norm == 0.0
+        if is_finite:
+            with self.weights.writing():
+                optimizer.step()
+        return {"update_successful": float(is_finite), "grad_norm": norm, "lr": lr}
+
+    def lr_scheduler_step(self) -> None:
+        self._require_optimizer()
+        self.lr_scheduler.step()
+
+    def forward_backward_batch(
+        self,
+        mb_list: MicroBatchList,
+        process_output_fn: Callable[[Tensor, dict[str, Any]], Tensor | None],
+        forward_only: bool = False,
+    ) -> None:
+        """Runs packed micro-batches; ``process_output_fn`` gets the logits [N, V] of the positions kept."""
+        for item in mb_list:
+            with torch.set_grad_enabled(not forward_only):
+                loss = process_output_fn(self._logits(item.mb, _kept_positions(item.mb)), item.mb)
+            if not forward_only and loss is not None:
+                loss.backward()
+
+    def train_batch(
+        self, input_: Trajectory | list[Trajectory], loss_fn: LossFn, loss_weight_fn: LossWeightFn
+    ) -> dict[str, float]:
+        mb_list = self._split(input_)
+        self.optimizer_zero_grad()
+        weights = [float(loss_weight_fn(mb)) for mb in mb_list.mbs]
+        total = sum(weights)
+        if not total:
+            raise ValueError("no token of the batch carries loss; check loss_mask")
+        shares = iter(weights)
+
+        def weighted_loss(logits: Tensor, mb: dict[str, Any]) -> Tensor:
+            share = next(shares) / total
+            loss = self._loss(logits, mb, loss_fn)
+            return loss if share == 1.0 else loss * share
+
+        self.forward_backward_batch(mb_list, weighted_loss)
+        return self.optimizer_step()
+
+    def eval_batch(
+        self, input_: Trajectory | list[Trajectory], loss_fn: LossFn, loss_weight_fn: LossWeightFn
+    ) -> Tensor | None:
+        mb_list = self._split(input_)
+        losses: list[Tensor] = []
+        weights = [float(loss_weight_fn(mb)) for mb in mb_list.mbs]
+        self.forward_backward_batch(
+            mb_list,
+            lambda logits, mb: losses.append(self._loss(logits, mb, loss_fn)),
+            forward_only=True,
+        )
+        total = sum(weights)
+        if not total:
+            return None
+        return (
+            sum((loss * w for loss, w in zip(losses, weights, strict=True)), torch.zeros(()))
+            / total
+        )
+
+    @torch.no_grad()
+    def forward_batch(
+        self,
+        input_: Trajectory | list[Trajectory],
+        output_seqlens: list[int] | None = None,
+        aggregate_fn: Callable[[list[Tensor]], Tensor] | None = None,
+    ) -> Tensor:
+        """Returns log-probabilities [B, L] of the batch; entry t is token t + 1's, 0.0 where loss_mask is 0.
+
+        Args:
+            input_: Padded batch or trajectories. Without ``loss_mask`` every position counts.
+            output_seqlens: Not used: the output has the input's shape.
+            aggregate_fn: Not used.
+        """
+        mb_list = self._split(input_)
+        packed: list[Tensor] = []
+        self.forward_backward_batch(
+            mb_list,
+            lambda logits, mb: packed.append(self._logprobs(logits, mb)[0]),
+            forward_only=True,
+        )
+        return mb_list.merge_tokens(packed)
+
+    # --- one micro-batch ----------------------------------------------------------------------------
+
+    def _split(self, input_: Trajectory | list[Trajectory]) -> MicroBatchList:
+        batch = concat_padded_tensors(input_) if isinstance(input_, list) else input_
+        mb_list = split_padded_tensor_dict_into_mb_list(batch, self.config.mb_spec)
+        return pack_mb_list(mb_list.to(self.device))
+
+    def _logits(self, mb: dict[str, Any], keep_N: Tensor) -> Tensor:
+        """Returns the logits [N, V] of some positions of a packed micro-batch."""
+        cu_seqlens = mb["cu_seqlens"]
+        lengths = cu_seqlens.diff()
+        starts_T = torch.repeat_interleave(cu_seqlens[:-1], lengths)
+        tokens_T = mb["input_ids"]
+        positions_T = torch.arange(len(tokens_T), device=self.device) - starts_T
+        kwargs = {"logits_to_keep": keep_N} if self._takes_logits_to_keep else {}
+        out = self.module(
+            input_ids=tokens_T[None].long(),
+            position_ids=positions_T[None],
+            use_cache=False,
+            attention_plan=PackedPlan(lengths.tolist(), self.device),
+            **kwargs,
+        )
+        return out.logits[0] if kwargs else out.logits[0][keep_N]
+
+    def _logprobs(self, logits_NV: Tensor, mb: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """Returns log-probabilities and entropies [T], 0.0 where no loss is."""
+        keep_N = _kept_positions(mb)
+        tokens_T = mb["input_ids"]
+        labels_N = tokens_T.roll(-1)[keep_N]
+        logprobs_N, entropy_N = gather_logprobs_entropy(
+            logits_NV, labels_N, self.config.temperature, self.config.logprobs_chunk_size
+        )
+        zeros_T = torch.zeros(len(tokens_T), dtype=logprobs_N.dtype, device=self.device)
+        return zeros_T.index_put((keep_N,), logprobs_N), zeros_T.index_put(
+            (keep_N,), entropy_N.detach()
+        )
+
+    def _loss(self, logits_NV: Tensor, mb: dict[str, Any], loss_fn: LossFn) -> Tensor:
+        logprobs_T, entropy_T = self._logprobs(logits_NV, mb)
+        return loss_fn(logprobs_T, entropy_T, mb)
+
+    def _require_optimizer(self) -> torch.optim.Optimizer:
+        if self.optimizer is None:
+            raise RuntimeError(
+                "the engine has no optimiser; configure actor.optimizer and call initialize()"
+            )
+        return self.optimizer
+
+    # --- rollouts, weights, files -----------------------------------------------------------------
+
+    def connect_engine(self, engine: InferenceEngine, meta: WeightUpdateMeta | None = None) -> None:
+        """Names the inference engine; an embedded one over the same weights needs no transfer at all."""
+        self._inference = engine
+
+    def update_weights(self, meta: WeightUpdateMeta) -> None:
+        """Gives the connected engine the weights: nothing moves where they are shared."""
+        engine = self._require_inference()
+        if getattr(engine, "weights", None) is self.weights:
+            return
+        if meta.type != "disk" or meta.path is None:
+            raise ConfigError(
+                "an engine with weights of its own is updated from disk; set weight_update_mode=disk"
+            )
+        save_hf_model(self.module, meta.path)
+        engine.update_weights_from_disk(meta).result()
+
+    def rollout_batch(self, *args: Any, **kwargs: Any) -> list[Trajectory]:
+        return self._require_inference().rollout_batch(*args, **kwargs)
+
+    def prepare_batch(
+        self, dataloader: Iterable[Any], *args: Any, **kwargs: Any
+    ) -> list[Trajectory]:
+        return self._require_inference().prepare_batch(dataloader, *args, **kwargs)
+
+    def _require_inference(self) -> InferenceEngine:
+        if self._inference is None:
+            raise RuntimeError("no inference engine is connected; call connect_engine() first")
+        return self._inference
+
+    def set_version(self, version: int) -> None:
+        self.weights.version = version
+
+    def get_version(self) -> int:
+        return self.weights.version
+
+    def save(self, meta: SaveLoadMeta) -> None:
+        """Saves the model as Hugging Face safetensors, and beside it the optimiser where asked."""
+        save_hf_model(self.module, meta.path, meta.tokenizer)
+        if meta.with_optim:
+            save_training_state(meta.path, self._require_optimizer(), self.lr_scheduler)
+
+    def load(self, meta: SaveLoadMeta) -> None:
+        """Loads what ``save`` saved."""
+        with self.weights.writing() as module:
+            load_hf_weights(module, meta.path)
+        if meta.with_optim:
+            load_training_state(meta.path, self._require_optimizer(), self.lr_scheduler)
+
+    def onload(self) -> None:
+        self.module.to(self.device)
+
+    def offload(self) -> None:
+        self.module.to("cpu")
+
+    def get_device_stats(self) -> dict[str, float]:
+        """Returns the memory that PyTorch holds on the device now and at most, in GiB; {} on a CPU."""
+        if self.device.type != "cuda":
+            return {}
+        return {
+            "memory_allocated": torch.cuda.memory_allocated(self.device) / 2**30,
+            "memory_peak": torch.cuda.max_memory_allocated(self.device) / 2**30,
+        }
+
+    def export_stats(self) -> dict[str, float]:
+        """Returns nothing of its own: statistics of losses go to ``stats_tracker``."""
+        return {}
+
+
+def check_single_process(backend: str) -> None:
+    """Refuses a backend string that this engine cannot serve.
+
+    Raises:
+        ConfigError: It names several processes or another engine.
+    """
+    allocation = ModelAllocation.from_str(backend)
+    if allocation.backend != "fsdp" or allocation.parallel.world_size != 1:
+        raise ConfigError(
+            f"actor.backend {backend!r} is not available yet: training runs in one process, as fsdp:d1; "
+            "on one machine with an AReaL configuration add actor.backend=fsdp:d1"
+        )
+
+
+def _kept_positions(mb: dict[str, Any]) -> Tensor:
+    """Returns the packed positions whose next token carries loss, [N]."""
+    cached = mb.get("_keep_N")
+    if cached is None:
+        if "loss_mask" in mb:
+            cached = mb["loss_mask"].nonzero().squeeze(1)
+        else:
+            cached = torch.ones_like(mb["input_ids"], dtype=torch.bool)
+            cached[mb["cu_seqlens"][1:].long() - 1] = False
+            cached = cached.nonzero().squeeze(1)
+        mb["_keep_N"] = cached
+    return cached
+
+
+def _world() -> dist.ProcessGroup:
+    if not dist.is_initialized():
+        raise RuntimeError("there is no process group: this engine runs in one process")
+    return dist.group.WORLD

@@ -1,0 +1,243 @@
+"""The loop that all trainers share: steps, logs, saving, evaluation, resuming."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from areal.api.cli_args import BaseExperimentConfig, RecoverConfig, TrainEngineConfig, save_config
+from areal.api.errors import ConfigError
+from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
+from areal.engine.train_engine import HFTrainEngine
+from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
+from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
+from areal.trainer.runtime import load_rows, make_tokenizer, make_weights, run_folder
+from areal.trainer.timer import PeriodicTimer
+from areal.utils.seeding import set_random_seed
+
+logger = logging.getLogger("Trainer")
+
+# Where nothing is configured, a run that can be resumed writes a checkpoint this often.
+DEFAULT_RECOVER_SECONDS = 60
+MODEL_FOLDER = "model"
+CHECKPOINT_FOLDER = "checkpoints"
+RECOVER_FOLDER = "recover"
+
+
+class BaseTrainer(ABC):
+    """Holds a model, its engine and its dataset, and runs the loop.
+
+    Use it as a context manager: leaving the block writes the report, after an error too.
+
+    Args:
+        config: Of the experiment; ``config.actor`` describes the trained model.
+        train_dataset: Rows; None loads ``config.train_dataset``.
+        valid_dataset: Rows; None loads ``config.valid_dataset`` where there is one.
+    """
+
+    actor_config: TrainEngineConfig
+
+    def __init__(self, config: Any, train_dataset: Any = None, valid_dataset: Any = None) -> None:
+        self.config: BaseExperimentConfig = config
+        self.actor_config = config.actor
+        _refuse_unavailable(config)
+        set_random_seed(config.seed, key="trainer0")
+        self.folder = run_folder(config)
+        self.tokenizer = make_tokenizer(config, self.actor_config)
+        self.train_dataset = train_dataset
+        if train_dataset is None:
+            self.train_dataset = load_rows(config.train_dataset, self.tokenizer)
+        self.valid_dataset = valid_dataset
+        if valid_dataset is None and config.valid_dataset is not None:
+            self.valid_dataset = load_rows(config.valid_dataset, self.tokenizer)
+        self.train_dataloader = self._make_dataloader(self.train_dataset, config.train_dataset)
+        self.weights = make_weights(config, self.actor_config, self.tokenizer)
+        self.actor = HFTrainEngine(self.actor_config, self.weights)
+        self.steps_per_epoch = max(1, len(self.train_dataloader))
+        self.total_steps = self._count_steps(config.total_train_epochs)
+        self.step = 0
+        self.num_sequences = 0
+        self.run_log: RunLog | None = None
+        self.report: ReportPaths | None = None
+
+    # --- what a trainer fills in --------------------------------------------------------------------
+
+    @abstractmethod
+    def _make_dataloader(self, dataset: Any, config: Any) -> Any:
+        """Returns a dataloader with a position that can be saved."""
+
+    @abstractmethod
+    def _train_step(self) -> tuple[dict[str, Any], Sequence[EpisodeSample]]:
+        """Does one step and returns its statistics and some episodes for a person to read."""
+
+    @abstractmethod
+    def _evaluate(self) -> dict[str, Any]:
+        """Returns the statistics of an evaluation."""
+
+    def _rollout_state(self) -> dict[str, Any]:
+        """Returns what else must be saved to resume."""
+        return {}
+
+    def _restore_rollout(self, state: dict[str, Any]) -> None:
+        """Takes up what ``_rollout_state`` returned."""
+
+    def _is_finished_early(self, stats: Mapping[str, Any]) -> bool:
+        """Says whether the run has reached its aim."""
+        return False
+
+    # --- the loop -------------------------------------------------------------------------------------
+
+    def _count_steps(self, epochs: int) -> int:
+        limits = [epochs * self.steps_per_epoch]
+        if self.config.total_train_steps is not None:
+            limits.append(self.config.total_train_steps)
+        if self.config.total_train_n_seqs is not None:
+            limits.append(max(1, self.config.total_train_n_seqs // self._sequences_per_step()))
+        return min(limits)
+
+    def _sequences_per_step(self) -> int:
+        return self.config.train_dataset.batch_size
+
+    def _start(self, total_epochs: int | None = None) -> None:
+        """Makes the optimiser, resumes, opens the logs."""
+        if total_epochs is not None:
+            self.total_steps = self._count_steps(total_epochs)
+        spec = FinetuneSpec(
+            total_train_epochs=1,
+            dataset_size=self.total_steps * self.config.train_dataset.batch_size,
+            train_batch_size=self.config.train_dataset.batch_size,
+        )
+        self.actor.initialize(None, spec)
+        self._resume()
+        self.run_log = RunLog(self.folder, self.config, self.total_steps, resume_step=self.step)
+        save_config(self.config, self.folder / "config.yaml")
+
+    def _loop(self, total_epochs: int | None = None) -> None:
+        """Runs from where the run stands to its end, and saves the model."""
+        if self.run_log is None:
+            self._start(total_epochs)
+        assert self.run_log is not None
+        timers = self._timers()
+        # What start-up left behind lives as long as the run; the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        if (
+            self.step == 0
+            and self.config.evaluator.eval_before_train
+            and self.valid_dataset is not None
+        ):
+            self.run_log.eval(0, self._evaluate())
+        while self.step < self.total_steps:
+            started = time.perf_counter()
+            stats, episodes = self._train_step()
+            self.step += 1
+            stats["step_time_s"] = time.perf_counter() - started
+            is_done = self._is_finished_early(stats)
+            if timers["saver"].is_due(self.step):
+                self._save_model(self.folder / CHECKPOINT_FOLDER / f"step_{self.step:08d}")
+            self.run_log.step(self.step, stats, episodes)
+            if self.valid_dataset is not None and timers["evaluator"].is_due(self.step):
+                evaluated = self._evaluate()
+                self.run_log.eval(self.step, evaluated)
+                is_done = is_done or self._is_finished_early({"eval": True, **evaluated})
+            if is_done or timers["recover"].is_due(self.step) or self.step == self.total_steps:
+                self._save_recover(is_done)
+            if is_done:
+                break
+        self._save_model(self.folder / MODEL_FOLDER)
+
+    def _timers(self) -> dict[str, PeriodicTimer]:
+        recover = self.config.recover
+        if recover.enabled and not (recover.freq_steps or recover.freq_epochs or recover.freq_secs):
+            recover = dataclasses.replace(recover, freq_secs=DEFAULT_RECOVER_SECONDS)
+        sections = {
+            "saver": self.config.saver,
+            "evaluator": self.config.evaluator,
+            "recover": recover,
+        }
+        return {
+            name: PeriodicTimer(section, self.steps_per_epoch, self.step)
+            for name, section in sections.items()
+        }
+
+    # --- files ------------------------------------------------------------------------------------------
+
+    def _save_model(self, path: Path) -> None:
+        meta = SaveLoadMeta(
+            path=str(path), weight_format="hf", with_optim=False, tokenizer=self.tokenizer
+        )
+        self.actor.save(meta)
+
+    def _save_recover(self, is_done: bool = False) -> None:
+        recover: RecoverConfig = self.config.recover
+        if not recover.enabled:
+            return
+        state = RecoverState(
+            step=self.step,
+            dataloader=self.train_dataloader.state_dict(),
+            rollout=self._rollout_state(),
+            version=self.actor.get_version(),
+            num_sequences=self.num_sequences,
+            extra={"is_done": is_done or self.step >= self.total_steps},
+        )
+        save_recover(self.folder / RECOVER_FOLDER, self.actor, state, not recover.no_save_optim)
+
+    def _resume(self) -> None:
+        """Continues from the newest checkpoint of this trial, if there is one and recovery is on."""
+        if not self.config.recover.enabled:
+            return
+        checkpoint = find_recover(self.folder / RECOVER_FOLDER)
+        if checkpoint is None:
+            return
+        state = load_recover(checkpoint, self.actor, not self.config.recover.no_load_optim)
+        if state.extra.get("is_done"):
+            raise ConfigError(
+                f"this trial is complete: {self.folder} holds its {state.step} steps. Choose another trial_name "
+                "to run it again, or recover.mode=disabled to start it over"
+            )
+        self.train_dataloader.load_state_dict(state.dataloader)
+        self._restore_rollout(state.rollout)
+        self.step, self.num_sequences = state.step, state.num_sequences
+        logger.info("resumed from step %d", state.step)
+
+    # --- life -------------------------------------------------------------------------------------------
+
+    def close(self, status: str = "completed") -> ReportPaths | None:
+        """Stops engines and writes the report; a second call returns the first one's result."""
+        if self.run_log is not None:
+            self.report = self.run_log.close(status)
+        self.actor.destroy()
+        gc.unfreeze()
+        return self.report
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        is_stop = isinstance(error, (KeyboardInterrupt, SystemExit))
+        try:
+            self.close("interrupted" if is_stop else f"failed: {type(error).__name__}: {error}")
+        except Exception:  # the run's own error is the one to raise
+            logger.exception("the report could not be written")
+
+
+def _refuse_unavailable(config: BaseExperimentConfig) -> None:
+    if config.scheduler.type not in (None, "local"):
+        raise ConfigError(
+            f"scheduler.type {config.scheduler.type!r} is not available here; set scheduler.type=local"
+        )

@@ -1,0 +1,360 @@
+"""Policy optimisation: rollouts, rewards, advantages, updates."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from areal.api.alloc_mode import ModelAllocation
+from areal.api.cli_args import GenerationHyperparameters, MicroBatchSpec, PPOConfig
+from areal.api.errors import ConfigError
+from areal.api.io_struct import WeightUpdateMeta
+from areal.api.registry import import_from_string, resolve
+from areal.api.workflow_api import RolloutWorkflow
+from areal.engine.local.engine import LocalInferenceEngine
+from areal.engine.train_engine import HFTrainEngine
+from areal.reward import REWARDS
+from areal.trainer.advantages import compute_advantages, shift_to_next_token
+from areal.trainer.base import BaseTrainer
+from areal.trainer.batch_stats import batch_statistics
+from areal.trainer.policy_loss import build_policy_loss, needs_prox_logp
+from areal.trainer.report import EpisodeSample, ReportPaths
+from areal.trainer.runtime import make_weights
+from areal.utils.data import concat_batch, split_padded_tensor_dict_into_mb_list
+from areal.utils.dataloader import create_dataloader
+from areal.workflow import WORKFLOWS
+
+# Steps over which the training reward is averaged before run.stop_at_reward looks at it.
+STOP_WINDOW = 10
+# Episodes of a step that are written down for a person to read.
+NUM_SAMPLES = 2
+
+
+class PPOTrainer(BaseTrainer):
+    """Trains a policy on rewards: ``PPOTrainer(config).train(workflow)`` inside a ``with`` block.
+
+    Args:
+        config: Of the experiment.
+        train_dataset: Rows; None loads ``config.train_dataset``.
+        valid_dataset: Rows for evaluation; None loads ``config.valid_dataset`` where there is one.
+    """
+
+    config: PPOConfig
+
+    def __init__(
+        self, config: PPOConfig, train_dataset: Any = None, valid_dataset: Any = None
+    ) -> None:
+        check_ppo_config(config)
+        super().__init__(config, train_dataset, valid_dataset)
+        self.ref: HFTrainEngine | None = None
+        if config.ref is not None and config.actor.kl_ctl > 0:
+            self.ref = HFTrainEngine(config.ref, make_weights(config, config.ref, self.tokenizer))
+        self.rollout = LocalInferenceEngine(self._rollout_config(), self.weights, seed=config.seed)
+        self.actor.connect_engine(self.rollout)
+        self._loss_fn, self._loss_weight_fn = build_policy_loss(
+            config.actor, config.run, config.gconfig.max_new_tokens
+        )
+        self._recent_rewards: deque[float] = deque(maxlen=STOP_WINDOW)
+        self._workflow: Any = None
+        self._eval_workflow: Any = None
+        self._accept_fn: Callable[..., bool] | str | None = None
+        self._saved_rollout_state: dict[str, Any] = {}
+
+    def train(
+        self,
+        workflow: Any = None,
+        eval_workflow: Any = None,
+        workflow_kwargs: dict[str, Any] | None = None,
+        eval_workflow_kwargs: dict[str, Any] | None = None,
+        dynamic_filter_fn: Callable[..., bool] | str | None = None,
+        total_epochs: int | None = None,
+    ) -> None:
+        """Runs the training to its end.
+
+        Args:
+            workflow: A workflow, its class, a registered name or a dotted path; None takes ``config.run``.
+            eval_workflow: The same for evaluation; None evaluates with ``workflow``.
+            workflow_kwargs: For the class; reward, sampling and tokenizer are filled in where it takes them.
+            eval_workflow_kwargs: The same for the evaluation's class.
+            dynamic_filter_fn: Rejects a trajectory where it returns False; None takes ``config.run``.
+            total_epochs: Passes over the dataset; None takes ``config.total_train_epochs``.
+
+        Raises:
+            ConfigError: There is no workflow, or it cannot be made.
+        """
+        run = self.config.run
+        if workflow is None:
+            workflow, workflow_kwargs = run.workflow, run.workflow_kwargs
+        if eval_workflow is None:
+            eval_workflow = run.eval_workflow or workflow
+        if eval_workflow_kwargs is None:
+            eval_workflow_kwargs = run.eval_workflow_kwargs or workflow_kwargs
+        self._workflow = self._make_workflow(workflow, workflow_kwargs, self.config.gconfig)
+        assert self.config.eval_gconfig is not None
+        self._eval_workflow = self._make_workflow(
+            eval_workflow, eval_workflow_kwargs, self.config.eval_gconfig
+        )
+        self._accept_fn = dynamic_filter_fn or run.dynamic_filter
+        self.rollout.initialize()
+        self._loop(total_epochs)
+
+    # --- set-up ---------------------------------------------------------------------------------------
+
+    def _rollout_config(self) -> Any:
+        config, batch_size = self.config.rollout, self.config.train_dataset.batch_size
+        if config.consumer_batch_size == 1:
+            config = dataclasses.replace(config, consumer_batch_size=batch_size)
+        if config.max_concurrent_rollouts is None:
+            config = dataclasses.replace(
+                config, max_concurrent_rollouts=max(batch_size, config.consumer_batch_size)
+            )
+        return config
+
+    def _make_workflow(
+        self, workflow: Any, kwargs: dict[str, Any] | None, gconfig: GenerationHyperparameters
+    ) -> Any:
+        """Returns a workflow made of a name, a class or an instance."""
+        if isinstance(workflow, str):
+            workflow = resolve(WORKFLOWS, "workflow", workflow)
+        if not inspect.isclass(workflow):
+            return workflow
+        if not issubclass(workflow, RolloutWorkflow):
+            raise ConfigError(
+                f"{workflow.__name__} is an agent; running agents needs the OpenAI-compatible proxy, "
+                "which is not available yet. Subclass areal.api.RolloutWorkflow instead"
+            )
+        offered = {"gconfig": gconfig, "tokenizer": self.tokenizer}
+        if self.config.run.reward_fn:
+            offered["reward_fn"] = resolve(REWARDS, "reward", self.config.run.reward_fn)
+        given = dict(kwargs or {})
+        if isinstance(given.get("reward_fn"), str):
+            given["reward_fn"] = resolve(REWARDS, "reward", given["reward_fn"])
+        taken = inspect.signature(workflow).parameters
+        filled = {name: value for name, value in offered.items() if name in taken} | given
+        try:
+            return workflow(**filled)
+        except TypeError as error:
+            raise ConfigError(
+                f"cannot make {workflow.__name__}: {error}; it takes {', '.join(taken)}. Set the missing ones in "
+                "run.workflow_kwargs, and the reward in run.reward_fn"
+            ) from error
+
+    def _make_dataloader(self, dataset: Any, config: Any) -> Any:
+        return create_dataloader(dataset, 0, 1, config)
+
+    def _sequences_per_step(self) -> int:
+        return self.config.train_dataset.batch_size * self.config.gconfig.n_samples
+
+    # --- one step ---------------------------------------------------------------------------------------
+
+    def _train_step(self) -> tuple[dict[str, Any], Sequence[EpisodeSample]]:
+        config = self.config
+        started = time.perf_counter()
+        trajectories = self.rollout.prepare_batch(
+            self.train_dataloader,
+            self._workflow,
+            should_accept_fn=self._accept_fn,
+            group_size=config.gconfig.n_samples,
+            dynamic_bs=config.dynamic_bs,
+            reward_normalization=config.gconfig.reward_normalization,
+            drop_incomplete_group=config.gconfig.drop_incomplete_group,
+        )
+        rollout_s = time.perf_counter() - started
+        batch, meta = concat_batch(trajectories)
+        batch = self._with_reference_logprobs(batch)
+        version = self.actor.get_version()
+        batch = compute_advantages(
+            batch,
+            config.actor,
+            group_sizes=meta.traj_group_sizes,
+            current_version=version,
+            eos_token_ids=self._stop_token_ids(),
+            kl_in_reward=config.run.kl_placement == "reward",
+        )
+        stats: dict[str, Any] = batch_statistics(batch, meta.traj_group_sizes, version)
+        stats |= self._update(batch)
+        self._publish(version + 1)
+        self.num_sequences += len(batch["rewards"])
+        samples = self._samples(batch)
+        stats |= self._derived_stats(stats, rollout_s, time.perf_counter() - started)
+        self._recent_rewards.append(stats["reward"])
+        return stats, samples
+
+    def _with_reference_logprobs(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Adds the next-token log-probabilities that the loss compares with."""
+        wants_prox = needs_prox_logp(self.config.actor)
+        if self.ref is None and not wants_prox:
+            return batch
+        aligned = {**batch, "loss_mask": shift_to_next_token(batch["loss_mask"].bool())}
+        added = {}
+        if self.ref is not None:
+            self.ref.eval()
+            added["ref_logp"] = self.ref.forward_batch(aligned)
+        if wants_prox:
+            self.actor.eval()
+            added["prox_logp"] = self.actor.forward_batch(aligned)
+        return {**batch, **added}
+
+    def _update(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Does one optimiser step a minibatch and returns their statistics."""
+        self.actor.train()
+        num_minibatches = min(self.config.actor.ppo_n_minibatches, len(batch["rewards"]))
+        minibatches = [batch]
+        if num_minibatches > 1:
+            minibatches = split_padded_tensor_dict_into_mb_list(
+                batch, MicroBatchSpec(n_mbs=num_minibatches)
+            ).mbs
+        done: list[dict[str, float]] = []
+        drift: dict[str, Any] = {}
+        for minibatch in minibatches:
+            if not bool(minibatch["loss_mask"].any()):
+                continue
+            done.append(self.actor.train_batch(minibatch, self._loss_fn, self._loss_weight_fn))
+            if not drift:
+                # Before the first optimiser step trainer and rollout have the same weights.
+                drift = self._loss_fn.pop_stats()
+        self.actor.lr_scheduler_step()
+        stats = self._loss_fn.pop_stats() or drift
+        merged = {name: value for name, value in stats.items()}
+        merged |= {
+            name: drift[name] for name in ("logp_abs_diff", "logp_abs_diff_max") if name in drift
+        }
+        if done:
+            merged |= {"lr": done[-1]["lr"], "grad_norm": max(d["grad_norm"] for d in done)}
+            merged["skipped_updates"] = sum(1.0 - d["update_successful"] for d in done)
+        table = torch.stack(
+            [torch.as_tensor(value, dtype=torch.float64) for value in merged.values()]
+        )
+        return dict(zip(merged, table.tolist(), strict=True))
+
+    def _publish(self, version: int) -> None:
+        """Gives the rollout engine the new weights under a new version."""
+        self.rollout.pause()
+        meta = WeightUpdateMeta(type="disk", path=str(self.folder / "weight_update"))
+        self.actor.update_weights(meta.with_version(version))
+        self.actor.set_version(version)
+        self.rollout.set_version(version)
+        self.rollout.resume()
+
+    def _derived_stats(
+        self, stats: dict[str, Any], rollout_s: float, step_s: float
+    ) -> dict[str, Any]:
+        counts = self.rollout.export_stats()
+        return {
+            "loss": stats.get("actor_loss", 0.0),
+            "truncated": stats["truncated_ratio"],
+            "zero_variance_groups": stats.get("flat_group_ratio", 0.0),
+            "logprob_gap": stats.get("logp_abs_diff"),
+            "tokens_per_s": stats["n_gen_tokens"] / max(step_s, 1e-9),
+            "rollout_time_s": rollout_s,
+            "reward/failed": counts.get("reward/failures", 0.0)
+            + counts.get("reward/timeouts", 0.0),
+            **counts,
+        }
+
+    def _stop_token_ids(self) -> list[int]:
+        ids = {
+            *self.config.gconfig.stop_token_ids,
+            self.tokenizer.eos_token_id,
+            self.tokenizer.pad_token_id,
+        }
+        return sorted(i for i in ids if i is not None)
+
+    def _samples(self, batch: dict[str, Any]) -> list[EpisodeSample]:
+        """Picks the first episodes of the step and turns them into text."""
+        samples = []
+        for i in range(min(NUM_SAMPLES, len(batch["rewards"]))):
+            tokens = batch["input_ids"][i][batch["attention_mask"][i].bool()].tolist()
+            start = int(batch["loss_mask"][i].int().argmax()) + 1
+            version = (
+                int(batch["versions"][i].max()) if "versions" in batch else self.actor.get_version()
+            )
+            samples.append(
+                EpisodeSample(
+                    step=self.step + 1,
+                    task_id=f"{self.step + 1}/{i}",
+                    prompt=self.tokenizer.decode(tokens[:start]),
+                    completion=self.tokenizer.decode(tokens[start:]),
+                    reward=float(batch["rewards"][i]),
+                    version=version,
+                    stop_reason="length" if bool(batch["seq_no_eos_mask"][i]) else "stop",
+                )
+            )
+        return samples
+
+    # --- evaluation, the end, resuming --------------------------------------------------------------------
+
+    def _evaluate(self) -> dict[str, Any]:
+        assert self.config.eval_gconfig is not None
+        rows = [self.valid_dataset[i] for i in range(len(self.valid_dataset))]
+        trajectories = self.rollout.workflow_executor.rollout_batch(
+            rows, self._eval_workflow, group_size=self.config.eval_gconfig.n_samples, is_eval=True
+        )
+        rewards = [float(r) for t in trajectories for r in t["rewards"]]
+        if not rewards:
+            return {"reward": float("nan"), "n_seqs": 0}
+        return {"reward": sum(rewards) / len(rewards), "n_seqs": len(rewards)}
+
+    def _is_finished_early(self, stats: Mapping[str, Any]) -> bool:
+        goal = self.config.run.stop_at_reward
+        if goal is None:
+            return False
+        if stats.get("eval"):
+            return stats["reward"] > goal
+        is_full = len(self._recent_rewards) == STOP_WINDOW
+        return is_full and sum(self._recent_rewards) / STOP_WINDOW > goal
+
+    def _rollout_state(self) -> dict[str, Any]:
+        return {
+            "executor": self.rollout.workflow_executor.state_dict(),
+            "recent_rewards": list(self._recent_rewards),
+            "random": self.rollout.random_state(),
+        }
+
+    def _restore_rollout(self, state: dict[str, Any]) -> None:
+        self.rollout.workflow_executor.load_state_dict(state["executor"])
+        self._recent_rewards.extend(state["recent_rewards"])
+        self.rollout.set_random_state(state["random"])
+
+    def close(self, status: str = "completed") -> ReportPaths | None:
+        self.rollout.destroy()
+        return super().close(status)
+
+
+def check_ppo_config(config: PPOConfig) -> None:
+    """Refuses combinations that would train on something else than what was asked for.
+
+    Raises:
+        ConfigError: Says which keys, and what to set.
+    """
+    allocation = ModelAllocation.from_str(config.rollout.backend)
+    if allocation.backend != "local":
+        raise ConfigError(
+            f"rollout.backend {config.rollout.backend!r} is not available yet: rollouts run in this process, as "
+            "local:d1; on one machine with an AReaL configuration add rollout.backend=local:d1"
+        )
+    temperature = 1.0 if config.gconfig.greedy else config.gconfig.temperature
+    if config.actor.temperature != temperature:
+        raise ConfigError(
+            f"actor.temperature is {config.actor.temperature} and gconfig.temperature {temperature}: the "
+            "log-probabilities of trainer and rollout would differ; set both to one value"
+        )
+    if config.critic is not None:
+        raise ConfigError(
+            "critic: policy optimisation with a value model is not available yet; leave it null"
+        )
+    if config.teacher is not None:
+        raise ConfigError("teacher: distillation is not available; leave it null")
+    if config.actor.kl_ctl > 0 and config.ref is None:
+        raise ConfigError(
+            f"actor.kl_ctl is {config.actor.kl_ctl} and there is no ref model to stay close to; describe one in ref, "
+            "or set actor.kl_ctl=0"
+        )
+    if config.run.dynamic_filter:
+        import_from_string(config.run.dynamic_filter)

@@ -1,0 +1,117 @@
+"""Checkpoints for resuming: complete or absent, the newest wins."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from areal.api.errors import ConfigError
+from areal.api.io_struct import SaveLoadMeta
+from areal.engine.checkpoint import atomic_folder
+from areal.engine.train_engine import HFTrainEngine
+
+FORMAT_VERSION = 1
+_STATE_FILE = "state.pt"
+_PREFIX = "step_"
+
+
+@dataclass
+class RecoverState:
+    """Is all of a run's state outside the model and its optimiser.
+
+    Args:
+        step: Finished steps.
+        dataloader: Position in the dataset.
+        rollout: What the executor handed out and has under way; {} for supervised training.
+        version: Of the weights.
+        num_sequences: Trained so far.
+        extra: The trainer's own counters.
+    """
+
+    step: int
+    dataloader: dict[str, Any]
+    rollout: dict[str, Any]
+    version: int
+    num_sequences: int
+    extra: dict[str, Any]
+
+
+def save_recover(
+    folder: Path, engine: HFTrainEngine, state: RecoverState, with_optim: bool = True
+) -> None:
+    """Writes the checkpoint of a step and then deletes older ones."""
+    target = folder / f"{_PREFIX}{state.step:08d}"
+    with atomic_folder(target) as staged:
+        engine.save(
+            SaveLoadMeta(path=str(staged / "model"), weight_format="hf", with_optim=with_optim)
+        )
+        content = {
+            "format": FORMAT_VERSION,
+            "with_optim": with_optim,
+            "random": _random_state(),
+            **asdict(state),
+        }
+        torch.save(content, staged / _STATE_FILE)
+    for older in _checkpoints(folder):
+        if older != target:
+            shutil.rmtree(older, ignore_errors=True)
+
+
+def find_recover(folder: Path) -> Path | None:
+    """Returns the newest complete checkpoint, or None; leftovers of killed writes are deleted."""
+    for leftover in folder.glob(f".{_PREFIX}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    found = _checkpoints(folder)
+    return found[-1] if found else None
+
+
+def load_recover(checkpoint: Path, engine: HFTrainEngine, with_optim: bool = True) -> RecoverState:
+    """Puts a checkpoint's weights, optimiser and random streams in place and returns the rest.
+
+    Raises:
+        ConfigError: The checkpoint is of a newer format or another model.
+    """
+    # Our own file: dataloader and executor states hold plain containers beside tensors.
+    content = torch.load(checkpoint / _STATE_FILE, weights_only=False)
+    if content.pop("format") > FORMAT_VERSION:
+        raise ConfigError(
+            f"{checkpoint} was written by a newer version of areal-lite; upgrade it to resume"
+        )
+    has_optim = content.pop("with_optim")
+    random_state = content.pop("random")
+    engine.load(
+        SaveLoadMeta(
+            path=str(checkpoint / "model"), weight_format="hf", with_optim=with_optim and has_optim
+        )
+    )
+    _set_random_state(random_state)
+    state = RecoverState(**content)
+    engine.set_version(state.version)
+    return state
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.glob(f"{_PREFIX}*") if (p / _STATE_FILE).is_file())
+
+
+def _random_state() -> dict[str, Any]:
+    return {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch"])
+    if state["cuda"] and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])

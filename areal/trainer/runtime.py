@@ -1,0 +1,98 @@
+"""What every trainer sets up first: folders, seeds, the model with its tokenizer, the datasets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from areal.api.cli_args import BaseExperimentConfig, TrainEngineConfig, _DatasetConfig
+from areal.api.errors import ConfigError
+from areal.dataset import get_custom_dataset
+from areal.engine.model import load_model, make_model, resolve_device, resolve_dtype
+from areal.engine.weights import SharedWeights
+from areal.utils.hf_utils import character_tokenizer, load_hf_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def run_folder(config: BaseExperimentConfig) -> Path:
+    """Returns the folder of a run: ``<cluster.fileroot>/<experiment_name>/<trial_name>``."""
+    return Path(config.cluster.fileroot) / config.experiment_name / config.trial_name
+
+
+def make_tokenizer(
+    config: BaseExperimentConfig, actor: TrainEngineConfig
+) -> PreTrainedTokenizerBase:
+    """Makes or loads the tokenizer of a run.
+
+    Raises:
+        ConfigError: Nothing says which, or it cannot be loaded.
+    """
+    path = config.tokenizer_path or actor.path
+    if path:
+        check_local_path(path)
+        try:
+            return load_hf_tokenizer(path)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot load the tokenizer {path!r}: {error}") from error
+    spec = config.run.model
+    if spec is None:
+        raise ConfigError("no model is named: set actor.path, or describe one in run.model")
+    return character_tokenizer(spec.characters, model_max_length=spec.max_position_embeddings)
+
+
+def check_local_path(path: str) -> None:
+    """Refuses what is written as a local path and leads nowhere; anything else may be a hub id.
+
+    Raises:
+        ConfigError: There is no such folder.
+    """
+    looks_local = path.startswith((".", "/", "~")) or path.count("/") > 1
+    if looks_local and not Path(path).expanduser().is_dir():
+        raise ConfigError(
+            f"there is no checkpoint folder {path!r}; train it first, or correct actor.path"
+        )
+
+
+def make_weights(
+    config: BaseExperimentConfig, actor: TrainEngineConfig, tokenizer: PreTrainedTokenizerBase
+) -> SharedWeights:
+    """Makes or loads the model of a run; ``actor.path`` wins over ``run.model``.
+
+    Raises:
+        ConfigError: The model cannot be made, or an option asks for what this engine lacks.
+    """
+    _refuse_unavailable(actor)
+    device = resolve_device()
+    dtype = resolve_dtype(actor.dtype, device)
+    if actor.path and not actor.init_from_scratch:
+        return SharedWeights(load_model(actor.path, dtype, device))
+    if config.run.model is None:
+        raise ConfigError("no model is named: set actor.path, or describe one in run.model")
+    return SharedWeights(make_model(config.run.model, tokenizer, dtype, device))
+
+
+def _refuse_unavailable(actor: TrainEngineConfig) -> None:
+    if actor.use_lora:
+        raise ConfigError(
+            "actor.use_lora is not available here; set it to false to train all weights"
+        )
+    if actor.weight_update_mode == "awex":
+        raise ConfigError("actor.weight_update_mode awex is not available here; use disk or xccl")
+    if actor.is_critic:
+        raise ConfigError("actor.is_critic is for value models, which no trainer here has yet")
+
+
+def load_rows(dataset: _DatasetConfig, tokenizer: PreTrainedTokenizerBase) -> Any:
+    """Loads the dataset of a configuration section.
+
+    Raises:
+        ConfigError: Nothing is left to train on.
+    """
+    rows = get_custom_dataset(dataset_config=dataset, tokenizer=tokenizer)
+    if not len(rows):
+        raise ConfigError(
+            f"dataset {dataset.path!r} has no rows; check split, max_length and the files"
+        )
+    return rows

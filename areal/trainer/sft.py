@@ -1,0 +1,97 @@
+"""Supervised fine-tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from areal.api.cli_args import SFTConfig
+from areal.trainer.advantages import shift_to_next_token
+from areal.trainer.base import BaseTrainer
+from areal.trainer.report import EpisodeSample
+from areal.utils.data import collate_samples_to_list, concat_padded_tensors
+from areal.utils.dataloader import create_dataloader
+
+
+def sft_loss_fn(logprobs: Tensor, entropy: Tensor, input_data: dict[str, Any]) -> Tensor:
+    """Returns the mean negative log-likelihood of the tokens that carry loss, in nats."""
+    mask = input_data["loss_mask"].bool()
+    return -(logprobs * mask).sum() / mask.sum().clamp(min=1)
+
+
+def num_loss_tokens(input_data: dict[str, Any]) -> Tensor:
+    """Returns the number of tokens that carry loss."""
+    return input_data["loss_mask"].sum()
+
+
+class SFTTrainer(BaseTrainer):
+    """Trains on given answers: ``SFTTrainer(config).train()`` inside a ``with`` block.
+
+    Args:
+        config: Of the experiment.
+        train_dataset: Rows with ``input_ids`` and ``loss_mask``; None loads ``config.train_dataset``.
+        valid_dataset: The same, for evaluation.
+    """
+
+    config: SFTConfig
+
+    def train(self) -> None:
+        """Runs the training to its end."""
+        self._loop()
+
+    def _make_dataloader(self, dataset: Any, config: Any) -> Any:
+        return create_dataloader(dataset, 0, 1, config, collate_fn=_collate)
+
+    def _train_step(self) -> tuple[dict[str, Any], Sequence[EpisodeSample]]:
+        batch = self._next_batch()
+        self.actor.train()
+        losses: list[Tensor] = []
+
+        def loss_fn(logprobs: Tensor, entropy: Tensor, input_data: dict[str, Any]) -> Tensor:
+            loss = sft_loss_fn(logprobs, entropy, input_data)
+            losses.append(loss.detach() * num_loss_tokens(input_data))
+            return loss
+
+        stats: dict[str, Any] = self.actor.train_batch(batch, loss_fn, num_loss_tokens)
+        self.actor.lr_scheduler_step()
+        self.actor.set_version(self.step + 1)
+        self.num_sequences += len(batch["input_ids"])
+        num_tokens = int(batch["attention_mask"].sum())
+        stats["loss"] = float(torch.stack(losses).sum() / num_loss_tokens(batch))
+        stats["n_tokens"] = num_tokens
+        return stats, ()
+
+    def _next_batch(self) -> dict[str, Any]:
+        try:
+            rows = next(self._batches)
+        except (AttributeError, StopIteration):
+            self._batches = iter(self.train_dataloader)
+            rows = next(self._batches)
+        return _aligned(rows)
+
+    @torch.no_grad()
+    def _evaluate(self) -> dict[str, Any]:
+        self.actor.eval()
+        total = tokens = 0.0
+        loader = create_dataloader(
+            self.valid_dataset, 0, 1, self.config.valid_dataset, collate_fn=_collate
+        )
+        for rows in loader:
+            batch = _aligned(rows)
+            loss = self.actor.eval_batch(batch, sft_loss_fn, num_loss_tokens)
+            count = float(num_loss_tokens(batch))
+            if loss is not None:
+                total, tokens = total + float(loss) * count, tokens + count
+        return {"loss": total / max(tokens, 1.0)}
+
+
+def _collate(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    return concat_padded_tensors(collate_samples_to_list(samples))
+
+
+def _aligned(batch: dict[str, Any]) -> dict[str, Any]:
+    """Moves the loss mask to the token that predicts, as train engines take it."""
+    return {**batch, "loss_mask": shift_to_next_token(batch["loss_mask"])}
