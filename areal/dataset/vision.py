@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,41 +37,40 @@ class VisionRows:
     def rl(self, path: str, split: str, processor: Any, max_length: int | None) -> RowDataset:
         """Returns rows of ``messages`` (rendered text), ``images`` (JPEG bytes) and ``answer``."""
 
-        def transform(row: Row) -> Row:
-            chat = self._chat(row)
-            messages = processor.apply_chat_template(
-                chat, tokenize=False, add_generation_prompt=True
-            )
-            made = {"messages": messages, "images": self._images(row), "answer": str(row["answer"])}
-            return {**made, "messages_chat": chat} if self.has_chat_column else made
-
         def num_tokens(row: Row) -> int:
             prompt = process_vision_prompt(processor, row["messages"], row["images"])
             return len(prompt.input_ids)
 
+        # A partial of a method, not a closure, because worker processes may get it pickled.
+        transform = functools.partial(self._rl_row, processor)
         rows = RowDataset(self.source.read(path, split), transform)
         return keep_short(rows, max_length, num_tokens, f"{path} ({split})")
 
     def sft(self, path: str, split: str, processor: Any, max_length: int | None) -> RowDataset:
         """Returns rows of ``input_ids``, ``loss_mask``, ``mm_token_type_ids``, pixels."""
-
-        def transform(row: Row) -> Row:
-            text = processor.apply_chat_template(
-                self._chat(row), tokenize=False, add_generation_prompt=True
-            )
-            prompt = process_vision_prompt(processor, text, self._images(row))
-            answer = completion_token_ids(
-                processor.tokenizer, f"[{str(row['answer']).strip('[]')}]"
-            )
-            return {
-                "input_ids": prompt.input_ids + answer,
-                "loss_mask": [0] * len(prompt.input_ids) + [1] * len(answer),
-                "mm_token_type_ids": prompt.mm_token_type_ids + [0] * len(answer),
-                "multi_modal_input": [prompt.features],
-            }
-
+        transform = functools.partial(self._sft_row, processor)
         rows = RowDataset(self.source.read(path, split), transform)
         return keep_short(rows, max_length, lambda row: len(row["input_ids"]), f"{path} ({split})")
+
+    def _rl_row(self, processor: Any, row: Row) -> Row:
+        chat = self._chat(row)
+        made = {
+            "messages": _render(processor, chat),
+            "images": self._images(row),
+            "answer": str(row["answer"]),
+        }
+        return {**made, "messages_chat": chat} if self.has_chat_column else made
+
+    def _sft_row(self, processor: Any, row: Row) -> Row:
+        text = _render(processor, self._chat(row))
+        prompt = process_vision_prompt(processor, text, self._images(row))
+        answer = completion_token_ids(processor.tokenizer, f"[{str(row['answer']).strip('[]')}]")
+        return {
+            "input_ids": prompt.input_ids + answer,
+            "loss_mask": [0] * len(prompt.input_ids) + [1] * len(answer),
+            "mm_token_type_ids": prompt.mm_token_type_ids + [0] * len(answer),
+            "multi_modal_input": [prompt.features],
+        }
 
     def _images(self, row: Row) -> list[bytes]:
         return [to_jpeg_bytes(i, max_pixels=self.max_pixels) for i in _images_of(row)]
@@ -99,3 +99,7 @@ def _images_of(row: Row) -> Sequence[Any]:
     images = row["images"]
     is_many = isinstance(images, Sequence) and not isinstance(images, (bytes, str))
     return images if is_many else [images]
+
+
+def _render(processor: Any, chat: list[dict[str, Any]]) -> str:
+    return processor.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,6 +65,11 @@ def test_sft_rows_make_a_batch(tmp_path: Path) -> None:
     assert batch["input_ids"].shape == batch["mm_token_type_ids"].shape
     assert batch["attention_mask"].dtype == torch.bool
     assert len(batch["multi_modal_input"]) == 2
+
+
+def test_rows_can_be_made_in_worker_processes(tmp_path: Path) -> None:
+    rows = get_geometry3k_sft_dataset(write(tmp_path), "train", TinyVisionProcessor())
+    assert pickle.loads(pickle.dumps(rows))[0]["input_ids"] == rows[0]["input_ids"]
 
 
 def test_large_images_are_shrunk_with_their_aspect(tmp_path: Path) -> None:
