@@ -18,6 +18,9 @@ DEVICES = frozenset(
 )
 """File stems that Windows gives to devices."""
 
+SOFT_KEYWORDS = frozenset(["match", "case", "type", "true", "false", "none"])
+"""Words with a meaning of their own in some place, in some version of Python or another."""
+
 # A capital begins a word after a lower-case letter, and where it leads lower-case letters on.
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
@@ -91,7 +94,7 @@ def _check_key(typed: str, key: str, reserved: frozenset[str]) -> None:
         raise _refusal(
             typed, "name_length", f"has {len(key)} characters; {MAX_LENGTH} is the limit"
         )
-    if keyword.iskeyword(key) or keyword.issoftkeyword(key) or key in {"true", "false", "none"}:
+    if keyword.iskeyword(key) or key in SOFT_KEYWORDS:
         raise _refusal(typed, "name_keyword", f"gives {key!r}, a Python keyword")
     if hasattr(builtins, key):
         raise _refusal(typed, "name_builtin", f"gives {key!r}, a Python builtin")

@@ -7,6 +7,7 @@ line grows on that line. What follows the last entry, comments too, belongs to t
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -117,6 +118,8 @@ def add_entry(data: bytes, file: str, table: str, key: str, value: str) -> Edit:
     raw = _spliced(found.raw, splices)
     edited = source.with_raw(raw)
     _, after = _locate(edited, context)
+    wanted = {**{item.key: item.value for item in found.items}, key: value}
+    assert {item.key: item.value for item in after.items} == wanted, "one entry more, no other"
     line = next(_line(after.raw, item.start) for item in after.items if item.key == key)
     return Edit(edited, line)
 
@@ -160,6 +163,10 @@ def _unparsable(data: bytes, context: _Context, error: Exception) -> RegistryErr
         line = _line(data, marker.start())
         return context.refusal("registry_syntax", line, "the file holds merge conflict markers")
     line = error.raw_line if isinstance(error, cst.ParserSyntaxError) else 1
+    try:
+        ast.parse(data)
+    except (SyntaxError, ValueError) as better:  # the interpreter points closer than LibCST does
+        line = getattr(better, "lineno", None) or line
     return context.refusal("registry_syntax", line, "the file is no valid Python")
 
 
