@@ -1,16 +1,18 @@
 """Warnings that explain: pure functions from the latest statistics to what is wrong and what to do.
 
-They read these statistics, each a mean over the step; one that is missing is not judged:
+They read these statistics of a step; one that is missing is not judged:
 
 ==========================  =====================================================================
 reward                      mean reward of the trained samples
 loss, grad_norm             of the optimiser step
-truncated                   fraction of samples cut at the length limit
-zero_variance_groups        fraction of groups whose samples all got the same reward
-logprob_gap                 mean ``|log p_train - log p_rollout|`` in nats, same weights and tokens
-rollout/accepted            episodes that reached the batch
+truncated_ratio             fraction of samples cut at the length limit
+flat_group_ratio            fraction of groups whose samples all got the same reward
+logp_abs_diff, staleness    mean ``|log p_train - log p_rollout|`` in nats, and how many weight
+                            versions lie between the two
+rollout/accepted            episodes that gave a trajectory
 rollout/failed              episodes that raised, hung or broke the trajectory format
-reward/failed               calls of the reward that raised, died or ran out of time
+rollout/failed/<exception>  the same by cause
+reward/failures             calls of the reward that raised, died or ran out of time
 ==========================  =====================================================================
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -47,7 +50,7 @@ def _latest(recent: Sequence[Stats], name: str, count: int = PATIENCE_STEPS) -> 
 
 def all_truncated(recent: Sequence[Stats]) -> Finding | None:
     """Finds that no sample ends by itself."""
-    values = _latest(recent, "truncated")
+    values = _latest(recent, "truncated_ratio")
     if values is None or min(values) < 0.999:
         return None
     return Finding(
@@ -60,7 +63,7 @@ def all_truncated(recent: Sequence[Stats]) -> Finding | None:
 
 def no_learning_signal(recent: Sequence[Stats]) -> Finding | None:
     """Finds that every group is unanimous, so that every advantage is zero."""
-    values = _latest(recent, "zero_variance_groups")
+    values = _latest(recent, "flat_group_ratio")
     if values is None or min(values) < 0.999:
         return None
     reward = recent[-1].get("reward")
@@ -102,9 +105,13 @@ def reward_collapse(recent: Sequence[Stats]) -> Finding | None:
 
 
 def logprob_drift(recent: Sequence[Stats]) -> Finding | None:
-    """Finds that training and rollout disagree on the probability of the same tokens."""
-    values = _latest(recent, "logprob_gap")
-    if values is None or min(values) <= MAX_LOGPROB_GAP_NATS:
+    """Finds that training and rollout disagree on the probability of the same tokens.
+
+    Samples of older weights are meant to differ, so only steps without any are judged.
+    """
+    values = _latest(recent, "logp_abs_diff")
+    is_fresh = not any(row.get("staleness") for row in recent[-PATIENCE_STEPS:])
+    if values is None or not is_fresh or min(values) <= MAX_LOGPROB_GAP_NATS:
         return None
     return Finding(
         "logprob_drift",
@@ -116,10 +123,10 @@ def logprob_drift(recent: Sequence[Stats]) -> Finding | None:
 
 def grader_failures(recent: Sequence[Stats]) -> Finding | None:
     """Finds that rewards could not be computed; such an episode is left out, it is no zero."""
-    failed = recent[-1].get("reward/failed") if recent else None
+    failed = recent[-1].get("reward/failures") if recent else None
     if not failed:
         return None
-    total = sum(float(row.get("reward/failed") or 0) for row in recent)
+    total = sum(float(row.get("reward/failures") or 0) for row in recent)
     return Finding(
         "grader_failures",
         f"{failed:g} reward calls of this step failed ({total:g} in the last {len(recent)} steps); "
@@ -139,9 +146,21 @@ def many_episodes_failed(recent: Sequence[Stats]) -> Finding | None:
         return None
     return Finding(
         "episodes_failed",
-        f"{fraction:.0%} of the episodes of the last {PATIENCE_STEPS} steps failed; the log counts "
-        "the causes by name, and training stops when more than half of 64 in a row fail",
+        f"{fraction:.0%} of the episodes of the last {PATIENCE_STEPS} steps failed"
+        f"{_causes(recent[-PATIENCE_STEPS:])}; the log has each cause once with its traceback, and "
+        "training stops when more than half of 64 in a row fail",
     )
+
+
+def _causes(rows: Sequence[Stats]) -> str:
+    """Returns the three most frequent causes of failed episodes with their counts."""
+    counts: Counter[str] = Counter()
+    for row in rows:
+        for name, value in row.items():
+            if name.startswith("rollout/failed/"):
+                counts[name.removeprefix("rollout/failed/")] += int(value or 0)
+    named = ", ".join(f"{cause} {count} times" for cause, count in counts.most_common(3) if count)
+    return f" ({named})" if named else ""
 
 
 def not_finite(recent: Sequence[Stats]) -> Finding | None:

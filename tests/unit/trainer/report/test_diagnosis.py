@@ -11,12 +11,12 @@ HEALTHY = {
     "reward": 0.5,
     "loss": 0.1,
     "grad_norm": 0.4,
-    "truncated": 0.2,
-    "zero_variance_groups": 0.5,
-    "logprob_gap": 1e-6,
+    "truncated_ratio": 0.2,
+    "flat_group_ratio": 0.5,
+    "logp_abs_diff": 1e-6,
     "rollout/accepted": 16,
     "rollout/failed": 0,
-    "reward/failed": 0,
+    "reward/failures": 0,
 }
 
 
@@ -27,11 +27,16 @@ def codes(rows: list[dict[str, float | None]]) -> list[str]:
 @pytest.mark.parametrize(
     ("change", "code", "says"),
     [
-        ({"truncated": 1.0}, "all_truncated", "max_new_tokens"),
-        ({"zero_variance_groups": 1.0}, "no_learning_signal", "all near 0.5"),
-        ({"logprob_gap": 0.2}, "logprob_drift", "0.2 nats"),
-        ({"reward/failed": 3}, "grader_failures", "3 reward calls"),
+        ({"truncated_ratio": 1.0}, "all_truncated", "max_new_tokens"),
+        ({"flat_group_ratio": 1.0}, "no_learning_signal", "all near 0.5"),
+        ({"logp_abs_diff": 0.2}, "logprob_drift", "0.2 nats"),
+        ({"reward/failures": 3}, "grader_failures", "3 reward calls"),
         ({"rollout/accepted": 10, "rollout/failed": 6}, "episodes_failed", "38%"),
+        (
+            {"rollout/failed": 6, "rollout/failed/KeyError": 2, "rollout/failed/ValueError": 4},
+            "episodes_failed",
+            "(ValueError 12 times, KeyError 6 times)",
+        ),
         ({"loss": None}, "not_finite", "loss of this step"),
         ({"loss": None, "grad_norm": None}, "not_finite", "loss and grad_norm"),
     ],
@@ -52,14 +57,20 @@ def test_statistics_that_are_missing_are_not_judged():
     assert codes([{"loss": 0.3, "grad_norm": 1.0}] * 64) == []
 
 
-@pytest.mark.parametrize("name", ["truncated", "zero_variance_groups", "logprob_gap"])
+@pytest.mark.parametrize("name", ["truncated_ratio", "flat_group_ratio", "logp_abs_diff"])
 def test_one_bad_step_among_good_ones_is_no_finding(name: str):
     assert codes([HEALTHY, HEALTHY | {name: 1.0}, HEALTHY]) == []
     assert codes([HEALTHY, HEALTHY | {name: 1.0}]) == []
 
 
+def test_samples_of_older_weights_are_meant_to_differ():
+    stale = HEALTHY | {"logp_abs_diff": 0.5, "staleness": 0.4}
+    assert codes([stale] * 3) == []
+    assert codes([stale, *[stale | {"staleness": 0.0}] * 3]) == ["logprob_drift"]
+
+
 def test_a_nan_stays_unjudged_by_the_checks_that_need_numbers():
-    assert codes([HEALTHY | {"truncated": None, "logprob_gap": None}] * 3) == []
+    assert codes([HEALTHY | {"truncated_ratio": None, "logp_abs_diff": None}] * 3) == []
 
 
 def rising(count: int, noise: float, seed: int = 1) -> list[dict[str, float | None]]:

@@ -179,7 +179,7 @@ def test_a_warning_is_shown_recorded_and_not_repeated_at_once(
 ):
     log = open_log(tmp_path, steps=300, console=True)
     for step in range(1, 251):
-        log.step(step, {"loss": 0.1, "truncated": 1.0})
+        log.step(step, {"loss": 0.1, "truncated_ratio": 1.0})
     log.warn("own", "said by the trainer")
     log.close()
     found = [(row["code"], row["step"]) for row in rows_of(tmp_path, "warning")]
@@ -300,7 +300,14 @@ def test_a_step_costs_less_than_a_millisecond_of_cpu(
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     log = open_log(tmp_path, steps=400, console=True)
     stats = {f"group/stat_{i}": i * 0.37 for i in range(40)}
-    names = ("reward", "loss", "truncated", "logprob_gap", "zero_variance_groups", "tokens_per_s")
+    names = (
+        "reward",
+        "loss",
+        "truncated_ratio",
+        "logp_abs_diff",
+        "flat_group_ratio",
+        "tokens_per_s",
+    )
     log.step(1, stats)  # TensorBoard is imported here
     start_s = time.process_time()
     for step in range(2, 302):
