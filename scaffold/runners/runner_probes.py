@@ -1,0 +1,21 @@
+"""Rewards for probing workflows: in a module of their own, so that any process can import them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def right(*args: Any, **kwargs: Any) -> float:
+    """Calls every completion right."""
+    return 1.0
+
+
+def wrong(*args: Any, **kwargs: Any) -> float:
+    """Calls every completion wrong."""
+    return 0.0
+
+
+def mixed(*args: Any, **kwargs: Any) -> float:
+    """Calls one completion in two right, by its text."""
+    text = str(args[1] if len(args) > 1 else kwargs.get("completions", ""))
+    return float(sum(map(ord, text)) % 2)

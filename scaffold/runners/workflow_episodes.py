@@ -1,0 +1,224 @@
+"""Runs real episodes of a workflow with a tiny model and checks every tensor of what comes back.
+
+Request: symbol ("package.module:Class"), rows (dataset rows or null), episode_timeout_s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import itertools
+from typing import Any
+
+import runner_kit as kit
+import runner_probes
+import trajectory_checks as checks
+
+MAX_NEW_TOKENS = 12
+MAX_TURNS = 3
+ROWS = [
+    {"messages": [{"role": "user", "content": "2 + 3 = ?"}], "answer": "5"},
+    {
+        "messages": [{"role": "user", "content": "Odd: {{ x }} \\ '\" \x00 \U0001f600\n"}],
+        "answer": "",
+    },
+    {
+        "messages": [
+            {"role": "system", "content": "Answer with a number."},
+            {"role": "user", "content": "How much is 12 + 30?"},
+            {"role": "assistant", "content": "41"},
+            {"role": "user", "content": "Look again."},
+        ],
+        "answer": "42",
+    },
+]
+# Each probe sends the episodes through another branch; the temperature shows in log-probabilities.
+SCENARIOS = [
+    ("right", runner_probes.right, 1.0),
+    ("wrong", runner_probes.wrong, 1.0),
+    ("mixed", runner_probes.mixed, 0.7),
+]
+
+
+class Recorder:
+    """Hands requests on to the engine and keeps what one episode asked and got."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.turns: list[Any] = []
+
+    def get_version(self) -> int:
+        return self.engine.get_version()
+
+    async def agenerate(self, req: Any) -> Any:
+        asked = req.copy()
+        response = await self.engine.agenerate(req)
+        self.turns.append(checks.Turn.of(asked, response))
+        return response
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+def main(request: dict[str, Any], findings: kit.Findings) -> None:
+    workflow_class = kit.load_symbol(findings, request["symbol"])
+    if not hasattr(workflow_class, "arun_episode"):
+        findings.not_run(
+            "episodes",
+            "an agent with `run` needs the OpenAI-compatible proxy, which verify does not start",
+        )
+        return
+    with findings.guard("engine", "making the tiny model"):
+        tokenizer = kit.make_tokenizer()
+        model = kit.make_model(tokenizer)
+    with kit.engine(findings, model, tokenizer, is_own=request["engine"] == "own") as engine:
+        rows = request.get("rows") or ROWS
+        limit = float(request["episode_timeout_s"])
+        trajectories: dict[str, list[Any]] = {}
+        for name, reward, temperature in SCENARIOS:
+            workflow = _make_workflow(findings, workflow_class, tokenizer, reward, temperature)
+            results = _run_episodes(findings, workflow, engine, rows, name, limit)
+            trajectories[name] = _check_all(findings, name, results, model)
+        if hasattr(engine, "rollout_batch"):
+            _check_executor(findings, engine, workflow, rows)
+    _check_together(findings, trajectories, workflow_class)
+
+
+def _make_workflow(
+    findings: kit.Findings, workflow_class: Any, tokenizer: Any, reward: Any, temperature: float
+) -> Any:
+    from areal.api.cli_args import GenerationHyperparameters
+
+    known = {
+        "reward_fn": reward,
+        "gconfig": GenerationHyperparameters(
+            max_new_tokens=MAX_NEW_TOKENS, max_tokens=2048, temperature=temperature
+        ),
+        "tokenizer": tokenizer,
+        "enable_thinking": False,
+        "max_turns": MAX_TURNS,
+        "turn_discount": 0.5,
+    }
+    kwargs: dict[str, Any] = {}
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for parameter in inspect.signature(workflow_class).parameters.values():
+        if parameter.name in known:
+            kwargs[parameter.name] = known[parameter.name]
+        elif parameter.default is parameter.empty and parameter.kind not in variadic:
+            text = f"verify cannot fill the parameter {parameter.name!r} of the constructor"
+            findings.failed("constructor", f"{text}; give it a default (known: {', '.join(known)})")
+            raise kit.Stop
+    with findings.guard("constructor", f"making {workflow_class.__name__}"):
+        return workflow_class(**kwargs)
+
+
+def _run_episodes(
+    findings: kit.Findings, workflow: Any, engine: Any, rows: list[Any], name: str, limit: float
+) -> list[tuple[Any, Recorder]]:
+    """Runs one episode per row, all at once, as the executor does, and returns what came back."""
+    from areal import workflow_context
+
+    async def one(index: int, row: Any) -> tuple[Any, Recorder, Any]:
+        workflow_context.set(workflow_context.WorkflowContext(is_eval=False, task_id=index))
+        recorder, given = Recorder(engine), copy.deepcopy(row)
+        try:
+            result = await asyncio.wait_for(workflow.arun_episode(recorder, given), limit)
+        except asyncio.TimeoutError as error:  # noqa: UP041  (two classes in Python 3.10)
+            waited = f"no end within {limit:g} s; find what it waits for"
+            result = TimeoutError(waited) if not error.args else error
+        except Exception as error:
+            result = error
+        return result, recorder, given
+
+    async def every() -> list[tuple[Any, Recorder, Any]]:
+        return await asyncio.gather(*(one(i, row) for i, row in enumerate(rows)))
+
+    findings.stage(f"running {len(rows)} episodes with every completion called {name}")
+    outcomes = asyncio.run(every())
+    for row, (result, _, given) in zip(rows, outcomes, strict=True):
+        if isinstance(result, Exception):
+            findings.failed("episode", kit.describe(result) + _hint(result, row))
+            raise kit.Stop
+        if given != row:
+            text = "the episode changed the row that it was given"
+            findings.failed("row", f"{text}, which all samples of a group share; copy it first")
+            raise kit.Stop
+    return [(result, recorder) for result, recorder, _ in outcomes]
+
+
+def _hint(error: Exception, row: Any) -> str:
+    if not isinstance(error, KeyError):
+        return ""
+    return f"; the row had the columns {', '.join(row)}; give rows of your own with --data FILE"
+
+
+def _check_all(
+    findings: kit.Findings, name: str, results: list[tuple[Any, Recorder]], model: Any
+) -> list[Any]:
+    """Checks what the episodes of one scenario returned and gives back their tensors."""
+    findings.stage(f"checking the trajectories of the episodes called {name}")
+    kept: list[Any] = []
+    found: dict[tuple[str, str], None] = {}
+    for result, recorder in results:
+        for tensors in [] if result is None else _tensor_dicts(result):
+            problems = checks.problems(tensors, recorder.turns, model)
+            found.update(dict.fromkeys(problems))
+            if not problems:
+                kept.append(tensors)
+                for check, message in checks.warnings(tensors, recorder.turns):
+                    findings.warned(check, message)
+    # Other episodes show the same fault with other numbers; one message per check is enough.
+    for check, message in dict(reversed(list(found))).items():
+        findings.failed(check, message)
+    if found:
+        raise kit.Stop
+    if not kept:
+        message = f"every episode was rejected (None) with all completions called {name}"
+        (findings.failed if name == "right" else findings.warned)("episode", message)
+    return kept
+
+
+def _check_executor(findings: kit.Findings, engine: Any, workflow: Any, rows: list[Any]) -> None:
+    """Runs groups of episodes through the target's own executor, as training does."""
+    with findings.guard("executor", "running groups of two episodes through the executor"):
+        batch = engine.rollout_batch(rows, workflow, group_size=2)
+    sizes = [len(each["rewards"]) for each in batch]
+    if sizes != [2] * len(rows):
+        findings.warned("executor", f"groups of two samples came back with the sizes {sizes}")
+
+
+def _tensor_dicts(result: Any) -> list[Any]:
+    """Returns the tensors of a trajectory, or of each interaction that was returned."""
+    interactions = list(result.values()) if isinstance(result, dict) else []
+    if interactions and all(hasattr(each, "to_tensor_dict") for each in interactions):
+        return [each.to_tensor_dict() for each in interactions if each.has_tensor_data]
+    return [result]
+
+
+def _check_together(
+    findings: kit.Findings, trajectories: dict[str, list[Any]], workflow_class: Any
+) -> None:
+    """Checks what only several trajectories show: that they batch, and that the reward arrives."""
+    findings.stage("batching the trajectories")
+    every = list(itertools.chain.from_iterable(trajectories.values()))
+    for check, message in checks.batch_problems(every):
+        findings.failed(check, message)
+    rewards = {name: [float(x["rewards"].sum()) for x in xs] for name, xs in trajectories.items()}
+    takes_reward = "reward_fn" in inspect.signature(workflow_class).parameters
+    if takes_reward and rewards["right"] and rewards["right"] == rewards["wrong"]:
+        text = f"the same rewards {rewards['right']} came back whatever reward_fn said"
+        findings.failed("rewards", text)
+    if findings.failures:
+        raise kit.Stop
+    with findings.guard("batch", "concatenating the trajectories as the trainer does"):
+        from areal.utils.data import concat_padded_tensors
+
+        batch = concat_padded_tensors(every)
+    shape = tuple(batch["input_ids"].shape)
+    text = f"{len(every)} trajectories, every tensor checked; batched as {shape}"
+    findings.passed("trajectories", text)
+
+
+if __name__ == "__main__":
+    kit.main(main)

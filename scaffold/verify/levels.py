@@ -1,0 +1,256 @@
+"""The levels that run the target's code: the generated tests, and episodes in a runner."""
+
+from __future__ import annotations
+
+import ast
+import json
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from scaffold.ledger import Unit
+from scaffold.spec import TargetError
+from scaffold.target import Target
+from scaffold.verify.findings import Finding, Level, failed, judged, not_needed, not_run
+from scaffold.verify.interpreter import Interpreter
+from scaffold.verify.process import Finished, run_limited
+
+RUNNERS = Path(__file__).resolve().parent.parent / "runners"
+SAMPLES = "SAMPLES"
+"""The literal in a dataset's test that holds rows of its source."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Says how long things may take, in seconds."""
+
+    process_s: float = 300.0
+
+    @property
+    def episode_s(self) -> float:
+        """Returns the limit of one episode."""
+        return min(30.0, self.process_s / 4)
+
+    @property
+    def call_s(self) -> float:
+        """Returns the limit of one reward call; AsyncRewardWrapper's own default is the most."""
+        return min(15.0, self.process_s / 8)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Is what units of a target are tried on.
+
+    Args:
+        target: The repository.
+        python: What runs its code.
+        limits: How long it may take.
+        data: A person's own rows: a JSONL file, or for datasets also a folder.
+        engine: What generates: "target" for its embedded engine if it has one, or "own" for the
+            runner's.
+    """
+
+    target: Target
+    python: Interpreter
+    limits: Limits
+    data: Path | None = None
+    engine: str = "target"
+
+
+# --- tests --------------------------------------------------------------------------------------
+
+
+def run_tests(bench: Bench, unit: Unit) -> Level:
+    """Runs the unit's tests with pytest."""
+    files = [file.path for file in unit.files if file.role == "test"]
+    if not files:
+        return not_needed("tests", "the unit has no tests")
+    if "pytest" not in bench.python.packages:
+        return not_run("tests", f"{bench.python.argv[0]} has no pytest; install it there")
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        options = ["-p", "no:cacheprovider", "--tb=short", f"--junit-xml={report}"]
+        done = run_limited(
+            [*bench.python.argv, "-m", "pytest", *options, *files],
+            bench.target.root,
+            bench.limits.process_s,
+            {"HF_DATASETS_CACHE": str(Path(folder) / "cache")},
+        )
+        return _judge_tests(done, report, bench.limits, files)
+
+
+def _judge_tests(done: Finished, report: Path, limits: Limits, files: list[str]) -> Level:
+    if done.status is None:
+        text = f"no end within {limits.process_s:g} s; run pytest {' '.join(files)} to see where"
+        return judged("tests", [failed("time limit", text)], "")
+    try:
+        cases = list(ElementTree.parse(report).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        text = f"pytest {done.describe()} without a report:\n{done.last_lines()}"
+        return judged("tests", [failed("pytest", text)], "")
+    findings = [
+        failed(f"{case.get('name')}", _first_line(problem))
+        for case in cases
+        for problem in (*case.findall("failure"), *case.findall("error"))
+    ]
+    skipped = [case for case in cases if case.find("skipped") is not None]
+    if not cases:
+        findings = [failed("pytest", f"{' '.join(files)} holds no test; {done.describe()}")]
+    elif len(skipped) == len(cases):
+        reason = _first_line(skipped[0].find("skipped"))
+        return not_run("tests", f"every test was skipped: {reason}")
+    elif done.status and not findings:
+        findings = [failed("pytest", f"pytest {done.describe()}:\n{done.last_lines()}")]
+    note = f", {len(skipped)} skipped" if skipped else ""
+    return judged("tests", findings, f"{len(cases) - len(skipped)} passed{note}")
+
+
+def _first_line(problem: ElementTree.Element | None) -> str:
+    text = "" if problem is None else (problem.get("message") or problem.text or "")
+    return text.strip().partition("\n")[0][:300]
+
+
+# --- episodes -----------------------------------------------------------------------------------
+
+
+def run_episodes(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> Level:
+    """Runs the kind's runner on the unit.
+
+    Args:
+        bench: Where and how.
+        unit: What is tried.
+        rules: The [verify] table of the kind; its key `episodes` names the runner.
+    """
+    runner = rules.get("episodes")
+    if not runner:
+        return not_needed("episodes", f"a {unit.kind} has no episodes of its own")
+    missing = {"areal", "torch", "transformers"} - bench.python.packages
+    if missing:
+        names = ", ".join(sorted(missing))
+        hint = "name an interpreter that has it with --python EXE"
+        return not_run("episodes", f"{bench.python.argv[0]} has no {names}; {hint}")
+    request = _request(bench, unit)
+    if isinstance(request, str):
+        return not_run("episodes", request)
+    with tempfile.TemporaryDirectory() as folder:
+        return _run_runner(bench, RUNNERS / f"{runner}.py", request, Path(folder))
+
+
+def _run_runner(bench: Bench, runner: Path, request: dict[str, Any], folder: Path) -> Level:
+    asked, answered = folder / "request.json", folder / "result.jsonl"
+    asked.write_text(json.dumps(request), encoding="utf-8")
+    done = run_limited(
+        [*bench.python.argv, str(runner), str(asked), str(answered)],
+        bench.target.root,
+        bench.limits.process_s,
+        {"HF_DATASETS_CACHE": str(folder / "cache")},
+    )
+    rows = _read_rows(answered)
+    return judged("episodes", _read_findings(rows, done, bench.limits), _proven(rows))
+
+
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    """Reads the result; the last line of a runner that was killed may be incomplete."""
+    rows: list[dict[str, Any]] = []
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    for line in text.splitlines():
+        try:
+            rows.append(cast("dict[str, Any]", json.loads(line)))
+        except ValueError:
+            break
+    return rows
+
+
+def _read_findings(rows: list[dict[str, Any]], done: Finished, limits: Limits) -> list[Finding]:
+    checks = [row for row in rows if row["event"] == "check"]
+    findings = [Finding(row["check"], row["status"], row["message"]) for row in checks]
+    faults = [row["message"] for row in rows if row["event"] == "fault"]
+    findings += [failed("runner", f"the runner itself failed: {text}") for text in faults]
+    if any(row["event"] == "done" for row in rows):
+        return findings
+    stage = next((row["name"] for row in reversed(rows) if row["event"] == "stage"), "starting")
+    if done.status is None:
+        text = (
+            f"no end within {limits.process_s:g} s, killed while {stage}; find what blocks or loops"
+        )
+        return [*findings, failed("time limit", text)]
+    text = f"the process {done.describe()} while {stage}; a unit must not end the process"
+    output = done.last_lines()
+    return [*findings, failed("process", f"{text}:\n{output}" if output else text)]
+
+
+def _proven(rows: list[dict[str, Any]]) -> str:
+    passed = [row for row in rows if row["event"] == "check" and row["status"] == "passed"]
+    texts = [row["message"] for row in passed if row["check"] not in ("import", "engine")]
+    return "; ".join(text for text in texts if text)
+
+
+def _request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
+    """Returns what the runner is asked, or why there is nothing to ask."""
+    if unit.kind == "dataset":
+        return _dataset_request(bench, unit)
+    return {
+        "symbol": unit.entries[0].value,
+        "rows": _own_rows(bench.data),
+        "engine": bench.engine,
+        "episode_timeout_s": bench.limits.episode_s,
+        "call_timeout_s": bench.limits.call_s,
+    }
+
+
+def _dataset_request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
+    request: dict[str, Any] = {
+        "module": unit.entries[0].value,
+        "name": unit.name,
+        "types": list(unit.styles),
+        "path": None if bench.data is None else str(bench.data.resolve()),
+    }
+    if bench.data is None:
+        tests = [file.path for file in unit.files if file.role == "test"]
+        samples = [_literal(bench.target.root / path, SAMPLES) for path in tests]
+        request["samples"] = next((found for found in samples if found), None)
+        if request["samples"] is None:
+            return f"no rows to load: give --data PATH, or a literal {SAMPLES} in the unit's test"
+    return request
+
+
+def _own_rows(path: Path | None) -> list[dict[str, Any]] | None:
+    if path is None:
+        return None
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()]
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, str(error)) from error
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise _unreadable(path, "it must hold one JSON object per line")
+    return cast("list[dict[str, Any]]", rows[:8])
+
+
+def _unreadable(path: Path, reason: str) -> TargetError:
+    return TargetError(
+        f"--data {path} cannot be read: {reason}",
+        code="target_invalid",
+        hint="give a JSONL file of rows as the dataset yields them",
+    )
+
+
+def _literal(path: Path, name: str) -> Any:
+    """Returns the value of a literal assigned at the top level of a Python file, or None."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return None
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.AnnAssign):
+            targets = [node.target]
+        if any(isinstance(each, ast.Name) and each.id == name for each in targets):
+            try:
+                return ast.literal_eval(cast("ast.expr", getattr(node, "value", None)))
+            except (ValueError, TypeError, SyntaxError):
+                return None
+    return None

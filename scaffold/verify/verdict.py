@@ -1,0 +1,162 @@
+"""From units to verdicts: every level of every unit, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from scaffold.ledger import Unit, find_unit, read_units
+from scaffold.places import OpenPlace, open_places
+from scaffold.report import Report, Step
+from scaffold.spec import LedgerError, load_kind
+from scaffold.target import Target
+from scaffold.verify.findings import Level, not_run
+from scaffold.verify.interpreter import Interpreter, find_interpreter
+from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
+from scaffold.verify.registered import registered_unit
+from scaffold.verify.static import check_static, has_broken_file
+
+Verdict = Literal["ok", "failed", "unfinished"]
+
+
+@dataclass(frozen=True)
+class UnitVerdict:
+    """Is what verification found out about one unit.
+
+    Args:
+        unit: What was verified.
+        levels: The outcome of each level.
+        open: The places still left to the author.
+        allow_stub: Whether such places are accepted.
+    """
+
+    unit: Unit
+    levels: tuple[Level, ...]
+    open: tuple[OpenPlace, ...]
+    allow_stub: bool
+
+    @property
+    def verdict(self) -> Verdict:
+        """Returns the verdict: what failed weighs more than what is open or was not run."""
+        if any(level.status == "failed" for level in self.levels):
+            return "failed"
+        is_open = bool(self.open) and not self.allow_stub
+        return "unfinished" if is_open or any(x.is_lacking for x in self.levels) else "ok"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the verdict as reports carry it."""
+        levels = [level.to_json() for level in self.levels]
+        return {"id": self.unit.id, "verdict": self.verdict, "levels": levels}
+
+
+def verify_units(
+    target: Target,
+    ids: Sequence[str],
+    *,
+    python: str | None,
+    allow_stub: bool,
+    log: Callable[[str], None],
+    data: Path | None = None,
+    timeout_s: float = 300.0,
+) -> Report:
+    """Verifies units of a target; this runs the target's code.
+
+    Args:
+        target: The repository.
+        ids: ``kind/name`` or unique names; none for everything that was made.
+        python: The interpreter that a person named, if any.
+        allow_stub: Whether places that are left to the author are accepted.
+        log: Takes progress, line by line.
+        data: Rows of one's own to try units on.
+        timeout_s: How long the tests and the episodes of one unit may take, each.
+
+    Raises:
+        ScaffoldError: An ID is unknown, or no interpreter can be run.
+    """
+    units = [_find(target, each) for each in ids] if ids else list(read_units(target.root))
+    report = Report("verify", _describe(target))
+    if not units:
+        report.text = "nothing was made here, so there is nothing to verify\n"
+        report.extra = {"verdict": "ok", "python": None, "units": []}
+        return report
+    bench = Bench(target, find_interpreter(target, python), Limits(timeout_s), data)
+    log(f"running code of {target.root} with {bench.python.describe()}")
+    verdicts = [_verify(bench, unit, allow_stub, log) for unit in units]
+    return _fill(report, bench.python, verdicts)
+
+
+def _find(target: Target, unit_id: str) -> Unit:
+    try:
+        return find_unit(target.root, unit_id)
+    except LedgerError as error:
+        found = registered_unit(target, unit_id) if error.code == "unit_unknown" else None
+        if found is None:
+            raise
+        return found
+
+
+def _verify(bench: Bench, unit: Unit, allow_stub: bool, log: Callable[[str], None]) -> UnitVerdict:
+    rules = load_kind(unit.kind).verify
+    static = check_static(bench.target, unit, str(rules.get("contract", "")))
+    _tell(log, unit, static)
+    levels = [static]
+    for name, run in (
+        ("tests", lambda: run_tests(bench, unit)),
+        ("episodes", lambda: run_episodes(bench, unit, rules)),
+    ):
+        is_broken = has_broken_file(static)
+        level = not_run(name, "a file is missing or no Python") if is_broken else run()
+        _tell(log, unit, level)
+        levels.append(level)
+    return UnitVerdict(unit, tuple(levels), open_places(bench.target.root, unit), allow_stub)
+
+
+def _tell(log: Callable[[str], None], unit: Unit, level: Level) -> None:
+    log(f"{unit.id}  {level.level:<8} {level.status}")
+
+
+def _fill(report: Report, python: Interpreter, verdicts: Sequence[UnitVerdict]) -> Report:
+    overall = _worst([each.verdict for each in verdicts])
+    report.ok = overall == "ok"
+    report.unfinished = tuple(
+        Step(place.file, place.line, place.why) for each in verdicts for place in each.open
+    )
+    report.warnings = tuple(
+        f"{each.unit.id}: {row.check}: {row.message}"
+        for each in verdicts
+        for level in each.levels
+        for row in level.details
+        if row.status == "warning"
+    )
+    report.extra = {
+        "verdict": overall,
+        "python": {"argv": list(python.argv), "version": python.version, "why": python.why},
+        "units": [each.to_json() for each in verdicts],
+    }
+    report.text = _text(python, verdicts, overall)
+    return report
+
+
+def _worst(verdicts: Sequence[Verdict]) -> Verdict:
+    order: tuple[Verdict, ...] = ("failed", "unfinished", "ok")
+    return min(verdicts, key=order.index)
+
+
+def _text(python: Interpreter, verdicts: Sequence[UnitVerdict], overall: Verdict) -> str:
+    rows = [f"python     {python.describe()}"]
+    for each in verdicts:
+        rows.append(f"{each.verdict:<10} {each.unit.id}")
+        for level in each.levels:
+            rows.append(f"  {level.level:<8} {level.status:<8} {level.reason}")
+            failures = [row for row in level.details if row.status == "failed"]
+            rows += [f"    {row.check}: {row.message}" for row in failures[1:]]
+        left = "accepted" if each.allow_stub else "yours"
+        rows += [f"  {left:<8} {place.file}:{place.line}  {place.why}" for place in each.open]
+    rows.append(f"verdict    {overall}")
+    return "\n".join(rows) + "\n"
+
+
+def _describe(target: Target) -> dict[str, str]:
+    return {"root": str(target.root), "layout": target.layout, "package": target.package}
