@@ -8,6 +8,7 @@ from pathlib import Path
 from areal.api.config.defaults import DIFFERENT_DEFAULTS
 from areal.api.config.presets import PRESETS
 from areal.api.constants import MISSING
+from areal.trainer import base
 from areal.trainer.report import diagnosis, records
 
 ROOT = Path(__file__).parents[2]
@@ -51,8 +52,7 @@ def test_the_warnings():
 
 
 def test_the_files_of_a_run():
-    named = {row[0].strip("`") for row in table(TRAINING, "What a run leaves behind")}
-    assert {records.STATS_FILE, records.EPISODES_FILE, records.RUN_FILE} <= named
-    assert named == {
-        "report.html", "reward.png", "stats.jsonl", "episodes.jsonl", "run.json", "tensorboard/",
-    }  # fmt: skip
+    named = [row[0].strip("`") for row in table(TRAINING, "What a run leaves behind")]
+    files = [records.STATS_FILE, records.EPISODES_FILE, records.RUN_FILE, "config.yaml"]
+    folders = [base.MODEL_FOLDER, base.CHECKPOINT_FOLDER, base.RECOVER_FOLDER, "tensorboard"]
+    assert named == ["report.html", "reward.png", *files, *(f"{folder}/" for folder in folders)]

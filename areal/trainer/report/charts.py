@@ -103,7 +103,7 @@ def _frame(train: Series, evals: Series, size_px: tuple[int, int], goal: float |
     return Frame(
         *size_px,
         x_range=(0, max(1, *steps)),
-        y_ticks=tuple(nice_ticks(*value_range(train, evals, goal), count=4)),
+        y_ticks=tuple(nice_ticks(*value_range(train, evals, goal), count=max(4, size_px[1] // 50))),
     )
 
 
