@@ -125,7 +125,9 @@ class Cli(click.Group):
 
 
 @click.group(
-    cls=Cli, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    "scaffold",
+    cls=Cli,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="scaffold")
 def main() -> None:
@@ -186,8 +188,16 @@ def show(id: str, **values: Any) -> Report:
     click.Argument(["ids"], nargs=-1, metavar="[ID]..."),
     click.Option(["--python"], metavar="EXE", help="The interpreter to run the target's code in."),
     click.Option(["--allow-stub"], is_flag=True, help="Accept places left to the author."),
+    click.Option(["--data"], metavar="PATH", help="Rows of your own to try it on (JSONL)."),
+    click.Option(
+        ["--timeout"],
+        type=click.FloatRange(min=1),
+        default=300.0,
+        metavar="SECONDS",
+        help="Limit of the tests and of the episodes of each unit. [default: 300]",
+    ),
 )
-def verify(ids: tuple[str, ...], python: str | None, allow_stub: bool, **values: Any) -> Report:
+def verify(ids: tuple[str, ...], **values: Any) -> Report:
     """Runs what was made and gives a verdict.
 
     It runs the static contract, the generated tests and real episodes of every ID, or of all that
@@ -195,7 +205,8 @@ def verify(ids: tuple[str, ...], python: str | None, allow_stub: bool, **values:
     """
     from scaffold import commands
 
-    return commands.verify_made(ids, python, allow_stub, _log, _options(values))
+    how = commands.Trial(values["python"], values["allow_stub"], values["data"], values["timeout"])
+    return commands.verify_made(ids, how, _log, _options(values))
 
 
 def _kind_commands() -> dict[str, Kind]:
