@@ -103,6 +103,7 @@ class Cli(click.Group):
         kind = _kind_commands().get(cmd_name)
         return KindCommand(kind, cmd_name) if kind else super().get_command(ctx, cmd_name)
 
+    # Always exits with a status of our own, where click's returns in one of its modes.
     def main(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
@@ -207,6 +208,24 @@ def verify(ids: tuple[str, ...], **values: Any) -> Report:
 
     how = commands.Trial(values["python"], values["allow_stub"], values["data"], values["timeout"])
     return commands.verify_made(ids, how, _log, _options(values))
+
+
+@click.group("skills", help="Keeps the skills for coding agents in step with their source.")
+def skills() -> None:
+    pass
+
+
+main.add_command(skills)
+
+
+@skills.command("sync", params=[TARGET, JSON, DRY_RUN])
+@click.option("--check", is_flag=True, help="Write nothing; fail where a rendering is behind.")
+def skills_sync(check: bool, **values: Any) -> Report:
+    """Renders .agents/skills for the clients that do not read it there."""
+    from scaffold.skills.sync import find_skills, sync_skills
+
+    start = Path.cwd() / (values["target"] or ".")
+    return sync_skills(find_skills(start.resolve()), check=check, dry_run=values["dry_run"])
 
 
 def _kind_commands() -> dict[str, Kind]:

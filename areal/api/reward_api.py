@@ -275,7 +275,7 @@ def _default_max_memory_bytes() -> int:
 
 
 def _is_coroutine_function(function: Any) -> bool:
-    call = getattr(type(function), "__call__", None)  # noqa: B004
+    call = getattr(type(function), "__call__", None)  # noqa: B004  (its value is wanted)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 

@@ -38,7 +38,7 @@ class Findings:
     """
 
     def __init__(self, path: str) -> None:
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  (open for the whole run)
         self.failures = 0
         self._warnings: set[tuple[str, str]] = set()
 

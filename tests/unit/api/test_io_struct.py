@@ -193,8 +193,8 @@ def test_plain_records() -> None:
 
 
 def test_weight_updates_from_disk_have_versions() -> None:
-    meta = WeightUpdateMeta.from_disk("exp", "trial", "/root", use_lora=True, lora_name="l")
-    folder = f"/root/checkpoints/{getpass.getuser()}/exp/trial/default"
+    meta = WeightUpdateMeta.from_disk("exp", "trial", "/shared", use_lora=True, lora_name="l")
+    folder = f"/shared/checkpoints/{getpass.getuser()}/exp/trial/default"
     assert meta.path == f"{folder}/weight_update"
     third = meta.with_version(3)
     assert (third.path, third.version) == (f"{folder}/weight_update_v3", 3)
