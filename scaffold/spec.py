@@ -44,6 +44,7 @@ CODES: dict[str, str] = {
     "registry_generated": "The registry's file is generated and must not be edited.",
     "registry_missing": "The registry's file, or the table in it, does not exist.",
     "registry_syntax": "The registry's file cannot be parsed.",
+    "skill_invalid": "A skill's SKILL.md cannot be read.",
     "target_invalid": "The target's [tool.scaffold] table is wrong or incomplete.",
     "target_missing": "No folder that the tool knows how to extend was found.",
     "target_newer": "A newer version of the tool wrote this; upgrade areal-scaffold.",
