@@ -53,6 +53,11 @@ class FailureWindow:
             if self._num_failures > self.size // 2 and len(self._outcomes) == self.size:
                 self._verdict = self._verdict or self._describe()
 
+    @property
+    def is_tripped(self) -> bool:
+        """Is True if ``raise_if_tripped`` would raise."""
+        return self._verdict is not None
+
     def raise_if_tripped(self) -> None:
         """Raises what the window has noticed.
 

@@ -1,0 +1,42 @@
+"""How episodes run: context, executor, staleness; every name loaded on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from areal.api.registry import lazy_exports
+
+if TYPE_CHECKING:
+    from areal.infra import workflow_context
+    from areal.infra.async_task_runner import AsyncTaskRunner, TaskQueueFullError, TimedResult
+    from areal.infra.episode_gauge import EpisodeGauge
+    from areal.infra.remote_inf_engine import GroupedRolloutWorkflow
+    from areal.infra.staleness_manager import StalenessManager
+    from areal.infra.trajectory import check_trajectory_format
+    from areal.infra.workflow_executor import WorkflowExecutor
+
+_LAZY_IMPORTS: dict[str, str] = {
+    "AsyncTaskRunner": "areal.infra.async_task_runner",
+    "EpisodeGauge": "areal.infra.episode_gauge",
+    "GroupedRolloutWorkflow": "areal.infra.remote_inf_engine",
+    "StalenessManager": "areal.infra.staleness_manager",
+    "TaskQueueFullError": "areal.infra.async_task_runner",
+    "TimedResult": "areal.infra.async_task_runner",
+    "WorkflowExecutor": "areal.infra.workflow_executor",
+    "check_trajectory_format": "areal.infra.trajectory",
+    "workflow_context": "areal.infra.workflow_context",
+}
+
+__all__ = [
+    "AsyncTaskRunner",
+    "EpisodeGauge",
+    "GroupedRolloutWorkflow",
+    "StalenessManager",
+    "TaskQueueFullError",
+    "TimedResult",
+    "WorkflowExecutor",
+    "check_trajectory_format",
+    "workflow_context",
+]
+
+__getattr__, __dir__ = lazy_exports(__name__, _LAZY_IMPORTS)

@@ -1,0 +1,533 @@
+"""Runs workflows on dataset rows in the background and hands out their trajectories."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from areal.api.errors import ConfigError
+from areal.api.io_struct import RolloutStat
+from areal.api.reward_api import REWARD_STATS
+from areal.infra import workflow_context
+from areal.infra.async_task_runner import TaskQueueFullError
+from areal.infra.episode_gauge import EpisodeGauge
+from areal.infra.episode_monitor import EpisodeMonitor, run_episode
+from areal.infra.remote_inf_engine import GroupedRolloutWorkflow
+from areal.infra.rollout_queue import Mailbox, RolloutQueue, RolloutTask
+from areal.infra.row_feed import Row, RowFeed
+from areal.infra.staleness_manager import StalenessManager
+from areal.infra.trajectory import check_trajectory_format, to_trajectory
+from areal.infra.workflow_resolution import (
+    AcceptFn,
+    AgentWrapper,
+    resolve_accept_fn,
+    resolve_workflow,
+    workflow_name,
+)
+
+if TYPE_CHECKING:
+    from areal.api.cli_args import InferenceEngineConfig
+
+Trajectory = dict[str, Any]
+
+# Evaluation rows count for themselves, so that evaluating does not renumber the training rows.
+_FIRST_EVAL_ID = 1 << 40
+
+
+class WorkflowExecutor:
+    """Starts as many episodes as staleness and concurrency allow and never polls.
+
+    Rows are started in the order in which they were submitted and handed out oldest first. An
+    episode that raises, hangs, or returns something malformed is counted and costs itself.
+
+    Args:
+        config: Sizes and limits.
+        inference_engine: Has ``agenerate`` and ``get_version()``. Its ``set_version`` should call
+            ``executor.notify_version_changed()``; an engine that does not is asked every second.
+        staleness_manager: None makes one from the config.
+
+    Attributes:
+        agent_wrapper: Makes a workflow of an agent; set by whoever runs a proxy.
+        gauge: Counts live episodes, with ``deterministic_sampling``; else None.
+        monitor: Counts how episodes end.
+    """
+
+    def __init__(
+        self,
+        config: InferenceEngineConfig,
+        inference_engine: Any,
+        staleness_manager: StalenessManager | None = None,
+    ) -> None:
+        self.config = config
+        self.inference_engine = inference_engine
+        self.logger = logging.getLogger("WorkflowExecutor")
+        self.monitor = EpisodeMonitor(self.logger)
+        self.gauge = EpisodeGauge() if config.deterministic_sampling else None
+        self.agent_wrapper: AgentWrapper | None = None
+        self._staleness = staleness_manager
+        self._queue: RolloutQueue | None = None
+        self._own = Mailbox()  # of submit()
+        self._batch = Mailbox()  # of prepare_batch()
+        self._feed: RowFeed | None = None
+        self._batch_workflow: Any = None
+        self._batch_accept_fn: AcceptFn | None = None
+        self._requeued: list[Row] = []
+        self._next_id = 0
+        self._next_eval_id = _FIRST_EVAL_ID
+        self._num_consumed = 0
+        self._expected_keys: frozenset[str] | None = None
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def initialize(
+        self, logger: logging.Logger | None = None, train_data_parallel_size: int | None = None
+    ) -> None:
+        """Starts the background thread.
+
+        Args:
+            logger: Gets warnings; None keeps the default.
+            train_data_parallel_size: How many replicas share the configured sizes.
+        """
+        config, engine = self.config, self.inference_engine
+        self.logger = self.monitor.logger = logger or self.logger
+        replicas = train_data_parallel_size or 1
+        concurrent = config.max_concurrent_rollouts or config.consumer_batch_size
+        concurrent = max(1, concurrent // replicas)
+        consumed = max(1, config.consumer_batch_size // replicas)
+        if self._staleness is None:
+            self._staleness = StalenessManager(
+                engine, concurrent, consumed, config.max_head_offpolicyness
+            )
+        if self.gauge is not None and hasattr(engine, "set_episode_gauge"):
+            engine.set_episode_gauge(self.gauge)
+            self.gauge.set_listener(getattr(engine, "notify", None))
+        REWARD_STATS.window.reset()
+        self._queue = RolloutQueue(
+            self._run, self._staleness, concurrent, self.gauge, self.monitor, self.logger
+        )
+        self._queue.start(config.request_timeout)
+
+    def destroy(self) -> None:
+        """Cancels all episodes and ends the thread; what waits for results gets an error."""
+        if self._queue is not None:
+            self._queue.stop()
+
+    def pause(self) -> None:
+        """Starts no more episodes; running ones go on."""
+        self._running_queue.is_paused = True
+
+    def resume(self) -> None:
+        """Ends ``pause``."""
+        self._running_queue.is_paused = False
+        self._running_queue.start_waiting()
+
+    def notify_version_changed(self) -> None:
+        """Starts what the engine's new version allows; call it after every ``set_version``."""
+        self.staleness_manager.notify_version_changed()
+
+    @property
+    def staleness_manager(self) -> StalenessManager:
+        """Is what holds rows back.
+
+        Raises:
+            RuntimeError: The executor has not been initialised.
+        """
+        if self._staleness is None:
+            raise RuntimeError("the executor is not running; call initialize() first")
+        return self._staleness
+
+    @property
+    def _running_queue(self) -> RolloutQueue:
+        if self._queue is None:
+            raise RuntimeError("the executor is not running; call initialize() first")
+        return self._queue
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        data: Row,
+        workflow: Any,
+        workflow_kwargs: dict[str, Any] | None = None,
+        should_accept_fn: AcceptFn | str | None = None,
+        group_size: int = 1,
+        task_id: int | None = None,
+        is_eval: bool = False,
+        reward_normalization: bool = False,
+        drop_incomplete_group: bool = False,
+    ) -> int:
+        """Queues one row; ``wait`` hands out its trajectory.
+
+        Args:
+            data: The row.
+            workflow: What ``resolve_workflow`` takes.
+            workflow_kwargs: For the workflow's class.
+            should_accept_fn: Filters trajectories; a callable or an import path.
+            group_size: How many episodes the row gets.
+            task_id: Unique among the tasks that have not been handed out; None picks one.
+            is_eval: Keeps the row out of the staleness count and marks its statistics.
+            reward_normalization: See ``GroupedRolloutWorkflow``.
+            drop_incomplete_group: See ``GroupedRolloutWorkflow``.
+
+        Returns:
+            The task's id.
+
+        Raises:
+            ValueError: The workflow cannot be made, or the task id is in use.
+            TypeError: ``should_accept_fn`` is neither a callable nor a string.
+            TaskQueueFullError: ``rollout.queue_size`` is set, and that many rows wait to start.
+        """
+        resolved = self._resolve(
+            workflow, workflow_kwargs, group_size, reward_normalization, drop_incomplete_group
+        )
+        accept_fn = resolve_accept_fn(should_accept_fn)
+        queue = self._running_queue
+        with queue.lock:
+            limit = self.config.queue_size
+            if limit is not None and queue.num_waiting >= limit:
+                raise TaskQueueFullError(
+                    f"{limit} rows wait to start, which is rollout.queue_size; wait() for some"
+                )
+            task_id = self._new_id(is_eval, task_id)
+            queue.add(
+                [RolloutTask(task_id, data, resolved, accept_fn, is_eval, not is_eval, self._own)]
+            )
+        queue.start_waiting()
+        return task_id
+
+    def wait(
+        self, count: int, timeout: float | None = None, raise_timeout: bool = True
+    ) -> list[Trajectory | None]:
+        """Waits for submitted rows and takes out the oldest ones that are done.
+
+        Args:
+            count: How many.
+            timeout: In seconds; None waits for ever.
+            raise_timeout: False returns [] after the timeout.
+
+        Returns:
+            A trajectory per row, or None where the row was rejected, in the order of submission.
+
+        Raises:
+            TimeoutError: Fewer came in time; the message says what they waited for.
+            EpisodeFailureError: Most episodes, or most reward calls, fail.
+        """
+        box, queue = self._own, self._running_queue
+        if not queue.wait_until(lambda: len(box.done) >= count, box, count, timeout, raise_timeout):
+            return []
+        with queue.lock:
+            return [task.result for task in queue.take(box, count)]
+
+    def wait_for_task(
+        self, task_id: int, timeout: float | None = None, raise_timeout: bool = True
+    ) -> Trajectory | None:
+        """Waits for one submitted row; the arguments are those of ``wait``.
+
+        Raises:
+            ValueError: No such task was submitted, or its result was handed out already.
+            TimeoutError: It did not end in time.
+            EpisodeFailureError: Most episodes, or most reward calls, fail.
+        """
+        box, queue = self._own, self._running_queue
+        task = queue.tasks.get(task_id)
+        if task is None or task.mailbox is not box:
+            raise ValueError(f"task {task_id} was never submitted, or has been handed out already")
+        if not queue.wait_until(lambda: task.is_done, box, 1, timeout, raise_timeout):
+            return None
+        with queue.lock:
+            queue.take_task(task)
+        return task.result
+
+    def rollout_batch(
+        self,
+        data: list[Row],
+        workflow: Any,
+        workflow_kwargs: dict[str, Any] | None = None,
+        group_size: int = 1,
+        reward_normalization: bool = False,
+        drop_incomplete_group: bool = False,
+        *,
+        should_accept_fn: AcceptFn | str | None = None,
+        is_eval: bool = False,
+    ) -> list[Trajectory]:
+        """Runs the episodes of all rows now and waits for them.
+
+        The caller consumes the rows at once, so staleness does not hold them back.
+
+        Args:
+            data: The rows.
+            workflow: What ``resolve_workflow`` takes.
+            workflow_kwargs: For the workflow's class.
+            group_size: How many episodes each row gets.
+            reward_normalization: See ``GroupedRolloutWorkflow``.
+            drop_incomplete_group: See ``GroupedRolloutWorkflow``.
+            should_accept_fn: Filters trajectories; a callable or an import path.
+            is_eval: Marks the statistics, and numbers the rows apart from training.
+
+        Returns:
+            The accepted trajectories in the order of their rows.
+
+        Raises:
+            EpisodeFailureError: Most episodes, or most reward calls, fail.
+        """
+        resolved = self._resolve(
+            workflow, workflow_kwargs, group_size, reward_normalization, drop_incomplete_group
+        )
+        accept_fn = resolve_accept_fn(should_accept_fn)
+        box, queue = Mailbox(), self._running_queue
+        with self._hold():
+            with queue.lock:
+                queue.add(
+                    RolloutTask(
+                        self._new_id(is_eval), row, resolved, accept_fn, is_eval, False, box
+                    )
+                    for row in data
+                )
+            queue.start_waiting()
+        queue.wait_until(lambda: len(box.done) >= len(data), box, len(data))
+        with queue.lock:
+            results = [task.result for task in queue.take(box, len(data))]
+        return [result for result in results if result is not None]
+
+    # --- batches from a dataloader ------------------------------------------------------------
+
+    def prepare_batch(
+        self,
+        dataloader: Iterable[list[Row]],
+        workflow: Any,
+        workflow_kwargs: dict[str, Any] | None = None,
+        should_accept_fn: AcceptFn | str | None = None,
+        group_size: int = 1,
+        dynamic_bs: bool = False,
+        reward_normalization: bool = False,
+        drop_incomplete_group: bool = False,
+    ) -> list[Trajectory]:
+        """Returns the next batch, while rows of later batches may already be under way.
+
+        Everything but ``dynamic_bs`` is taken from the first call; later calls continue it.
+
+        Args:
+            dataloader: Yields lists of rows; read round and round.
+            workflow: What ``resolve_workflow`` takes.
+            workflow_kwargs: For the workflow's class.
+            should_accept_fn: Filters trajectories; a callable or an import path.
+            group_size: How many episodes each row gets.
+            dynamic_bs: Ends the batch when a batch of rows is done, of which some may have been
+                rejected, instead of replacing those.
+            reward_normalization: See ``GroupedRolloutWorkflow``.
+            drop_incomplete_group: See ``GroupedRolloutWorkflow``.
+
+        Returns:
+            Trajectories in the order of their rows; as many as the dataloader's batch has rows,
+            with ``dynamic_bs`` at least one.
+
+        Raises:
+            ConfigError: A batch can never be complete with the configured sizes.
+            EpisodeFailureError: Most episodes, or most reward calls, fail.
+        """
+        if self._feed is None:
+            self._batch_workflow = self._resolve(
+                workflow, workflow_kwargs, group_size, reward_normalization, drop_incomplete_group
+            )
+            self._batch_accept_fn = resolve_accept_fn(should_accept_fn)
+            self._feed = RowFeed(dataloader, self._requeued)
+            self._requeued = []
+        num_missing = self._feed.batch_size
+        self._check_sizes(num_missing)
+        batch: list[RolloutTask] = []
+        while num_missing > 0 or not batch:
+            num_missing = max(num_missing, 1)
+            self._top_up(self._feed, num_missing)
+            tasks = self._take_from_batch(num_missing)
+            accepted = [task for task in tasks if task.result is not None]
+            batch += accepted
+            num_missing -= len(tasks) if dynamic_bs else len(accepted)
+        return [task.result for task in sorted(batch) if task.result is not None]
+
+    def pending_rows(self) -> list[Row]:
+        """Returns the rows read from the dataloader whose results ``prepare_batch`` has not used.
+
+        A run that restores the dataloader's position and passes these to ``requeue`` loses no row
+        and repeats none.
+        """
+        with self._running_queue.lock:
+            read = self._feed.buffer if self._feed is not None else self._requeued
+            return [*(task.data for task in self._pending_tasks()), *read]
+
+    def requeue(self, rows: Iterable[Row]) -> None:
+        """Puts rows before those of the dataloader."""
+        if self._feed is not None:
+            self._feed.requeue(rows)
+        else:
+            self._requeued = [*rows, *self._requeued]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what a restarted run needs besides the dataloader's own state.
+
+        Call it in the thread that calls ``prepare_batch``, between two batches.
+        """
+        rows = self.pending_rows()
+        with self._running_queue.lock:
+            pending = [task.task_id for task in self._pending_tasks()]
+            return {
+                "next_task_id": min(pending, default=self._next_id),
+                "next_eval_task_id": self._next_eval_id,
+                "num_consumed": self._num_consumed,
+                "pending_rows": rows,
+            }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from ``state_dict``; call it after ``initialize`` and before any row."""
+        self._next_id = state["next_task_id"]
+        self._next_eval_id = state["next_eval_task_id"]
+        self._num_consumed = state["num_consumed"]
+        self.staleness_manager.restore(self._num_consumed)
+        self.requeue(state["pending_rows"])
+
+    # --- numbers ------------------------------------------------------------------------------
+
+    def get_stats(self) -> RolloutStat:
+        """Returns the counts of training rows so far."""
+        return self.staleness_manager.get_stats()
+
+    def export_stats(self, reset: bool = True) -> dict[str, float]:
+        """Returns counts since the last call.
+
+        Args:
+            reset: Starts counting anew.
+
+        Returns:
+            ``rollout/accepted``, ``rollout/rejected``, ``rollout/failed`` and
+            ``rollout/failed/<exception>`` count episodes; ``rollout/running`` and
+            ``rollout/enqueued`` are training rows now; ``reward/calls``, ``reward/failures`` and
+            ``reward/timeouts`` count reward calls.
+        """
+        stats = {f"rollout/{name}": n for name, n in self.monitor.export(reset).items()}
+        rows = self.get_stats()
+        stats |= {"rollout/running": float(rows.running), "rollout/enqueued": float(rows.enqueued)}
+        return stats | REWARD_STATS.export(reset)
+
+    # --- inside: episodes ---------------------------------------------------------------------
+
+    def _resolve(self, workflow: Any, kwargs: Any, group_size: int, *group_options: bool) -> Any:
+        return resolve_workflow(
+            workflow,
+            kwargs,
+            group_size,
+            *group_options,
+            agent_wrapper=self.agent_wrapper,
+            is_online=self.config.agent.mode == "online" and self.agent_wrapper is not None,
+            serialize=self.config.serialize_group_samples,
+        )
+
+    def _new_id(self, is_eval: bool, wish: int | None = None) -> int:
+        """Returns an unused task id; the caller holds the lock."""
+        known = self._running_queue.tasks
+        if wish is not None:
+            if wish in known:
+                raise ValueError(f"task id {wish} is in use")
+            return wish
+        task_id = self._next_eval_id if is_eval else self._next_id
+        while task_id in known:  # chosen by a caller
+            task_id += 1
+        if is_eval:
+            self._next_eval_id = task_id + 1
+        else:
+            self._next_id = task_id + 1
+        return task_id
+
+    async def _run(self, task: RolloutTask) -> None:
+        workflow_context.set(workflow_context.WorkflowContext(task.is_eval, task.task_id))
+        name = workflow_name(task.workflow)
+        try:
+            result = await self._run_workflow(task, name)
+            if result is not None:
+                task.result = self._accept(task, result)
+        except Exception as error:
+            self.monitor.add_failure(name, error)
+        if self.config.enable_rollout_tracing:
+            outcome = "rejected" if task.result is None else "accepted"
+            self.logger.info("row %d of %s was %s", task.task_id, name, outcome)
+
+    async def _run_workflow(self, task: RolloutTask, name: str) -> Any:
+        engine, workflow = self.inference_engine, task.workflow
+        if isinstance(workflow, GroupedRolloutWorkflow):
+            return await workflow.run_group(engine, task.data, self.monitor, task.lease)
+        return await run_episode(workflow, engine, task.data, name, self.monitor)
+
+    def _accept(self, task: RolloutTask, result: Any) -> Trajectory | None:
+        trajectory = to_trajectory(result)
+        if self.config.check_trajectory_format:
+            check_trajectory_format(
+                trajectory, expected_keys=self._expected_keys, logger=self.logger
+            )
+            self._expected_keys = self._expected_keys or frozenset(trajectory)
+        if task.accept_fn is not None and not task.accept_fn(trajectory):
+            return None
+        return trajectory
+
+    # --- inside: batches ----------------------------------------------------------------------
+
+    def _hold(self) -> AbstractContextManager[None]:
+        return self.gauge.hold() if self.gauge is not None else nullcontext()
+
+    def _pending_tasks(self) -> list[RolloutTask]:
+        tasks = self._running_queue.tasks.values()
+        return sorted(task for task in tasks if task.mailbox is self._batch)
+
+    def _top_up(self, feed: RowFeed, num_missing: int) -> None:
+        """Submits rows for what a batch lacks, and when running ahead for the next one too."""
+        queue = self._running_queue
+        with self._hold():
+            while self._needs_row(feed, num_missing):
+                # Outside of the lock: reading a dataset may take its time.
+                row = feed.next_row()
+                with queue.lock:
+                    task_id = self._new_id(is_eval=False)
+                    workflow, accept_fn = self._batch_workflow, self._batch_accept_fn
+                    task = RolloutTask(task_id, row, workflow, accept_fn, False, True, self._batch)
+                    queue.add([task])
+            queue.start_waiting()
+
+    def _needs_row(self, feed: RowFeed, num_missing: int) -> bool:
+        if self.config.max_head_offpolicyness == 0:
+            return self._batch.num_outstanding < num_missing
+        # Rows that wait here start in the background as soon as the version allows it.
+        return self._running_queue.num_waiting < min(
+            feed.batch_size, self.config.queue_size or feed.batch_size
+        )
+
+    def _take_from_batch(self, num_missing: int) -> list[RolloutTask]:
+        """Waits for what a batch lacks, or for a rejection that asks for another row."""
+        box, queue = self._batch, self._running_queue
+        in_waves = self.gauge is not None and self.config.max_head_offpolicyness == 0
+
+        def is_satisfied() -> bool:
+            if in_waves:  # a replacement at another moment would join other decode steps
+                return len(box.done) == box.num_outstanding
+            return box.num_accepted >= num_missing or len(box.done) > box.num_accepted
+
+        queue.wait_until(is_satisfied, box, num_missing)
+        taken: list[RolloutTask] = []
+        num_accepted = 0
+        with queue.lock:
+            while box.done and num_accepted < num_missing:
+                taken += queue.take(box, 1)
+                num_accepted += taken[-1].result is not None
+        self._num_consumed += num_accepted
+        return taken
+
+    def _check_sizes(self, batch_size: int) -> None:
+        manager = self.staleness_manager
+        stats = manager.get_stats()
+        room = manager.get_staleness_capacity() + stats.running + self._batch.num_accepted
+        if room < batch_size:
+            raise ConfigError(
+                f"a batch of {batch_size} rows can never be complete: at version "
+                f"{manager.version_provider.get_version()}, rollout.consumer_batch_size "
+                f"{manager.consumer_batch_size} and max_head_offpolicyness "
+                f"{manager.max_staleness} allow {max(room, 0)} more; set consumer_batch_size to "
+                "the dataloader's batch_size, and raise the engine's version after every batch"
+            )
