@@ -15,8 +15,6 @@ _OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _DEFAULT_SIZES = {"train": 4096, "test": 256}
 # One problem in ten is a test problem, whatever the seed and the size, so the splits never meet.
 _TEST_SHARE = 10
-# So many draws in a row without a new problem: there are hardly any more.
-_MAX_IDLE_DRAWS = 2000
 
 
 def get_arithmetic_sft_dataset(
@@ -29,6 +27,7 @@ def get_arithmetic_sft_dataset(
     operators: str = "+",
     size: int | None = None,
     seed: int = 1,
+    unsure_share: float = 0.0,
 ) -> RowDataset:
     """Generates problems with answers for supervised training.
 
@@ -41,16 +40,23 @@ def get_arithmetic_sft_dataset(
         operators: Any of ``+``, ``-`` and ``*``, each as likely.
         size: Number of rows; None is 4,096 for train and 256 for test.
         seed: Decides which problems are drawn and their order.
+        unsure_share: Share of the answers that end in a question mark ("46?"), as those of a writer
+            who is not sure. A model that learns from them doubts as often, and the ``arithmetic``
+            reward, which wants the number and nothing else, has something to teach.
 
     Returns:
         Rows of ``input_ids`` and ``loss_mask`` (lists of ints).
 
     Raises:
-        DatasetError: The split, an operator, the size or the number of digits is impossible.
+        DatasetError: The split, an operator, a size, a share or the number of digits is impossible.
     """
     if tokenizer is None:
         raise DatasetError("the sft type of 'arithmetic' needs a tokenizer; set tokenizer_path")
+    if not 0 <= unsure_share <= 1:
+        raise DatasetError(f"unsure_share must lie in [0, 1], but is {unsure_share!r}")
     problems = _problems(split, max_digits, operators, size, seed)
+    rng = random.Random(f"unsure/{seed}")
+    problems = [(text, answer + "?" * (rng.random() < unsure_share)) for text, answer in problems]
     rows = RowDataset([sft_row(tokenizer, _messages(text), answer) for text, answer in problems])
     return keep_short(rows, max_length, lambda row: len(row["input_ids"]), "arithmetic")
 
@@ -98,22 +104,18 @@ def _messages(problem: str) -> Messages:
 def _problems(
     split: str | None, max_digits: int, operators: str, size: int | None, seed: int
 ) -> list[tuple[str, str]]:
-    """Draws problems: all different as long as there are new ones, then from the start again."""
+    """Draws problems, of each length of operands equally many; short ones come back often."""
     split = split or "train"
     size = _DEFAULT_SIZES.get(split) if size is None else size
     _check(split, max_digits, operators, size)
     assert size is not None
     rng = random.Random(f"{split}/{seed}")
-    drawn: dict[str, str] = {}
-    num_idle = 0
-    while len(drawn) < size and num_idle < _MAX_IDLE_DRAWS:
+    problems: list[tuple[str, str]] = []
+    while len(problems) < size:
         text, answer = _draw(rng, max_digits, operators)
-        is_new = text not in drawn and _split_of(text) == split
-        num_idle = 0 if is_new else num_idle + 1
-        if is_new:
-            drawn[text] = answer
-    problems = list(drawn.items())
-    return [problems[index % len(problems)] for index in range(size)]
+        if _split_of(text) == split:
+            problems.append((text, answer))
+    return problems
 
 
 def _draw(rng: random.Random, max_digits: int, operators: str) -> tuple[str, str]:

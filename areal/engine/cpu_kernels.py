@@ -8,6 +8,7 @@ autograd function keeps one.
 from __future__ import annotations
 
 import functools
+import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from torch import Tensor, nn
 
 # Below this many multiply-adds oneDNN's call overhead costs more than its speed gains (measured, one thread).
 MIN_ONEDNN_MACS = 1 << 20
+# oneDNN keeps generated code for every shape it has met, 1,024 shapes by default, which is hundreds
+# of megabytes where batch sizes vary; it reads this limit when it generates the first.
+ONEDNN_CACHED_SHAPES = 128
 
 
 @functools.cache
@@ -138,6 +142,7 @@ def _is_plain_rms_norm(module: nn.Module) -> bool:
 
 def use_cpu_kernels(model: nn.Module) -> None:
     """Swaps the classes of linear layers and RMS norms of a CPU model for the faster ones; parameters stay as they are."""
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(ONEDNN_CACHED_SHAPES))
     verdicts: dict[type, bool] = {}
     for module in model.modules():
         kind = type(module)

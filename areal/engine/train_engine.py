@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
@@ -34,6 +35,10 @@ from areal.utils.data import (
     split_padded_tensor_dict_into_mb_list,
 )
 from areal.utils.functional import gather_logprobs_entropy
+
+# Packed batches are filled up to a multiple of this many tokens, so that few shapes occur and
+# kernels made for a shape are used again.
+TOKEN_MULTIPLE = 64
 
 LossFn = Callable[..., Tensor]
 LossWeightFn = Callable[[dict[str, Any]], Tensor]
@@ -241,17 +246,22 @@ class HFTrainEngine(TrainEngine):
 
     def _logits(self, mb: dict[str, Any], keep_N: Tensor) -> Tensor:
         """Returns the logits [N, V] of some positions of a packed micro-batch."""
-        cu_seqlens = mb["cu_seqlens"]
-        lengths = cu_seqlens.diff()
-        starts_T = torch.repeat_interleave(cu_seqlens[:-1], lengths)
-        tokens_T = mb["input_ids"]
+        lengths = mb["cu_seqlens"].diff().tolist()
+        tokens_T = mb["input_ids"].long()
+        padding = -len(tokens_T) % TOKEN_MULTIPLE
+        if padding:
+            # A sequence of its own, which no kept position sees.
+            tokens_T = F.pad(tokens_T, (0, padding))
+            lengths.append(padding)
+        ends_T = torch.tensor(lengths, device=self.device)
+        starts_T = torch.repeat_interleave(ends_T.cumsum(0) - ends_T, ends_T)
         positions_T = torch.arange(len(tokens_T), device=self.device) - starts_T
         kwargs = {"logits_to_keep": keep_N} if self._takes_logits_to_keep else {}
         out = self.module(
-            input_ids=tokens_T[None].long(),
+            input_ids=tokens_T[None],
             position_ids=positions_T[None],
             use_cache=False,
-            attention_plan=PackedPlan(lengths.tolist(), self.device),
+            attention_plan=PackedPlan(lengths, self.device),
             **kwargs,
         )
         return out.logits[0] if kwargs else out.logits[0][keep_N]
