@@ -14,15 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from scaffold import __version__
-from scaffold.spec import (
-    Answer,
-    Kind,
-    ScaffoldError,
-    kind_names,
-    load_kind,
-    load_style,
-    style_names,
-)
+from scaffold.manifests import kind_names, load_kind, load_style, style_names
+from scaffold.spec import Answer, Kind, ScaffoldError
 
 if TYPE_CHECKING:
     from scaffold.commands import Options
@@ -152,25 +145,25 @@ def _command(name: str, *params: click.Parameter) -> Callable[[Callable[..., Any
 @_command("list")
 def list_(**values: Any) -> Report:
     """Lists what can be made, and what was made here."""
-    from scaffold import commands
+    from scaffold import views
 
-    return commands.list_templates(_options(values))
+    return views.list_templates(_options(values))
 
 
 @_command("target")
 def target(**values: Any) -> Report:
     """Explains where things go in this repository."""
-    from scaffold import commands
+    from scaffold import views
 
-    return commands.explain_target(_options(values))
+    return views.explain_target(_options(values))
 
 
 @_command("status")
 def status(**values: Any) -> Report:
     """Compares what was made with what is there."""
-    from scaffold import commands
+    from scaffold import views
 
-    return commands.show_status(_options(values))
+    return views.show_status(_options(values))
 
 
 @_command("show", click.Argument(["id"]))
@@ -179,9 +172,9 @@ def show(id: str, **values: Any) -> Report:
 
     ID is kind/name, or a name that is unique.
     """
-    from scaffold import commands
+    from scaffold import views
 
-    return commands.show_unit(id, _options(values))
+    return views.show_unit(id, _options(values))
 
 
 @_command(
@@ -285,7 +278,8 @@ def _may_ask(values: dict[str, Any]) -> bool:
 
 def _ask(kind: Kind, styles: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
     from scaffold.answers import missing_answers
-    from scaffold.spec import all_answers, load_styles
+    from scaffold.manifests import load_styles
+    from scaffold.spec import all_answers
 
     questions = all_answers(kind, load_styles(kind, styles))
     types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from scaffold.answers import complete_answers
 from scaffold.journal import has_journal
-from scaffold.ledger import Unit, find_unit, parse_unit, read_units, record_path
+from scaffold.ledger import Unit, parse_unit, record_path
+from scaffold.manifests import load_styles
 from scaffold.names import canonical_key
 from scaffold.report import Report, ReportedChange, Step, unified_diff
 from scaffold.request import Request, check_same
@@ -17,20 +18,13 @@ from scaffold.spec import (
     Answer,
     ConflictError,
     Kind,
-    Style,
     TargetError,
     all_answers,
-    kind_names,
-    load_kind,
-    load_style,
-    load_styles,
-    style_names,
 )
 from scaffold.target import Target, find_target, key_names, unit_names, with_kind_names
 
 if TYPE_CHECKING:
     from scaffold.plan import Change, Plan
-    from scaffold.status import UnitStatus
 
 # Rendering and LibCST are imported where they are used: help, listing and a run that has nothing to
 # do must not pay for them.
@@ -78,7 +72,7 @@ def add_unit(
     )
     report = Report(kind.command, describe(target), dry_run=options.dry_run)
     report.check = (_verify_command(request.id, options),)
-    leftover = _leftover_warning if options.dry_run else _settle
+    leftover = leftover_warning if options.dry_run else _settle
     report.warnings += leftover(target.root, kind.command)
     made = _made(target.root, request)
     if made is not None:
@@ -122,88 +116,6 @@ def new_project(
         report.warnings += _git_init(root) if with_git else ()
     report.check = (("scaffold", "target", "--target", str(root)),)
     return _told(report, plan)
-
-
-def list_templates(options: Options) -> Report:
-    """Lists what can be made, and what was made in the target, if there is one."""
-    kinds = [_kind_json(load_kind(name)) for name in kind_names()]
-    report = Report("list", extra={"kinds": kinds, "units": []})
-    rows: list[str] = []
-    for kind in kinds:
-        rows.append(f"{kind['command']:<14} {kind['title']}")
-        rows += [f"  --{kind['option']} {s['name']:<12} {s['help']}" for s in kind["styles"]]
-    try:
-        target = options.find()
-    except TargetError:
-        if options.target is not None:
-            raise
-        target = None
-    if target is not None:
-        report.target = describe(target)
-        report.extra["units"] = [unit.id for unit in read_units(target.root)]
-        rows += ["", f"made in {target.root}:", *(f"  {i}" for i in report.extra["units"] or ["-"])]
-    report.text = "\n".join(rows) + "\n"
-    return report
-
-
-def explain_target(options: Options) -> Report:
-    """Tells which target was found, why, and where things go in it."""
-    target = options.find()
-    registries = {kind: f"{row.file}:{row.table}" for kind, row in target.registries.items()}
-    reasons = {
-        "areal": "the training package with its literal registries stands in areal/",
-        "project": "its pyproject.toml has a [tool.scaffold] table",
-    }
-    extra = {"tests": target.tests, "registries": registries, "python": target.python}
-    rows = [f"target     {target.root}", f"layout     {target.layout}: {reasons[target.layout]}"]
-    rows += [f"package    {target.package}", f"tests      {target.tests}"]
-    rows += [f"registry   {kind:<10} {where}" for kind, where in sorted(registries.items())]
-    return Report(
-        "target", describe(target), warnings=_leftover_warning(target.root), extra=extra,
-        text="\n".join(rows) + "\n",
-    )  # fmt: skip
-
-
-def show_status(options: Options) -> Report:
-    """Tells of every unit whether it is untouched, edited, missing, unregistered or outdated."""
-    from scaffold.status import unit_status
-
-    target = options.find()
-    units = read_units(target.root)
-    found = [unit_status(target.root, unit, units) for unit in units]
-    rows = [f"{status.unit.id:<32} {', '.join(status.states)}" for status in found]
-    return Report(
-        "status",
-        describe(target),
-        warnings=_leftover_warning(target.root),
-        extra={"units": [_status_json(status) for status in found]},
-        text="\n".join(rows or ["nothing was made here yet"]) + "\n",
-    )
-
-
-def show_unit(unit_id: str, options: Options) -> Report:
-    """Tells everything about one unit."""
-    from scaffold.places import open_places
-    from scaffold.status import unit_status
-
-    target = options.find()
-    unit = find_unit(target.root, unit_id)
-    status = unit_status(target.root, unit, read_units(target.root))
-    places = tuple(Step(p.file, p.line, p.why) for p in open_places(target.root, unit))
-    rows = [f"{unit.id}: {', '.join(status.states)}"]
-    rows += [f"template   {use.id} version {use.version}" for use in unit.templates]
-    rows += [f"answer     {name} = {value!r}" for name, value in unit.answers.items()]
-    rows += [f"{state:<10} {path}" for path, state in status.files.items()]
-    rows += [f"registered {e.file}  {e.table}[{e.key!r}] = {e.value!r}" for e in unit.entries]
-    rows += [f"yours      {step.file}:{step.line}  {step.why}" for step in places]
-    return Report(
-        "show",
-        describe(target),
-        unfinished=places,
-        check=(("scaffold", "verify", unit.id),),
-        extra={"unit": _status_json(status)},
-        text="\n".join(rows) + "\n",
-    )
 
 
 @dataclass(frozen=True)
@@ -255,6 +167,13 @@ def describe(target: Target) -> dict[str, str]:
     return {"root": str(target.root), "layout": target.layout, "package": target.package}
 
 
+def leftover_warning(root: Path, _: str = "") -> tuple[str, ...]:
+    """Returns what to say where a run was cut short and nothing may be written."""
+    if not has_journal(root):
+        return ()
+    return ("an earlier run was interrupted; the next writing command settles it first",)
+
+
 def _plan(request: Request, root: Path) -> Plan:
     from scaffold.plan import make_plan, paths_to_read
     from scaffold.render import read_sources
@@ -292,12 +211,6 @@ def _settle(root: Path, command: str) -> tuple[str, ...]:
 
     done = settle(root, command)
     return (f"an earlier run was interrupted; it was {done} first",) if done else ()
-
-
-def _leftover_warning(root: Path, _: str = "") -> tuple[str, ...]:
-    if not has_journal(root):
-        return ()
-    return ("an earlier run was interrupted; the next writing command settles it first",)
 
 
 def _told(report: Report, plan: Plan) -> Report:
@@ -365,51 +278,3 @@ def _relative(path: str, root: Path, folder: Path) -> str:
         if candidate.resolve().is_relative_to(root) and candidate.exists():
             return candidate.resolve().relative_to(root).as_posix()
     return PurePath(path).as_posix()
-
-
-def _kind_json(kind: Kind) -> dict[str, Any]:
-    styles = [load_style(kind.name, name) for name in style_names(kind.name)]
-    return {
-        "kind": kind.name,
-        "command": kind.command,
-        "title": kind.title,
-        "option": kind.option,
-        "multiple": kind.multiple,
-        "default": kind.default,
-        "styles": [_style_json(kind, style) for style in styles],
-    }
-
-
-def _style_json(kind: Kind, style: Style) -> dict[str, Any]:
-    answers = [
-        {"name": row.name, "option": row.option, "type": row.type, "default": row.default,
-         "choices": list(row.choices), "help": row.help}
-        for row in all_answers(kind, [style]).values()
-    ]  # fmt: skip
-    return {
-        "name": style.name,
-        "title": style.title,
-        "help": style.help,
-        "version": style.version,
-        "answers": answers,
-    }
-
-
-def _status_json(status: UnitStatus) -> dict[str, Any]:
-    unit = status.unit
-    return {
-        "id": unit.id,
-        "states": list(status.states),
-        "styles": list(unit.styles),
-        "answers": dict(unit.answers),
-        "templates": [vars(use) for use in unit.templates],
-        "files": [
-            {"path": file.path, "role": file.role, "state": status.files[file.path]}
-            for file in unit.files
-        ],
-        "entries": [
-            {**vars(entry), "registered": entry not in status.unregistered}
-            for entry in unit.entries
-        ],
-        "outdated": list(status.moved_on),
-    }

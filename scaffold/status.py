@@ -10,7 +10,8 @@ from typing import Literal
 
 from scaffold.edit.dict_table import read_entries, remove_entry
 from scaffold.ledger import MadeEntry, MadeFile, Unit, base_path, digest
-from scaffold.spec import ScaffoldError, kind_names, load_kind, load_style, style_names
+from scaffold.manifests import kind_names, load_kind, load_style, style_names
+from scaffold.spec import ScaffoldError
 
 FileStatus = Literal["untouched", "edited", "missing"]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from scaffold.edit.dict_table import read_entries
 from scaffold.ledger import MadeEntry, MadeFile, Unit, digest
-from scaffold.spec import LedgerError, ScaffoldError, load_kind
+from scaffold.manifests import load_kind
+from scaffold.spec import LedgerError, ScaffoldError
 from scaffold.target import Target, unit_names
 
 

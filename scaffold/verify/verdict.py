@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scaffold.ledger import Unit, find_unit, read_units
+from scaffold.manifests import load_kind
 from scaffold.places import OpenPlace, open_places
 from scaffold.report import Report, Step
-from scaffold.spec import LedgerError, load_kind
+from scaffold.spec import LedgerError
 from scaffold.target import Target
 from scaffold.verify.findings import Level, not_run
 from scaffold.verify.interpreter import Interpreter, find_interpreter
@@ -19,6 +20,7 @@ from scaffold.verify.registered import registered_unit
 from scaffold.verify.static import check_static, has_broken_file
 
 Verdict = Literal["ok", "failed", "unfinished"]
+HINT = "write what is marked YOURS, or delete the comment to keep what stands there"
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,8 @@ def _text(python: Interpreter, verdicts: Sequence[UnitVerdict], overall: Verdict
             rows += [f"    {row.check}: {row.message}" for row in failures[1:]]
         left = "accepted" if each.allow_stub else "yours"
         rows += [f"  {left:<8} {place.file}:{place.line}  {place.why}" for place in each.open]
+    if any(each.open and not each.allow_stub for each in verdicts):
+        rows.append(f"hint       {HINT}")
     rows.append(f"verdict    {overall}")
     return "\n".join(rows) + "\n"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.commands import Options, new_project
-from scaffold.spec import load_kind
+from scaffold.manifests import load_kind
 
 ROOT = Path(__file__).parents[3]
 

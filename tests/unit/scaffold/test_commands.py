@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from scaffold.commands import Options, add_unit, list_templates, new_project, show_status, show_unit
+from scaffold.commands import Options, add_unit, new_project
 from scaffold.edit.dict_table import read_entries
 from scaffold.ledger import base_path, digest, find_unit, read_units
+from scaffold.manifests import load_kind, style_names
 from scaffold.report import Report
-from scaffold.spec import ScaffoldError, load_kind, style_names
+from scaffold.spec import ScaffoldError
+from scaffold.views import list_templates, show_status, show_unit
 
 Tree = dict[str, bytes | None]
 

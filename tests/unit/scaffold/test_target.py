@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.spec import TargetError, load_kind
+from scaffold.manifests import load_kind
+from scaffold.spec import TargetError
 from scaffold.target import AREAL_REGISTRIES, Registry, find_target, unit_names
 
 CONFIG = """
