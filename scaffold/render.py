@@ -109,14 +109,22 @@ def check_destination(path: str) -> str:
 
 
 def python_literal(value: Any) -> str:
-    """Returns a value as Python source; text in double quotes where that needs no escapes."""
+    """Returns a value as Python source; text in the quotes that ruff would choose."""
     if isinstance(value, str):
-        text = str(value)
-        return repr(text) if '"' in text else f'"{repr(chr(39) + text)[2:-1]}"'
+        return _text_literal(str(value))
     if isinstance(value, list | tuple):
         items = cast("list[Any]", value)
         return "[" + ", ".join(python_literal(each) for each in items) + "]"
     return repr(value)
+
+
+def _text_literal(text: str) -> str:
+    # With both quotes in it, repr escapes the single ones and leaves the double ones alone.
+    single = repr(text + "'\"")[1:-4]
+    if text.count('"') > text.count("'"):
+        return f"'{single}'"
+    swap = {"\\'": "'", '"': '\\"'}
+    return '"' + re.sub(r"\\.|\"", lambda found: swap.get(found[0], found[0]), single) + '"'
 
 
 def toml_literal(value: Any) -> str:

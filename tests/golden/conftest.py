@@ -1,0 +1,3 @@
+"""The trees hold tests of components that are installed nowhere."""
+
+collect_ignore = ["trees"]

@@ -1,0 +1,159 @@
+"""Is what we render what we reviewed? Whole trees, made by the real commands, as real files."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaffold import commands
+from scaffold.ledger import base_path, read_units
+from scaffold.manifests import load_kind, style_names
+
+ROOT = Path(__file__).parents[2]
+TREES = Path(__file__).parent / "trees"
+HOSTILE = 'it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand \N{GRINNING FACE} \'\'\'"""'
+
+Case = tuple[str, str, tuple[str, ...], dict[str, Any]]
+EVERY_STYLE: list[Case] = [
+    ("reward", "plain_exact", ("exact",), {}),
+    ("reward", "plain_math", ("math",), {}),
+    ("reward", "plain_regex", ("regex",), {}),
+    ("dataset", "plain_rows", ("rl", "sft"), {}),
+    ("workflow", "plain_turn", ("rlvr",), {}),
+    ("workflow", "plain_turns", ("multi-turn",), {}),
+]
+EVERY_CHOICE: list[Case] = [
+    ("reward", "last_number", ("exact",), {"take": "last_number"}),
+    ("reward", "last_line", ("exact",), {"take": "last_line", "ignore_case": False}),
+    ("reward", "marked_math", ("math",), {"marked_only": True, "decimals": 3}),
+    ("reward", "captured", ("regex",), {"pattern": r"<answer>(.*?)</answer>"}),
+    ("reward", "present", ("regex",), {"pattern": "[\"']{{.*}}\\\\n", "compare": "presence"}),
+    ("dataset", "only_rl", ("rl",), {"question_column": HOSTILE, "answer_column": "a\\b"}),
+    ("dataset", "only_sft", ("sft",), {"question_column": "q", "answer_column": "a"}),
+    ("workflow", "told", ("rlvr",), {"system_prompt": HOSTILE}),
+    ("workflow", "fed_back", ("multi-turn",), {"feedback": HOSTILE, "max_turns": 5}),
+]
+CASES = {"areal": EVERY_STYLE, "project": EVERY_STYLE + EVERY_CHOICE}
+
+
+def make_areal(folder: Path) -> Path:
+    """Makes the files by which this repository is recognised."""
+    for kind in ("dataset", "reward", "workflow"):
+        place = folder / "areal" / kind / "__init__.py"
+        place.parent.mkdir(parents=True)
+        place.write_text(f"{kind.upper()}S: dict[str, str] = {{\n}}\n")
+    (folder / "areal" / "api").mkdir()
+    (folder / "areal" / "api" / "registry.py").touch()
+    return folder
+
+
+def make_project(folder: Path) -> Path:
+    """Makes a project with the real command; its training package has a place that is no one's."""
+    options = commands.Options(folder)
+    answers = {"areal_source": "/opt/areal-lite"}
+    commands.new_project(load_kind("project"), "my_rl", (), answers, options)
+    return folder / "my_rl"
+
+
+@pytest.fixture(scope="module", params=sorted(CASES))
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Makes a target with units of every style, and gives its folder, named after the target."""
+    makers = {"areal": make_areal, "project": make_project}
+    root = makers[request.param](tmp_path_factory.mktemp(request.param))
+    for kind, name, styles, answers in CASES[request.param]:
+        commands.add_unit(load_kind(kind), name, styles, answers, commands.Options(root))
+    return root.rename(root.parent / f"{request.param}-tree")
+
+
+def files_of(tree: Path) -> dict[str, bytes]:
+    """Returns every file of a tree, but for the tool's state and its copies of what it made."""
+    found = {p.relative_to(tree).as_posix(): p for p in sorted(tree.rglob("*")) if p.is_file()}
+    is_own = (".base/", "/state/", "__pycache__", ".pyc")
+    return {k: p.read_bytes() for k, p in found.items() if not any(part in k for part in is_own)}
+
+
+def golden_of(made: Path) -> Path:
+    return TREES / made.name.removesuffix("-tree")
+
+
+def sources_of(made: Path) -> Iterator[Path]:
+    for unit in read_units(made):
+        yield from (made / file.path for file in unit.files if file.path.endswith(".py"))
+
+
+def test_every_style_has_a_tree() -> None:
+    for cases in CASES.values():
+        for kind in ("reward", "dataset", "workflow"):
+            styles = {style for each, _, chosen, _ in cases if each == kind for style in chosen}
+            assert styles == set(style_names(kind))
+
+
+def test_trees_are_as_reviewed(made: Path, request: pytest.FixtureRequest) -> None:
+    golden, now = golden_of(made), files_of(made)
+    if request.config.getoption("--update-golden"):
+        for path in files_of(golden).keys() - now.keys():
+            (golden / path).unlink()
+        for path, data in now.items():
+            (golden / path).parent.mkdir(parents=True, exist_ok=True)
+            (golden / path).write_bytes(data)
+    reviewed = files_of(golden)
+    assert sorted(now) == sorted(reviewed)
+    for path, data in now.items():
+        assert data.decode() == reviewed[path].decode(), f"{path}: see --update-golden"
+
+
+def test_bases_are_what_was_rendered(made: Path) -> None:
+    for unit in read_units(made):
+        for file in unit.files:
+            base = made / base_path(unit.kind, unit.name, file.path)
+            if file.path.endswith("__init__.py"):
+                continue  # the registries have grown since
+            assert base.read_bytes() == (made / file.path).read_bytes()
+
+
+def test_rendered_python_is_clean(made: Path) -> None:
+    """Lints with this repository's rules, and formats: nobody has to touch what we write."""
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    rules = ["--select", ",".join(lint["select"]), "--ignore", ",".join([*lint["ignore"], "E501"])]
+    ruff = [sys.executable, "-m", "ruff"]
+    common = ["--isolated", "--no-cache", "--line-length", "100", "--target-version", "py311"]
+    if made.name == "areal-tree":  # most of the package is not there to be found
+        rules += ["--config", 'lint.isort.known-first-party = ["areal"]']
+    for argv in ([*ruff, "check", *common, *rules], [*ruff, "format", "--check", *common]):
+        done = subprocess.run(argv, cwd=made, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rendered_modules_import(made: Path) -> None:
+    for path in sources_of(made):
+        if path.parent.parent == made or "tests" in path.relative_to(made).parts:
+            continue
+        spec = importlib.util.spec_from_file_location(f"golden_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def test_units_are_small(made: Path) -> None:
+    """A unit is at most 120 lines, its test at most 150: an author has to read both."""
+    for path in sources_of(made):
+        limit = 150 if path.name.startswith("test_") else 120
+        count = len(path.read_text(encoding="utf-8").splitlines())
+        assert count <= limit, f"{path} has {count} lines"
+
+
+def test_generated_tests_pass(made: Path) -> None:
+    if made.name != "project-tree":
+        pytest.skip("the tests of this target need the whole training package around them")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
+    done = subprocess.run(argv, cwd=made, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]

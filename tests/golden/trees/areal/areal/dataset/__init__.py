@@ -1,0 +1,3 @@
+DATASETS: dict[str, str] = {
+    "plain_rows": "areal.dataset.plain_rows",
+}

@@ -1,0 +1,114 @@
+"""Tests of ``areal.dataset.plain_rows``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+import areal.dataset.plain_rows as module
+
+# YOURS: put a few rows of your own data here
+SAMPLES: list[dict[str, Any]] = [
+    {
+        "question": "2+3?",
+        "answer": "5",
+    },
+    {
+        "question": "How much is 12+30?",
+        "answer": "42",
+    },
+]
+
+CHAT = (
+    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<eos>{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def make_tokenizer() -> PreTrainedTokenizerFast:
+    """Makes a byte tokenizer with a chat template, so that nothing is downloaded."""
+    specials = ["<pad>", "<eos>", "<system>", "<user>", "<assistant>"]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocab = {token: index for index, token in enumerate([*specials, *alphabet])}
+    tokenizer = Tokenizer(models.BPE(vocab, []))
+    tokenizer.add_special_tokens(specials)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", chat_template=CHAT
+    )
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Writes the samples to a folder, as a person would keep them."""
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    return write(tmp_path / "data", SAMPLES)
+
+
+def write(folder: Path, samples: list[dict[str, Any]]) -> str:
+    folder.mkdir()
+    lines = "".join(json.dumps(sample) + "\n" for sample in samples)
+    (folder / "train.jsonl").write_text(lines, encoding="utf-8")
+    return str(folder)
+
+
+@pytest.mark.parametrize("kind", ["rl", "sft"])
+def test_a_file_gives_the_rows_of_its_folder(kind: str, source: str) -> None:
+    load = getattr(module, f"get_plain_rows_{kind}_dataset")
+    from_folder = load(source, "train", make_tokenizer())
+    from_file = load(f"{source}/train.jsonl", None, make_tokenizer())
+    assert list(from_file) == list(from_folder)
+
+
+@pytest.mark.parametrize("kind", ["rl", "sft"])
+def test_a_source_without_the_columns_is_refused(kind: str, source: str, tmp_path: Path) -> None:
+    load = getattr(module, f"get_plain_rows_{kind}_dataset")
+    other = write(tmp_path / "other", [{"something": "else"}])
+    with pytest.raises(ValueError, match="lacks the columns"):
+        load(other, "train", make_tokenizer())
+
+
+def test_rl_has_messages_and_answer(source: str) -> None:
+    load = module.get_plain_rows_rl_dataset
+    rows = load(source, "train", make_tokenizer())
+    assert sorted(rows.column_names) == ["answer", "messages"]
+    assert len(rows) == len(SAMPLES)
+    for row, sample in zip(rows, SAMPLES, strict=True):
+        assert row["answer"] == str(sample[module.ANSWER_COLUMN])
+        assert [set(message) for message in row["messages"]] == [{"role", "content"}]
+        assert str(sample[module.QUESTION_COLUMN]) in row["messages"][-1]["content"]
+
+
+def test_rl_drops_prompts_that_are_too_long(source: str) -> None:
+    load = module.get_plain_rows_rl_dataset
+    assert len(load(source, "train", make_tokenizer(), max_length=1_000_000)) == len(SAMPLES)
+    with_room_for_none = load(source, "train", make_tokenizer(), max_length=1)
+    assert len(with_room_for_none) == 0
+
+
+def test_sft_learns_the_answer_and_nothing_else(source: str) -> None:
+    tokenizer = make_tokenizer()
+    load = module.get_plain_rows_sft_dataset
+    rows = load(source, "train", tokenizer)
+    assert rows.column_names == ["input_ids", "loss_mask"]
+    assert len(rows) == len(SAMPLES)
+    for row, sample in zip(rows, SAMPLES, strict=True):
+        learnt = [i for i, keep in zip(row["input_ids"], row["loss_mask"], strict=True) if keep]
+        prompt = row["input_ids"][: -len(learnt)]
+        assert tokenizer.decode(learnt) == f"{sample[module.ANSWER_COLUMN]}<eos>"
+        assert tokenizer.decode(prompt).endswith("<assistant>")
+        assert str(sample[module.QUESTION_COLUMN]) in tokenizer.decode(prompt)
+
+
+def test_sft_drops_rows_that_are_too_long(source: str) -> None:
+    tokenizer = make_tokenizer()
+    load = module.get_plain_rows_sft_dataset
+    lengths = sorted(len(row["input_ids"]) for row in load(source, "train", tokenizer))
+    kept = load(source, "train", tokenizer, max_length=lengths[0])
+    assert len(kept) == lengths.count(lengths[0])

@@ -1,0 +1,1 @@
+"""Rewards, datasets and workflows of my_rl."""

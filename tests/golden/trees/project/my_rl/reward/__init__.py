@@ -1,0 +1,28 @@
+"""Rewards: one small module each, named in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from areal.api.registry import resolve
+
+REWARDS: dict[str, str] = {
+    # "name": "my_rl.reward.name:name_reward_fn", sorted, one per line
+    "captured": "my_rl.reward.captured:captured_reward_fn",
+    "last_line": "my_rl.reward.last_line:last_line_reward_fn",
+    "last_number": "my_rl.reward.last_number:last_number_reward_fn",
+    "marked_math": "my_rl.reward.marked_math:marked_math_reward_fn",
+    "plain_exact": "my_rl.reward.plain_exact:plain_exact_reward_fn",
+    "plain_math": "my_rl.reward.plain_math:plain_math_reward_fn",
+    "plain_regex": "my_rl.reward.plain_regex:plain_regex_reward_fn",
+    "present": "my_rl.reward.present:present_reward_fn",
+}
+
+
+def get_reward_fn(name: str) -> Callable[..., float]:
+    """Returns the reward that a name in the table, or a dotted path, stands for.
+
+    Raises:
+        areal.api.errors.UnknownNameError: There is none; the message suggests the nearest name.
+    """
+    return resolve(REWARDS, "reward", name)

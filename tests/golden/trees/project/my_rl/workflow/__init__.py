@@ -1,0 +1,24 @@
+"""Workflows: one small module each, named in one table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from areal.api.registry import resolve
+
+WORKFLOWS: dict[str, str] = {
+    # "name": "my_rl.workflow.name:NameWorkflow", sorted, one per line
+    "fed_back": "my_rl.workflow.fed_back:FedBackWorkflow",
+    "plain_turn": "my_rl.workflow.plain_turn:PlainTurnWorkflow",
+    "plain_turns": "my_rl.workflow.plain_turns:PlainTurnsWorkflow",
+    "told": "my_rl.workflow.told:ToldWorkflow",
+}
+
+
+def get_workflow(name: str) -> type[Any]:
+    """Returns the workflow class that a name in the table, or a dotted path, stands for.
+
+    Raises:
+        areal.api.errors.UnknownNameError: There is none; the message suggests the nearest name.
+    """
+    return resolve(WORKFLOWS, "workflow", name)
