@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -61,6 +62,8 @@ def check_answer(question: Answer, value: Any) -> AnswerValue:
         value = float(value)
     if type(value) is not types[question.type]:
         raise _refusal(question, f"must be {question.type}, not {type(value).__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _refusal(question, f"must be a finite number, not {value}")
     if isinstance(value, str):
         _check_text(question, value)
     else:

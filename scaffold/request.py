@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scaffold.ledger import MadeEntry, Unit, record_path
-from scaffold.spec import AnswerValue, ConflictError, Kind, Style, fill
+from scaffold.spec import AnswerValue, ConflictError, Kind, Style, all_answers, fill
 from scaffold.target import Registry
 
 
@@ -72,8 +72,10 @@ def check_same(request: Request, made: Unit) -> tuple[str, ...]:
     if made.styles != request.style_names:
         was, wanted = ", ".join(made.styles), ", ".join(request.style_names)
         differences.append(f"{request.kind.option} was {was}, not {wanted}")
-    for name in sorted({*made.answers, *request.answers}):
-        was, wanted = made.answers.get(name), request.answers.get(name)
+    questions = all_answers(request.kind, request.styles)
+    for name, wanted in sorted(request.answers.items()):
+        # A question that came later was answered by its default, as far as the unit is concerned.
+        was = made.answers.get(name, questions[name].default)
         if was != wanted:
             differences.append(f"{name} was {was!r}, not {wanted!r}")
     if differences:

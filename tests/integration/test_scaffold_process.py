@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SCHEMA = ROOT / "docs" / "schema" / "report.schema.json"
 
 
 def scaffold(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -97,6 +99,19 @@ def test_a_run_with_nothing_to_do_loads_no_heavy_library(project: Path):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "nothing to do"), done.stderr
+
+
+def test_an_add_that_verifies_prints_one_object_with_both_outcomes(project: Path):
+    done = scaffold("add-reward", "last", "--take", "last_line", "--verify", "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, json.loads(SCHEMA.read_text()))
+    assert (report["verdict"], report["command"]) == ("ok", "add-reward")
+    assert report["registered"][0]["key"] == "last"
+    yours = scaffold("add-reward", "mine", "--take", "yours", "--verify", "--json", cwd=project)
+    report = json.loads(yours.stdout)
+    assert (yours.returncode, report["ok"], report["verdict"]) == (1, False, "unfinished")
+    assert report["unfinished"][0]["file"] == "my_rl/reward/mine.py"
 
 
 def test_the_tests_of_a_fresh_project_pass(tmp_path: Path):

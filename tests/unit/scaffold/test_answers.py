@@ -59,6 +59,8 @@ def test_an_int_will_do_for_a_float():
         (COUNT, 10, "is 10; 9 is the most"),
         (COUNT, True, "must be int, not bool"),
         (COUNT, "3", "must be int, not str"),
+        (Answer("r", "float", "Float.", option="--r"), float("nan"), "finite"),
+        (Answer("r", "float", "Float.", option="--r"), float("-inf"), "finite"),
         (CHOICE, "c", "must be one of a, b"),
         (TEXT, "x" * (MAX_TEXT + 1), "is the limit"),
         (TEXT, "\udcff", "no UTF-8"),

@@ -163,6 +163,19 @@ def test_other_answers_are_refused(
     assert ".scaffold/made/reward/sums.toml" in error.hint
 
 
+def test_a_question_that_came_later_is_no_difference(root: Path):
+    add(root, "reward", "sums")
+    record = root / ".scaffold/made/reward/sums.toml"
+    lines = [row for row in record.read_text().splitlines(True) if "ignore_case" not in row]
+    record.write_text("".join(lines))
+    assert add(root, "reward", "sums").ok
+    refused(
+        "answers_differ",
+        lambda: add(root, "reward", "sums", answers={"ignore_case": False}),
+        root,
+    )
+
+
 def test_a_newer_template_is_mentioned(root: Path):
     add(root, "reward", "sums")
     record = root / ".scaffold/made/reward/sums.toml"
@@ -436,3 +449,9 @@ def test_a_project_can_be_a_git_repository(tmp_path: Path):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "?? .scaffold/made/project/my_rl.toml" in done.stdout
+    base = ".scaffold/made/project/my_rl.base/train.py.txt"
+    done = subprocess.run(
+        ["git", "-C", str(tmp_path / "my_rl"), "check-attr", "text", "linguist-generated", "--", base],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert [row.rpartition(": ")[2] for row in done.stdout.splitlines()] == ["unset", "true"]
