@@ -451,7 +451,7 @@ def test_a_project_can_be_a_git_repository(tmp_path: Path):
     assert "?? .scaffold/made/project/my_rl.toml" in done.stdout
     base = ".scaffold/made/project/my_rl.base/train.py.txt"
     done = subprocess.run(
-        ["git", "-C", str(tmp_path / "my_rl"), "check-attr", "text", "linguist-generated", "--", base],
-        capture_output=True, text=True, check=True,
+        ["git", "check-attr", "text", "linguist-generated", "--", base],
+        cwd=tmp_path / "my_rl", capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert [row.rpartition(": ")[2] for row in done.stdout.splitlines()] == ["unset", "true"]
