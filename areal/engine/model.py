@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from areal.api.cli_args import ModelSpecConfig
@@ -13,6 +14,7 @@ from areal.api.errors import ConfigError
 from areal.engine.attention import IMPLEMENTATION
 from areal.engine.checkpoint import quiet_progress
 from areal.engine.cpu_kernels import use_cpu_kernels
+from areal.engine.suitability import check_declared, check_equal, own_logits, planned_logits
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -41,7 +43,7 @@ def make_model(
     """Makes a small causal language model with random weights that depend on ``spec.seed`` alone.
 
     Raises:
-        ConfigError: transformers has no causal language model of that architecture, or not of these sizes.
+        ConfigError: transformers has no causal language model of that architecture or these sizes.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -74,7 +76,10 @@ def make_model(
             raise ConfigError(
                 f"run.model.architecture {spec.architecture!r} cannot be made: {error}"
             ) from error
-    return prepare_model(model, device)
+    try:
+        return prepare_model(model, device)
+    except ConfigError as error:
+        raise ConfigError(f"run.model.architecture {spec.architecture!r}: {error}") from error
 
 
 def load_model(path: str, dtype: torch.dtype, device: torch.device) -> nn.Module:
@@ -91,27 +96,43 @@ def load_model(path: str, dtype: torch.dtype, device: torch.device) -> nn.Module
         )
     try:
         with quiet_progress():
-            model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
-    except (OSError, ValueError) as error:
+            model, found = AutoModelForCausalLM.from_pretrained(
+                path, dtype=dtype, output_loading_info=True
+            )
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ConfigError(f"cannot load actor.path {path!r}: {error}") from error
-    return prepare_model(model, device)
+    if found["missing_keys"]:
+        # transformers fills them with random numbers and says so in a log line.
+        missing = ", ".join(sorted(found["missing_keys"]))
+        raise ConfigError(f"the checkpoint actor.path {path!r} lacks weights: {missing}")
+    try:
+        return prepare_model(model, device)
+    except ConfigError as error:
+        raise ConfigError(f"actor.path {path!r}: {error}") from error
 
 
 def prepare_model(model: Any, device: torch.device) -> nn.Module:
-    """Moves a model to its device and points its attention at the plans of ``areal.engine.attention``.
+    """Moves a model to its device and points its attention at the plans of ``attention``.
 
     Raises:
-        ConfigError: The model's attention cannot be replaced from outside.
+        ConfigError: The model would not compute the same as by itself.
     """
-    if not getattr(model, "_supports_attention_backend", False):
-        raise ConfigError(
-            f"{type(model).__name__} does not take an attention function from outside, which the embedded engine "
-            "needs; transformers' models with _supports_attention_backend do"
-        )
+    check_declared(model)
+    model.to(device)
+    was_training = model.training
+    model.eval()
+    expected = own_logits(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.set_attn_implementation(IMPLEMENTATION)
-    model.to(device)
     if device.type == "cpu":
         use_cpu_kernels(model)
+    try:
+        found = planned_logits(model)
+    except (ConfigError, RuntimeError) as error:
+        raise ConfigError(
+            f"{type(model).__name__} does not run in the embedded engine: {error}"
+        ) from error
+    check_equal(model, expected, found)
+    model.train(was_training)
     return model
