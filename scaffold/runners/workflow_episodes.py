@@ -127,7 +127,7 @@ def _run_episodes(
         except asyncio.TimeoutError as error:  # noqa: UP041  (two classes in Python 3.10)
             waited = f"no end within {limit:g} s; find what it waits for"
             result = TimeoutError(waited) if not error.args else error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             result = error
         return result, recorder, given
 
@@ -137,7 +137,7 @@ def _run_episodes(
     findings.stage(f"running {len(rows)} episodes with every completion called {name}")
     outcomes = asyncio.run(every())
     for row, (result, _, given) in zip(rows, outcomes, strict=True):
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             findings.failed("episode", kit.describe(result) + _hint(result, row))
             raise kit.Stop
         if given != row:
@@ -147,7 +147,7 @@ def _run_episodes(
     return [(result, recorder) for result, recorder, _ in outcomes]
 
 
-def _hint(error: Exception, row: Any) -> str:
+def _hint(error: BaseException, row: Any) -> str:
     if not isinstance(error, KeyError):
         return ""
     return f"; the row had the columns {', '.join(row)}; give rows of your own with --data FILE"

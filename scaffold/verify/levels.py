@@ -25,19 +25,22 @@ SAMPLES = "SAMPLES"
 
 @dataclass(frozen=True)
 class Limits:
-    """Says how long things may take, in seconds."""
+    """Says how long things may take, in seconds.
+
+    Args:
+        process_s: The tests of a unit, and its episodes.
+        episode_s: One episode.
+        call_s: One call of a reward; AsyncRewardWrapper's own limit is the default.
+    """
 
     process_s: float = 300.0
+    episode_s: float = 30.0
+    call_s: float = 15.0
 
-    @property
-    def episode_s(self) -> float:
-        """Returns the limit of one episode."""
-        return min(30.0, self.process_s / 4)
-
-    @property
-    def call_s(self) -> float:
-        """Returns the limit of one reward call; AsyncRewardWrapper's own default is the most."""
-        return min(15.0, self.process_s / 8)
+    @classmethod
+    def within(cls, process_s: float) -> Limits:
+        """Returns limits of which the smaller ones are over before the process is killed."""
+        return cls(process_s, min(30.0, process_s / 4), min(15.0, process_s / 8))
 
 
 @dataclass(frozen=True)

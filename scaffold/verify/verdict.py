@@ -83,7 +83,7 @@ def verify_units(
         report.text = "nothing was made here, so there is nothing to verify\n"
         report.extra = {"verdict": "ok", "python": None, "units": []}
         return report
-    bench = Bench(target, find_interpreter(target, python), Limits(timeout_s), data)
+    bench = Bench(target, find_interpreter(target, python), Limits.within(timeout_s), data)
     log(f"running code of {target.root} with {bench.python.describe()}")
     verdicts = [_verify(bench, unit, allow_stub, log) for unit in units]
     return _fill(report, bench.python, verdicts)

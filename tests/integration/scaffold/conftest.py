@@ -1,0 +1,63 @@
+"""Targets made by the real commands, and the real verify."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+class Outcome(NamedTuple):
+    """Is how a command ended: its exit status, and what it printed."""
+
+    status: int
+    report: dict[str, Any]
+    text: str
+
+
+def run_scaffold(folder: Path, *argv: str) -> Outcome:
+    """Runs `scaffold` in a folder, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scaffold", *argv],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    report = json.loads(done.stdout) if "--json" in argv else {}
+    return Outcome(done.returncode, report, done.stdout + done.stderr)
+
+
+@pytest.fixture(scope="session")
+def scaffold() -> Callable[..., Outcome]:
+    """Gives `run_scaffold` to tests."""
+    return run_scaffold
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Makes a project of one's own."""
+    folder = tmp_path_factory.mktemp("work")
+    assert run_scaffold(folder, "new", "my_rl").status == 0
+    return folder / "my_rl"
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copies the training package and the settings of this repository."""
+    folder = tmp_path_factory.mktemp("copy")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "areal", folder / "areal", ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return folder
