@@ -122,3 +122,42 @@ class TinyVisionProcessor:
         if self.has_token_types:
             prepared["mm_token_type_ids"] = (ids == self.image_token_id).long()
         return prepared
+
+
+class VersionedEngine:
+    """Has a version and nothing else, for executors whose workflows ask no model."""
+
+    def __init__(self, version: int = 0) -> None:
+        self.version = version
+
+    def get_version(self) -> int:
+        return self.version
+
+
+class FakeInteraction:
+    """Is one request and its answer, as an OpenAI-compatible proxy would keep it."""
+
+    def __init__(self, interaction_id: str, length: int, reward: float | None) -> None:
+        self.interaction_id = interaction_id
+        self.length = length
+        self.reward = reward
+        self.original_reward: float | None = None
+        self.has_tensor_data = True
+
+    def to_tensor_dict(self) -> dict[str, torch.Tensor]:
+        return trajectory(self.length, self.reward or 0.0)
+
+
+def trajectory(length: int = 4, reward: float = 1.0, batch_size: int = 1) -> dict[str, Any]:
+    """Makes a well-formed trajectory whose first token was the prompt."""
+    shape = (batch_size, length)
+    generated = torch.ones(shape, dtype=torch.int32)
+    generated[:, 0] = 0
+    return {
+        "input_ids": torch.arange(batch_size * length, dtype=torch.int32).reshape(shape),
+        "attention_mask": torch.ones(shape, dtype=torch.bool),
+        "loss_mask": generated,
+        "logprobs": torch.full(shape, -0.5) * generated,
+        "versions": generated - 1,
+        "rewards": torch.full((batch_size,), reward),
+    }

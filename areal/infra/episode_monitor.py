@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from typing import Any, Protocol
 
-from areal.api.errors import ConfigError, UnknownNameError
+from areal.api.errors import ConfigError, TrajectoryError, UnknownNameError
 from areal.api.failure_window import FailureWindow, cause_key
 from areal.infra.trajectory import check_trajectory, is_interactions
 from areal.utils.perf_tracer import Stage, current_stage
@@ -25,14 +25,14 @@ class EpisodeTimeoutError(TimeoutError):
 class Episode(Stage):
     """Is one running episode, as the watchdog and messages see it."""
 
-    __slots__ = ("is_overdue", "started_at", "task", "workflow_name")
+    __slots__ = ("overdue_in", "started_at", "task", "workflow_name")
 
     def __init__(self, workflow_name: str, task: asyncio.Task[Any] | None) -> None:
         super().__init__()
         self.workflow_name = workflow_name
         self.task = task
         self.started_at = time.monotonic()
-        self.is_overdue = False
+        self.overdue_in: str | None = None  # the stage in which its time was up
 
 
 class EpisodeMonitor:
@@ -81,7 +81,9 @@ class EpisodeMonitor:
                 self._fatal = self._fatal or error
         self.window.add_failure(cause)
         if is_new:
-            self.logger.warning("an episode failed: %s (logged once)", cause, exc_info=error)
+            # Where our own checks stand tells nobody anything.
+            trace = None if isinstance(error, (TrajectoryError, EpisodeTimeoutError)) else error
+            self.logger.warning("an episode failed: %s (logged once)", cause, exc_info=trace)
 
     def failure_reasons(self) -> dict[str, int]:
         """Returns how often each reason occurred, the most common first."""
@@ -118,7 +120,7 @@ class EpisodeMonitor:
         latest_start = time.monotonic() - limit_s
         for episode in list(self.running):
             if episode.started_at < latest_start and episode.task is not None:
-                episode.is_overdue = True
+                episode.overdue_in = episode.overdue_in or episode.name
                 episode.task.cancel()
 
     def describe_running(self) -> str:
@@ -166,12 +168,12 @@ async def run_episode(
         else:
             check_trajectory(result, name)
     except asyncio.CancelledError:
-        if not episode.is_overdue:
+        if episode.overdue_in is None:
             raise
         took_s = time.monotonic() - episode.started_at
         message = (
-            f"workflow {name} was stopped after {took_s:.1f} s in stage '{episode.name}': longer "
-            "than rollout.request_timeout"
+            f"workflow {name} was stopped after {took_s:.1f} s in stage '{episode.overdue_in}': "
+            "longer than rollout.request_timeout"
         )
         monitor.add_failure(name, EpisodeTimeoutError(message))
         return None

@@ -482,14 +482,16 @@ class WorkflowExecutor:
         queue = self._running_queue
         with self._hold():
             while self._needs_row(feed, num_missing):
-                # Outside of the lock: reading a dataset may take its time.
-                row = feed.next_row()
-                with queue.lock:
-                    task_id = self._new_id(is_eval=False)
-                    workflow, accept_fn = self._batch_workflow, self._batch_accept_fn
-                    task = RolloutTask(task_id, row, workflow, accept_fn, False, True, self._batch)
-                    queue.add([task])
-            queue.start_waiting()
+                while self._needs_row(feed, num_missing):
+                    row = feed.next_row()  # may take its time, so not under the lock
+                    with queue.lock:
+                        queue.add([self._batch_task(row)])
+                queue.start_waiting()  # together, so that equal prompts share their prefill
+
+    def _batch_task(self, row: Row) -> RolloutTask:
+        workflow, accept_fn = self._batch_workflow, self._batch_accept_fn
+        task_id = self._new_id(is_eval=False)
+        return RolloutTask(task_id, row, workflow, accept_fn, False, True, self._batch)
 
     def _needs_row(self, feed: RowFeed, num_missing: int) -> bool:
         if self.config.max_head_offpolicyness == 0:
