@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The main job, end to end: a project of one's own, three components made by scaffold, their tests,
+# a warm-up and GRPO on a laptop CPU, and where the results lie. `make demo` runs it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin="$PWD/.venv/bin"
+export PATH="$bin:$PATH" HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
+started=$SECONDS
+
+scratch="$PWD/demo/$(date +%Y%m%d-%H%M%S)"
+mkdir -p "$scratch"
+cd "$scratch"
+say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+run() { printf '\033[2m$ %s\033[0m\n' "$*"; "$@"; }
+
+say "a project of one's own"
+run scaffold new sums
+cd sums
+
+say "data: additions, of which the warm-up's writer doubts three in five"
+python - <<'PY'
+import json, pathlib, random
+
+rng = random.Random(1)
+pathlib.Path("data").mkdir()
+with open("data/warm_up.jsonl", "w") as warm_up, open("data/train.jsonl", "w") as train:
+    for _ in range(12_000):
+        a, b = (rng.randrange(10 ** rng.choice((1, 2))) for _ in range(2))
+        row = {"question": f"{a}+{b}=", "answer": str(a + b)}
+        train.write(json.dumps(row) + "\n")
+        row["answer"] += "?" * (rng.random() < 0.6)
+        warm_up.write(json.dumps(row) + "\n")
+PY
+head -n 2 data/warm_up.jsonl data/train.jsonl
+
+say "a reward, a dataset and a workflow, registered and tested"
+run scaffold add-reward right_sum --style exact --take last_line
+run scaffold add-dataset additions --type sft --type rl
+run scaffold add-workflow one_try --style rlvr
+run scaffold list
+
+say "the tests that were generated"
+run python -m pytest -q
+
+say "warm-up: supervised, from random weights, with the project's own configuration"
+sed -i 's|^  path: arithmetic .*|  path: data/warm_up.jsonl|
+        s|^  dataset_kwargs: .*|  dataset_kwargs: {name: sums.dataset.additions}|' sft.yaml
+sed -i 's|^  path: arithmetic .*|  path: data/train.jsonl|
+        s|^  dataset_kwargs: .*|  dataset_kwargs: {name: sums.dataset.additions}|
+        s|^  workflow: .*|  workflow: sums.workflow.one_try.OneTryWorkflow|
+        s|^  reward_fn: .*|  reward_fn: sums.reward.right_sum.right_sum_reward_fn|' grpo.yaml
+run areal train -c sft.yaml
+say "GRPO with the new components, until the reward passes 0.95"
+run areal train -c grpo.yaml
+
+python - <<'PY'
+import json, sys
+
+rows = [json.loads(line) for line in open("runs/sums/grpo/stats.jsonl")]
+rewards = [row["stats"]["reward"] for row in rows if row["kind"] == "train"]
+first, last = sum(rewards[:3]) / 3, sum(rewards[-10:]) / 10
+print(f"\nreward {first:.2f} -> {last:.2f} in {len(rewards)} steps")
+sys.exit(0 if last > 0.95 else "the reward did not pass 0.95")
+PY
+
+say "done in $((SECONDS - started)) s"
+printf 'reward curve     %s\n' "$PWD/runs/sums/grpo/reward.png"
+printf 'report           %s\n' "$PWD/runs/sums/grpo/report.html"
+printf 'generated files  %s\n' "$PWD/sums" "$PWD/tests"
