@@ -5,6 +5,7 @@ Shape letters: R rows, V vocabulary.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +24,7 @@ def check_generation(gconfig: GenerationHyperparameters) -> None:
     problems = [
         (gconfig.use_beam_search, "use_beam_search is not available in the embedded engine"),
         (
-            not gconfig.greedy and gconfig.temperature <= 0,
+            not gconfig.greedy and not 0 < gconfig.temperature < math.inf,
             "temperature must be positive; set greedy=true instead of 0",
         ),
         (not 0 < gconfig.top_p <= 1, f"top_p is {gconfig.top_p}; it must lie in (0, 1]"),
@@ -35,6 +36,16 @@ def check_generation(gconfig: GenerationHyperparameters) -> None:
             gconfig.max_new_tokens < 1,
             f"max_new_tokens is {gconfig.max_new_tokens}; it must be at least 1",
         ),
+        (
+            gconfig.seed is not None and gconfig.seed < 0,
+            f"seed is {gconfig.seed}; it must not be negative",
+        ),
+        (
+            not math.isfinite(gconfig.frequency_penalty),
+            f"frequency_penalty is {gconfig.frequency_penalty}; it must be finite",
+        ),
+        (isinstance(gconfig.stop, str), f"stop is {gconfig.stop!r}; it must be a list of strings"),
+        ("" in (gconfig.stop or ()), "stop holds an empty string, which every answer contains"),
     ]
     for is_bad, message in problems:
         if is_bad:
@@ -81,17 +92,19 @@ def sample_tokens(
 ) -> tuple[Tensor, Tensor]:
     """Draws one token a row by inverting the cumulative distribution.
 
-    One uniform number a row decides, so a row whose numbers come from its own stream samples the same whatever
-    else is in the batch.
+    One uniform number a row decides, so a row whose numbers come from its own stream samples the
+    same whatever else is in the batch.
 
     Args:
         logits_RV: Raw logits, any float type.
         uniforms_R: Numbers in [0, 1), fp32.
-        adjusted_RV: Logits to draw from where they differ from the raw ones (penalties, banned stop tokens).
+        adjusted_RV: Logits to draw from where they differ from the raw ones (penalties, stop tokens
+            that come too early).
 
     Returns:
-        Tokens [R] (int64) and their log-softmax(logits / temperature) over the whole vocabulary [R] (fp32);
-        truncation and penalties change what is drawn, never the log-probability that is reported.
+        Tokens [R] (int64) and their log-softmax(logits / temperature) over the whole vocabulary [R]
+        (fp32); truncation and penalties change what is drawn, never the log-probability that is
+        reported.
     """
     raw_RV = logits_RV.float()
     scaled_RV = raw_RV if options.temperature_R1 is None else raw_RV / options.temperature_R1
@@ -112,10 +125,10 @@ def sample_tokens(
 
 
 def _invert(weights_RV: Tensor, uniforms_R: Tensor) -> Tensor:
-    """Returns for each row the first token whose cumulative weight passes the uniform share of the total."""
+    """Returns for each row the first token whose cumulative weight passes a share of the total."""
     cumulative_RV = weights_RV.cumsum(-1)
     total_R1 = cumulative_RV[:, -1:]
-    # The product may round up to the total, which no token passes; the next float below it always has one.
+    # The product may round up to the total, which no token passes; some token passes the float below.
     below_R1 = torch.nextafter(total_R1, torch.zeros_like(total_R1))
     target_R1 = torch.minimum(uniforms_R[:, None] * total_R1, below_R1)
     return torch.searchsorted(cumulative_RV, target_R1, right=True).squeeze(-1)
@@ -123,7 +136,7 @@ def _invert(weights_RV: Tensor, uniforms_R: Tensor) -> Tensor:
 
 def _truncate(weights_RV: Tensor, options: SamplingBatch) -> Tensor:
     """Zeroes what top-k and top-p leave out; the most likely token always stays."""
-    sorted_RV, order_RV = weights_RV.sort(-1, descending=True, stable=True)
+    sorted_RV, order_RV = weights_RV.sort(dim=-1, descending=True, stable=True)
     rank_V = torch.arange(weights_RV.shape[-1], device=weights_RV.device)
     keep_RV = torch.ones_like(sorted_RV, dtype=torch.bool)
     if options.top_k_R1 is not None:
