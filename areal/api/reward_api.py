@@ -13,8 +13,9 @@ from typing import Any, ClassVar, TypeVar
 
 from areal.api.errors import ConfigError, RewardError, RewardTimeoutError
 from areal.api.failure_window import FailureWindow, cause_key
+from areal.api.reward_dispatcher import SHUT_DOWN, AttemptTimeoutError
 from areal.api.reward_function import RewardFunction, function_name
-from areal.api.reward_pool import SHUT_DOWN, RewardPool
+from areal.api.reward_pool import RewardPool
 from areal.api.reward_worker import InvalidRewardError, to_reward
 
 logger = logging.getLogger("AsyncRewardWrapper")
@@ -172,7 +173,7 @@ class AsyncRewardWrapper:
         """
         try:
             reward = await self._with_retries(args, kwargs)
-        except RewardTimeoutError as error:
+        except AttemptTimeoutError as error:
             REWARD_STATS.add_failure(self.name, error)
             return 0.0
         except Exception as error:
@@ -225,7 +226,7 @@ class AsyncRewardWrapper:
                 if not limit.expired():
                     raise  # the function's own
                 message = f"reward function {self.name} ran longer than {self.timeout_seconds:g} s"
-                raise RewardTimeoutError(message) from error
+                raise AttemptTimeoutError(message) from error
         try:
             return to_reward(value)
         except InvalidRewardError as error:

@@ -37,6 +37,10 @@ _EXIT_STATUS_WITHIN_S = 0.5
 _MAX_FAILED_STARTS = 5
 
 
+class AttemptTimeoutError(RewardTimeoutError):
+    """This package stopped an attempt; a function may also raise RewardTimeoutError itself."""
+
+
 class Call:
     """Is one attempt at one reward."""
 
@@ -511,7 +515,7 @@ class Dispatcher:
             )
         else:
             limit_s = call.timeout_s
-            error = RewardTimeoutError(
+            error = AttemptTimeoutError(
                 f"reward function {call.function.name} ran longer than {limit_s:g} s"
             )
         if busy_s > limit_s:

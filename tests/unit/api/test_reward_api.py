@@ -24,6 +24,7 @@ from areal.api.errors import (
     ConfigError,
     EpisodeFailureError,
     RewardError,
+    RewardTimeoutError,
     RewardWorkerDiedError,
 )
 from areal.api.reward_api import REWARD_STATS, AsyncRewardWrapper, inline_reward
@@ -136,6 +137,10 @@ async def async_hang() -> float:
 
 async def async_own_timeout() -> float:
     raise TimeoutError("the judge did not answer")
+
+
+def own_timeout() -> float:
+    raise RewardTimeoutError("the answer took too long to compare")
 
 
 class AsyncCallable:
@@ -399,6 +404,11 @@ def test_a_coroutine_has_a_time_limit_too() -> None:
 def test_a_timeout_of_the_graders_own_is_an_exception() -> None:
     with pytest.raises(TimeoutError, match="the judge did not answer"):
         _run(AsyncRewardWrapper(async_own_timeout, max_retries=1))
+    for max_workers in (0, 1):
+        wrapper = AsyncRewardWrapper(own_timeout, max_workers=max_workers, max_retries=0)
+        with pytest.raises(RewardTimeoutError, match="too long to compare"):
+            _run(wrapper)
+    assert REWARD_STATS.export()["reward/failures"] == 3
 
 
 # --- life of the pool -------------------------------------------------------------------------
