@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from areal.api.cli_args import GenerationHyperparameters
-from areal.api.errors import ConfigError
 from areal.api.io_struct import StopReason
 from areal.engine.local.sampling import SamplingBatch, sample_tokens
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
@@ -110,31 +109,50 @@ class Decoder:
     # --- the outside ----------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def step(self, admitted: Sequence[Row] = ()) -> list[FinishedRow]:
-        """Adds one token to every running row and a first one to every admitted row.
+    def advance(self) -> list[FinishedRow]:
+        """Adds one token to every running row.
 
-        Rows that began under other weights are prefilled again first, so that every log-probability is that of
-        one set of weights given all tokens before it.
+        Rows that began under other weights are prefilled again first, so that every log-probability
+        is that of one set of weights given all tokens before it. After an error ``abort`` is the
+        only way on.
 
         Returns:
             The rows that are complete now.
         """
         if any(row.is_dropped for row in self.rows):
             self._remove([i for i, row in enumerate(self.rows) if row.is_dropped])
-        if self.rows:
-            if self._cached_updates != self.num_updates:
-                self._prefill(0, [row.prompt + self._output(i) for i, row in enumerate(self.rows)])
-            else:
-                self._advance()
-        self._cached_updates = self.num_updates
-        done = self._take_finished()
-        fresh = [row for row in admitted if not row.is_dropped]
-        if fresh:
-            first = len(self.rows)
-            self._append(fresh)
+        if not self.rows:
+            return []
+        if self._cached_updates != self.num_updates:
+            self._prefill(0, [row.prompt + self._output(i) for i, row in enumerate(self.rows)])
+            self._cached_updates = self.num_updates
+        else:
+            self._advance()
+        return self._take_finished()
+
+    @torch.inference_mode()
+    def admit(self, rows: Sequence[Row]) -> list[FinishedRow]:
+        """Takes up rows and gives each its first token; after an error it has taken up none of them.
+
+        Call it after ``advance`` where the weights may have changed.
+
+        Returns:
+            Those that are complete already.
+        """
+        fresh = [row for row in rows if not row.is_dropped]
+        if not fresh:
+            return []
+        if not self.rows:
+            self._cached_updates = self.num_updates
+        assert self._cached_updates == self.num_updates
+        first = len(self.rows)
+        self._append(fresh)
+        try:
             self._prefill(first, [row.prompt for row in fresh])
-            done += self._take_finished()
-        return done
+        except BaseException:
+            self._remove(range(first, len(self.rows)))
+            raise
+        return self._take_finished()
 
     def abort(self) -> list[Row]:
         """Drops all running rows and returns them."""
@@ -251,8 +269,9 @@ class Decoder:
                 seen = self._tokens_RW[rows.start + i, : row.num_generated]
                 counts = torch.bincount(seen, minlength=adjusted_RV.shape[1])
                 adjusted_RV[i] -= row.gconfig.frequency_penalty * counts
-            if row.num_generated < row.gconfig.min_new_tokens and row.gconfig.stop_token_ids:
-                adjusted_RV[i, row.gconfig.stop_token_ids] = float("-inf")
+            if row.num_generated < row.gconfig.min_new_tokens:
+                banned = [t for t in row.gconfig.stop_token_ids if 0 <= t < adjusted_RV.shape[1]]
+                adjusted_RV[i, banned] = float("-inf")
         return adjusted_RV
 
     def _take_finished(self) -> list[FinishedRow]:
@@ -287,10 +306,8 @@ class Decoder:
 
     def _hits_stop_string(self, i: int) -> bool:
         row = self.rows[i]
-        if not row.gconfig.stop:
+        if not row.gconfig.stop or row.num_generated < row.gconfig.min_new_tokens:
             return False
-        if row.tokenizer is None:
-            raise ConfigError("gconfig.stop needs ModelRequest.tokenizer to look for stop strings")
         text = row.tokenizer.decode(self._output(i), skip_special_tokens=False)
         return any(stop in text for stop in row.gconfig.stop)
 

@@ -250,17 +250,23 @@ class LocalInferenceEngine(InferenceEngine):
                     self._waiting = []
                     break
                 admitted = self._admit()
-            try:
-                with self.weights.reading():
-                    self._decoder.version = self.weights.version
-                    self._decoder.num_updates = self.weights.num_updates
-                    finished = self._decoder.step(admitted)
-            except Exception as error:
-                # The batch is lost, the engine is not: every waiting episode learns why.
-                self._fail({*admitted, *self._decoder.abort()}, error)
-                continue
-            self._deliver(finished)
+            self._step(admitted)
         self._fail(pending, RuntimeError("the embedded engine was shut down"))
+
+    def _step(self, admitted: list[Row]) -> None:
+        """Decodes one token for every row; an error costs the rows that it hits, not the engine."""
+        decoder, finished = self._decoder, []
+        with self.weights.reading():
+            decoder.version, decoder.num_updates = self.weights.version, self.weights.num_updates
+            try:
+                finished += decoder.advance()
+            except Exception as error:
+                self._fail(decoder.abort(), error)
+            try:
+                finished += decoder.admit(admitted)
+            except Exception as error:
+                self._fail(admitted, error)
+        self._deliver(finished)
 
     def _can_step(self) -> bool:
         if self._is_paused or not (self._waiting or self._decoder.rows):
@@ -291,7 +297,7 @@ class LocalInferenceEngine(InferenceEngine):
         for loop, group in by_loop.items():
             self._call_in(loop, lambda group=group: [_resolve(done) for done in group])
 
-    def _fail(self, rows: Sequence[Row] | set[Row], error: Exception) -> None:
+    def _fail(self, rows: Sequence[Row], error: Exception) -> None:
         for row in rows:
             call: _Call = row.handle
             self._call_in(call.loop, lambda future=call.future: _reject(future, error))
