@@ -123,11 +123,11 @@ def _run_episodes(
         workflow_context.set(workflow_context.WorkflowContext(is_eval=False, task_id=index))
         recorder, given = Recorder(engine), copy.deepcopy(row)
         try:
-            result = await asyncio.wait_for(workflow.arun_episode(recorder, given), limit)
+            result = await asyncio.wait_for(_episode(workflow, recorder, given), limit)
         except asyncio.TimeoutError as error:  # noqa: UP041  (two classes in Python 3.10)
             waited = f"no end within {limit:g} s; find what it waits for"
             result = TimeoutError(waited) if not error.args else error
-        except (Exception, SystemExit) as error:
+        except Exception as error:
             result = error
         return result, recorder, given
 
@@ -145,6 +145,13 @@ def _run_episodes(
             findings.failed("row", f"{text}, which all samples of a group share; copy it first")
             raise kit.Stop
     return [(result, recorder) for result, recorder, _ in outcomes]
+
+
+async def _episode(workflow: Any, recorder: Recorder, row: Any) -> Any:
+    try:
+        return await workflow.arun_episode(recorder, row)
+    except SystemExit as error:  # in a task it would end the event loop
+        return error
 
 
 def _hint(error: BaseException, row: Any) -> str:

@@ -112,8 +112,13 @@ def _judge_tests(done: Finished, report: Path, limits: Limits, files: list[str])
 
 
 def _first_line(problem: ElementTree.Element | None) -> str:
-    text = "" if problem is None else (problem.get("message") or problem.text or "")
-    return text.strip().partition("\n")[0][:300]
+    if problem is None:
+        return ""
+    message, text = problem.get("message", ""), problem.text or ""
+    errors = [row[2:].strip() for row in text.splitlines() if row.startswith("E ")]
+    if message == "collection failure" and errors:  # which says nothing about the cause
+        message = errors[-1]
+    return (message or text).strip().partition("\n")[0][:300]
 
 
 # --- episodes -----------------------------------------------------------------------------------

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from scaffold.commands import Options, add_unit
+from scaffold.ledger import MadeFile, Unit
+from scaffold.manifests import load_kind
+from scaffold.places import OpenPlace
+from scaffold.target import find_target
+from scaffold.verify import verify_units
+from scaffold.verify.findings import Finding, Level, failed, judged, not_needed, not_run, warning
+from scaffold.verify.interpreter import Interpreter
+from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
+from scaffold.verify.verdict import UnitVerdict
+
+UNIT = Unit("reward", "x", (), {})
+PLACE = OpenPlace("x.py", 3, "f", "write it")
+PASSED = judged("static", [warning("a", "b")], "fine")
+FAILED = judged("tests", [failed("a", "b"), failed("c", "d")], "")
+
+
+@pytest.mark.parametrize(
+    ("levels", "places", "allow_stub", "verdict"),
+    [
+        ([PASSED], (), False, "ok"),
+        ([PASSED, not_needed("episodes", "none")], (), False, "ok"),
+        ([PASSED], (PLACE,), False, "unfinished"),
+        ([PASSED], (PLACE,), True, "ok"),
+        ([PASSED, not_run("tests", "no pytest")], (), True, "unfinished"),
+        ([FAILED, PASSED], (PLACE,), True, "failed"),
+    ],
+)
+def test_verdicts(
+    levels: list[Level], places: tuple[OpenPlace, ...], allow_stub: bool, verdict: str
+) -> None:
+    assert UnitVerdict(UNIT, tuple(levels), places, allow_stub).verdict == verdict
+
+
+def test_a_level_tells_its_first_failure() -> None:
+    assert (PASSED.status, PASSED.reason) == ("passed", "fine")
+    assert (FAILED.status, FAILED.reason) == ("failed", "a: b (and 1 more)")
+    skipped = judged("episodes", [Finding("x", "skipped", "no proxy")], "")
+    assert (skipped.status, skipped.reason, skipped.is_lacking) == ("skipped", "no proxy", True)
+
+
+def bench(root: Path, *packages: str) -> Bench:
+    python = Interpreter(("python",), "test", "3.11.0", frozenset(packages))
+    return Bench(find_target(root), python, Limits())
+
+
+def test_what_the_interpreter_lacks_is_not_run(project: Path) -> None:
+    unit = Unit("reward", "x", (), {}, files=(MadeFile("tests/test_x.py", "test", ""),))
+    tests = run_tests(bench(project, "areal"), unit)
+    assert (tests.status, tests.is_lacking) == ("skipped", True)
+    assert "has no pytest" in tests.reason
+    episodes = run_episodes(bench(project, "areal"), unit, load_kind("reward").verify)
+    assert episodes.is_lacking
+    assert episodes.reason.startswith("python has no torch, transformers; name an interpreter")
+
+
+def test_a_project_has_neither_tests_in_a_runner_nor_episodes(project: Path) -> None:
+    unit = Unit("project", "my_rl", (), {})
+    level = run_episodes(bench(project), unit, load_kind("project").verify)
+    assert (level.status, level.is_lacking) == ("skipped", False)
+
+
+def test_nothing_made_is_nothing_to_verify(checkout: Path) -> None:
+    lines: list[str] = []
+    report = verify_units(
+        find_target(checkout), [], python=None, allow_stub=False, log=lines.append
+    )
+    assert (report.ok, report.extra["verdict"], lines) == (True, "ok", [])
+
+
+def test_a_broken_file_is_reported_and_not_run(project: Path) -> None:
+    """Runs no code of the target at all, so it needs no training package."""
+    add_unit(load_kind("reward"), "sums", ["math"], {}, Options(project))
+    (project / "my_rl" / "reward" / "sums.py").write_text("def sums_reward_fn(:\n")
+    lines: list[str] = []
+    report = verify_units(
+        find_target(project),
+        ["sums"],
+        python=sys.executable,
+        allow_stub=False,
+        log=lines.append,
+    )
+    told = json.loads(json.dumps(report.to_json()))
+    (unit,) = told["units"]
+    assert (report.ok, told["verdict"], unit["id"]) == (False, "failed", "reward/sums")
+    assert [level["status"] for level in unit["levels"]] == ["failed", "skipped", "skipped"]
+    assert unit["levels"][0]["reason"] == "syntax: my_rl/reward/sums.py:1: invalid syntax"
+    assert told["python"]["argv"] == [sys.executable]
+    assert "failed     reward/sums" in report.to_text()
+    assert lines[0].startswith("running code of ")
