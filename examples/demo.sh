@@ -24,7 +24,7 @@ import json, pathlib, random
 rng = random.Random(1)
 pathlib.Path("data").mkdir()
 with open("data/warm_up.jsonl", "w") as warm_up, open("data/train.jsonl", "w") as train:
-    for _ in range(12_000):
+    for _ in range(40_000):
         a, b = (rng.randrange(10 ** rng.choice((1, 2))) for _ in range(2))
         row = {"question": f"{a}+{b}=", "answer": str(a + b)}
         train.write(json.dumps(row) + "\n")

@@ -1,11 +1,13 @@
-"""One attention function for training and generation, chosen by a plan that travels with the forward call.
+"""One attention function for training and generation, steered by a plan that the caller passes.
 
-A Hugging Face model whose attention implementation is ``IMPLEMENTATION`` calls :func:`planned_attention` in each layer.
-What it does there is decided by the ``attention_plan`` keyword of the model's forward: :class:`PackedPlan` for packed
-training batches, the plans of ``areal.engine.local.slots`` for prefill and decode over the embedded engine's key-value
-slots. So the very module that is trained also generates, and its weights never move.
+A Hugging Face model whose attention implementation is ``IMPLEMENTATION`` calls
+:func:`planned_attention` in each layer. What it does there is decided by the ``attention_plan``
+keyword of the model's forward: :class:`PackedPlan` for packed training batches, the plans of
+``areal.engine.local.slots`` for prefill and decode over the embedded engine's key-value slots. So
+the very module that is trained also generates, and its weights never move.
 
-Shape letters: T tokens of a packed batch, B sequences, L padded length, H heads, K key-value heads, D head size.
+Shape letters: T tokens of a packed batch, B sequences, L padded length, H heads, K key-value heads,
+D head size.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from areal.api.errors import ConfigError
 
 IMPLEMENTATION = "areal_planned"
 
-# A bucket of sequences is padded to its longest; it takes the next shorter one as long as this share is real tokens.
+# A bucket of sequences is padded to its longest; it takes the next shorter one as long as this
+# share is real tokens.
 MIN_BUCKET_FILL = 0.75
 
 
@@ -66,12 +69,12 @@ def planned_attention(
         The output [1, T, H, D] and None in place of the weights.
 
     Raises:
-        ConfigError: There is no plan, or the model asks for a feature that plans do not have; ignoring
-            it would train another model than the one that was asked for.
+        ConfigError: There is no plan, or the model asks for a feature that plans do not have;
+            ignoring it would train another model than the one that was asked for.
     """
     if attention_plan is None:
         raise ConfigError(
-            "this model is set up for the engines of areal.engine and was called without an attention_plan; "
+            "this model is set up for areal.engine and was called without an attention_plan; "
             "call model.set_attn_implementation('sdpa') first to use it by hand"
         )
     unsupported = [
@@ -93,7 +96,7 @@ AttentionInterface.register(IMPLEMENTATION, planned_attention)
 
 
 def causal_sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-    """Returns causal attention over [B, H, L, D] queries and [B, K, L, D] keys of right-padded sequences.
+    """Returns causal attention of right-padded queries [B, H, L, D] and keys [B, K, L, D].
 
     Padding needs no mask: it stands to the right, so no real query sees it.
     """
@@ -114,7 +117,7 @@ def causal_sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | Non
 
 
 def bucket_by_length(lengths: Sequence[int]) -> list[list[int]]:
-    """Groups sequences of similar length, longest first, so that padding each group to its longest wastes little.
+    """Groups sequences of similar length, so that padding a group to its longest wastes little.
 
     Returns:
         Lists of indices into ``lengths`` that together hold each index once.
@@ -135,8 +138,9 @@ def bucket_by_length(lengths: Sequence[int]) -> list[list[int]]:
 class PackedPlan:
     """Causal attention inside each sequence of a packed batch, none across.
 
-    Sequences of similar length are attended to together, padded to the longest of them; on a CPU one call per
-    bucket costs far less than one per sequence, and far less than padding the whole batch.
+    Sequences of similar length are attended to together, padded to the longest of them; on a CPU
+    one call per bucket costs far less than one per sequence, and far less than padding the whole
+    batch.
 
     Args:
         lengths: Tokens of each sequence, in packed order; all positive.
@@ -162,7 +166,8 @@ class PackedPlan:
             first = torch.tensor([starts[i] for i in group])[:, None]
             size = torch.tensor([self.lengths[i] for i in group])[:, None]
             column = torch.arange(longest)[None, :]
-            # Padding points at the sequence's own last token: it is read by no real query and stays in bounds.
+            # Padding points at the sequence's own last token: it is read by no real query and stays
+            # in bounds.
             index = first + torch.minimum(column, size - 1)
             flat = torch.arange(offset, offset + index.numel()).view_as(index)
             real = column < size

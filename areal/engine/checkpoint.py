@@ -1,6 +1,7 @@
-"""Weights and training state on disk: safetensors for the model, PyTorch's distributed checkpoint for the rest.
+"""Weights and training state on disk: safetensors, and PyTorch's distributed checkpoint.
 
-A checkpoint is complete or absent: everything is written to a folder beside the target, synced, and renamed.
+A checkpoint is complete or absent: everything is written to a folder beside the target, synced, and
+renamed.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def load_hf_weights(module: nn.Module, path: str | Path) -> None:
     wrong = sorted(n for n in set(loaded) & set(state) if loaded[n].shape != state[n].shape)
     if missing or extra or wrong:
         raise ConfigError(
-            f"{path} does not fit the model: missing {missing}, unknown {extra}, other shape {wrong}"
+            f"{path} does not fit the model: missing {missing}, unknown {extra}, "
+            f"other shape {wrong}"
         )
     with torch.no_grad():
         for name, tensor in loaded.items():
@@ -163,7 +165,7 @@ def _single_process() -> Iterator[None]:
 
 
 def _flat(state: dict[str, Any]) -> dict[str, Any]:
-    """Gives the optimiser's integer parameter keys the string form that distributed checkpoints want."""
+    """Turns the optimiser's integer keys into the strings that checkpoints want."""
     return {
         "state": {str(k): v for k, v in state["state"].items()},
         "param_groups": state["param_groups"],

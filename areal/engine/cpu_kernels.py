@@ -1,8 +1,8 @@
-"""Faster CPU arithmetic for two module kinds that take most of a small model's time, with the same parameters and results.
+"""Faster CPU arithmetic for the two module kinds that take most of a small model's time.
 
-``nn.Linear`` in fp32 goes to MKL, which runs at half speed and less on processors that are not Intel's; oneDNN, which
-PyTorch ships too, does not. An RMS norm written in Python keeps six intermediate tensors for its backward; one
-autograd function keeps one.
+``nn.Linear`` in fp32 goes to MKL, which runs at half speed and less on processors that are not
+Intel's; oneDNN, which PyTorch ships too, does not. An RMS norm written in Python keeps six
+intermediate tensors for its backward; one autograd function keeps one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# Below this many multiply-adds oneDNN's call overhead costs more than its speed gains (measured, one thread).
+# Below this many multiply-adds oneDNN's call overhead costs more than its speed gains (measured,
+# one thread).
 MIN_ONEDNN_MACS = 1 << 20
 # oneDNN keeps generated code for every shape it has met, 1,024 shapes by default, which is hundreds
 # of megabytes where batch sizes vary; it reads this limit when it generates the first.
@@ -26,9 +27,10 @@ ONEDNN_CACHED_SHAPES = 128
 
 @functools.cache
 def prefers_onednn() -> bool:
-    """Says whether fp32 matrix products should go to oneDNN here: PyTorch has it and the processor is not Intel's.
+    """Says whether fp32 products go to oneDNN here: it exists and the processor is not Intel's.
 
-    The answer depends on the machine alone, never on a timing, so that a resumed run repeats its arithmetic.
+    The answer depends on the machine alone, never on a timing, so that a resumed run repeats its
+    arithmetic.
     """
     if not (torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()):
         return False
@@ -45,43 +47,56 @@ def _processor_vendor() -> str:
     return "GenuineIntel" if "Intel" in platform.processor() else platform.processor()
 
 
-def _onednn_matmul(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Returns ``a @ b.T + bias``; either operand may be a transposed view."""
+def matmul_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Returns ``a @ b.T + bias`` by the faster library for the shape; both may be transposed views.
+
+    Args:
+        a: [..., K].
+        b: [N, K].
+        bias: [N].
+    """
+    is_large = a.numel() * b.shape[0] >= MIN_ONEDNN_MACS
+    if not is_large or a.dtype != torch.float32 or a.device.type != "cpu" or not prefers_onednn():
+        return F.linear(a, b, bias)
     return torch.ops.mkldnn._linear_pointwise(a, b, bias, "none", [], "")
 
 
-class _OneDnnLinear(torch.autograd.Function):
-    """Is ``F.linear`` with its three products done by oneDNN."""
+class _FastLinear(torch.autograd.Function):
+    """Is ``F.linear`` with each of its three products done by the faster library."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.has_bias = bias is not None
-        return _onednn_matmul(x, weight, bias)
+        return matmul_transposed(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        rows = grad.reshape(-1, grad.shape[-1])
-        grad_x = _onednn_matmul(grad, weight.t()) if ctx.needs_input_grad[0] else None
-        grad_w = grad_b = None
-        if ctx.needs_input_grad[1]:
-            grad_w = _onednn_matmul(rows.t(), x.reshape(-1, x.shape[-1]).t())
-        if ctx.has_bias and ctx.needs_input_grad[2]:
-            grad_b = rows.sum(0)
+        grad_x, grad_w = linear_gradients(grad, x, weight, ctx.needs_input_grad[:2])
+        has_grad_b = ctx.has_bias and ctx.needs_input_grad[2]
+        grad_b = grad.reshape(-1, grad.shape[-1]).sum(0) if has_grad_b else None
         return grad_x, grad_w, grad_b
 
 
-class OneDnnLinear(nn.Linear):
-    """Is ``nn.Linear`` through oneDNN for large fp32 products on a CPU, and plain ``nn.Linear`` otherwise."""
+def linear_gradients(
+    grad: Tensor, x: Tensor, weight: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Returns the gradients of ``x @ weight.T`` for x and for the weight, None where not needed."""
+    grad_x = matmul_transposed(grad, weight.t()) if needs[0] else None
+    if not needs[1]:
+        return grad_x, None
+    rows, inputs = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
+    return grad_x, matmul_transposed(rows.t(), inputs.t())
+
+
+class FastLinear(nn.Linear):
+    """Is ``nn.Linear`` with products by the faster library."""
 
     def forward(self, x: Tensor) -> Tensor:
-        large = x.numel() * self.weight.shape[0] >= MIN_ONEDNN_MACS
-        if not large or x.dtype != torch.float32 or x.device.type != "cpu":
-            return F.linear(x, self.weight, self.bias)
-        if torch.is_grad_enabled():
-            return _OneDnnLinear.apply(x, self.weight, self.bias)
-        return _onednn_matmul(x, self.weight, self.bias)
+        if torch.is_grad_enabled() and x.dtype == torch.float32:
+            return _FastLinear.apply(x, self.weight, self.bias)
+        return matmul_transposed(x, self.weight, self.bias)
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -95,7 +110,8 @@ class _RmsNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        # With n = x * inverse and h = grad * weight: dx = inverse * (h - n * mean(h * n)), dw = sum(grad * n).
+        # With n = x * inverse and h = grad * weight: dx = inverse * (h - n * mean(h * n)), dw =
+        # sum(grad * n).
         x, weight, inverse = ctx.saved_tensors
         normed = x * inverse
         product = grad * normed
@@ -106,7 +122,7 @@ class _RmsNorm(torch.autograd.Function):
 
 
 class FusedRmsNorm(nn.Module):
-    """Takes the place of a Hugging Face RMS norm of the plain kind (``weight``, ``variance_epsilon``)."""
+    """Stands for a Hugging Face RMS norm of the plain kind (weight, variance_epsilon)."""
 
     weight: Tensor
     variance_epsilon: float
@@ -118,7 +134,7 @@ class FusedRmsNorm(nn.Module):
 
 
 def _is_plain_rms_norm(module: nn.Module) -> bool:
-    """Says, by trying it on numbers, whether a module computes what :class:`FusedRmsNorm` computes."""
+    """Says, by trying it on numbers, whether a module computes what the fused norm does."""
     weight, eps = getattr(module, "weight", None), getattr(module, "variance_epsilon", None)
     if not isinstance(weight, nn.Parameter) or not isinstance(eps, float) or weight.ndim != 1:
         return False
@@ -141,13 +157,13 @@ def _is_plain_rms_norm(module: nn.Module) -> bool:
 
 
 def use_cpu_kernels(model: nn.Module) -> None:
-    """Swaps the classes of linear layers and RMS norms of a CPU model for the faster ones; parameters stay as they are."""
+    """Swaps the classes of a CPU model's linear layers and RMS norms; parameters stay."""
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(ONEDNN_CACHED_SHAPES))
     verdicts: dict[type, bool] = {}
     for module in model.modules():
         kind = type(module)
         if kind is nn.Linear and prefers_onednn():
-            module.__class__ = OneDnnLinear
+            module.__class__ = FastLinear
         elif kind.__name__.endswith("RMSNorm"):
             if kind not in verdicts:
                 verdicts[kind] = _is_plain_rms_norm(module)

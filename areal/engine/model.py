@@ -14,6 +14,7 @@ from areal.api.errors import ConfigError
 from areal.engine.attention import IMPLEMENTATION
 from areal.engine.checkpoint import quiet_progress
 from areal.engine.cpu_kernels import use_cpu_kernels
+from areal.engine.fused_linear import fuse_siblings
 from areal.engine.suitability import check_declared, check_equal, own_logits, planned_logits
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def prepare_model(model: Any, device: torch.device) -> nn.Module:
         model.set_attn_implementation(IMPLEMENTATION)
     if device.type == "cpu":
         use_cpu_kernels(model)
+        fuse_siblings(model)
     try:
         found = planned_logits(model)
     except (ConfigError, RuntimeError) as error:

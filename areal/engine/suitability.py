@@ -36,7 +36,7 @@ def check_declared(model: Any) -> None:
     unknown = sorted(set(getattr(config, "layer_types", None) or ()) - _KNOWN_LAYER_TYPES)
     if unknown:
         raise ConfigError(
-            f"{name} has layers of type {', '.join(unknown)}; the embedded engine runs models whose "
+            f"{name} has layers of type {', '.join(unknown)}; the engine runs models whose "
             f"layers are all {' or '.join(sorted(_KNOWN_LAYER_TYPES))}"
         )
 

@@ -1,6 +1,7 @@
 """The train engine for any Hugging Face model in one process, on packed batches.
 
-Shape letters: B sequences, L padded length, T packed tokens, V vocabulary, N positions that carry loss.
+Shape letters: B sequences, L padded length, T packed tokens, V vocabulary, N positions that carry
+loss.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ LossWeightFn = Callable[[dict[str, Any]], Tensor]
 class HFTrainEngine(TrainEngine):
     """Trains a Hugging Face model with packed sequences in one process.
 
-    Log-probabilities are aligned to the token that predicts: entry t belongs to token t + 1. A ``loss_mask`` in a
-    batch is aligned the same way, and the vocabulary projection runs at its positions only.
+    Log-probabilities are aligned to the token that predicts: entry t belongs to token t + 1. A
+    ``loss_mask`` in a batch is aligned the same way, and the vocabulary projection runs at its
+    positions only.
 
     Args:
         config: Engine settings.
@@ -69,7 +71,7 @@ class HFTrainEngine(TrainEngine):
         )
         check_single_process(config.backend)
 
-    # --- life and place ---------------------------------------------------------------------------
+    # --- life and place
 
     def create_process_group(self, parallel_strategy: ParallelStrategy | None = None) -> None:
         """Checks that one process is asked for; there is no group to make.
@@ -79,7 +81,8 @@ class HFTrainEngine(TrainEngine):
         """
         if parallel_strategy is not None and parallel_strategy.world_size != 1:
             raise ConfigError(
-                f"this engine runs in one process; {parallel_strategy} needs {parallel_strategy.world_size}"
+                "this engine runs in one process; the strategy needs "
+                f"{parallel_strategy.world_size}: {parallel_strategy}"
             )
 
     def initialize(self, addr: Any = None, ft_spec: FinetuneSpec | None = None, **_: Any) -> None:
@@ -138,7 +141,7 @@ class HFTrainEngine(TrainEngine):
     def cpu_group(self) -> dist.ProcessGroup:
         return _world()
 
-    # --- training ---------------------------------------------------------------------------------
+    # --- training
 
     def train(self, mode: bool = True) -> HFTrainEngine:
         self.module.train(mode and not self.config.disable_dropout)
@@ -148,7 +151,7 @@ class HFTrainEngine(TrainEngine):
         self._require_optimizer().zero_grad(set_to_none=True)
 
     def optimizer_step(self) -> dict[str, float]:
-        """Clips and applies the gradients; a step with a non-finite norm changes nothing and says so."""
+        """Clips and applies the gradients; a non-finite norm changes nothing and says so."""
         optimizer, settings = self._require_optimizer(), self.config.optimizer
         assert settings is not None
         norm = float(nn.utils.clip_grad_norm_(self.module.parameters(), settings.gradient_clipping))
@@ -169,7 +172,7 @@ class HFTrainEngine(TrainEngine):
         process_output_fn: Callable[[Tensor, dict[str, Any]], Tensor | None],
         forward_only: bool = False,
     ) -> None:
-        """Runs packed micro-batches; ``process_output_fn`` gets the logits [N, V] of the positions kept."""
+        """Runs packed micro-batches; the function gets the logits [N, V] of what is kept."""
         for item in mb_list:
             with torch.set_grad_enabled(not forward_only):
                 loss = process_output_fn(self._logits(item.mb, _kept_positions(item.mb)), item.mb)
@@ -221,7 +224,7 @@ class HFTrainEngine(TrainEngine):
         output_seqlens: list[int] | None = None,
         aggregate_fn: Callable[[list[Tensor]], Tensor] | None = None,
     ) -> Tensor:
-        """Returns log-probabilities [B, L] of the batch; entry t is token t + 1's, 0.0 where loss_mask is 0.
+        """Returns log-probabilities [B, L]; entry t is token t + 1's, 0.0 where loss_mask is 0.
 
         Args:
             input_: Padded batch or trajectories. Without ``loss_mask`` every position counts.
@@ -237,7 +240,7 @@ class HFTrainEngine(TrainEngine):
         )
         return mb_list.merge_tokens(packed)
 
-    # --- one micro-batch ----------------------------------------------------------------------------
+    # --- one micro-batch
 
     def _split(self, input_: Trajectory | list[Trajectory]) -> MicroBatchList:
         batch = concat_padded_tensors(input_) if isinstance(input_, list) else input_
@@ -290,10 +293,10 @@ class HFTrainEngine(TrainEngine):
             )
         return self.optimizer
 
-    # --- rollouts, weights, files -----------------------------------------------------------------
+    # --- rollouts, weights, files
 
     def connect_engine(self, engine: InferenceEngine, meta: WeightUpdateMeta | None = None) -> None:
-        """Names the inference engine; an embedded one over the same weights needs no transfer at all."""
+        """Names the inference engine; an embedded one over these weights needs no transfer."""
         self._inference = engine
 
     def update_weights(self, meta: WeightUpdateMeta) -> None:
@@ -303,7 +306,7 @@ class HFTrainEngine(TrainEngine):
             return
         if meta.type != "disk" or meta.path is None:
             raise ConfigError(
-                "an engine with weights of its own is updated from disk; set weight_update_mode=disk"
+                "an engine with its own weights is updated from disk; set weight_update_mode=disk"
             )
         save_hf_model(self.module, meta.path)
         engine.update_weights_from_disk(meta).result()
@@ -347,7 +350,7 @@ class HFTrainEngine(TrainEngine):
         self.module.to("cpu")
 
     def get_device_stats(self) -> dict[str, float]:
-        """Returns the memory that PyTorch holds on the device now and at most, in GiB; {} on a CPU."""
+        """Returns the device memory that PyTorch holds, now and at most, in GiB; {} on a CPU."""
         if self.device.type != "cuda":
             return {}
         return {
@@ -369,7 +372,8 @@ def check_single_process(backend: str) -> None:
     allocation = ModelAllocation.from_str(backend)
     if allocation.backend != "fsdp" or allocation.parallel.world_size != 1:
         raise ConfigError(
-            f"actor.backend {backend!r} is not available yet: training runs in one process, as fsdp:d1; "
+            f"actor.backend {backend!r} is not available yet: training runs in one process, "
+            "as fsdp:d1; "
             "on one machine with an AReaL configuration add actor.backend=fsdp:d1"
         )
 

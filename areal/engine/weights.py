@@ -12,8 +12,9 @@ from torch import nn
 class SharedWeights:
     """Holds one module, the lock that orders its readers and its writer, and two counters.
 
-    ``version`` is the label that tokens carry; trainers set it after a training step. ``num_updates`` counts
-    optimiser steps: cached keys and values of an older count are stale, whatever the label says.
+    ``version`` is the label that tokens carry; trainers set it after a training step.
+    ``num_updates`` counts optimiser steps: cached keys and values of an older count are stale,
+    whatever the label says.
 
     Args:
         module: The model.

@@ -67,7 +67,7 @@ class BaseTrainer(ABC):
         self.run_log: RunLog | None = None
         self.report: ReportPaths | None = None
 
-    # --- what a trainer fills in --------------------------------------------------------------------
+    # --- what a trainer fills in
 
     @abstractmethod
     def _make_dataloader(self, dataset: Any, config: Any) -> Any:
@@ -87,12 +87,13 @@ class BaseTrainer(ABC):
 
     def _restore_rollout(self, state: dict[str, Any]) -> None:
         """Takes up what ``_rollout_state`` returned."""
+        assert not state, "a trainer that saves something must also restore it"
 
     def _is_finished_early(self, stats: Mapping[str, Any]) -> bool:
         """Says whether the run has reached its aim."""
         return False
 
-    # --- the loop -------------------------------------------------------------------------------------
+    # --- the loop
 
     def _count_steps(self, epochs: int) -> int:
         limits = [epochs * self.steps_per_epoch]
@@ -125,7 +126,8 @@ class BaseTrainer(ABC):
             self._start(total_epochs)
         assert self.run_log is not None
         timers = self._timers()
-        # What start-up left behind lives as long as the run; the collector need not look at it again.
+        # What start-up left behind lives as long as the run; the collector need not look at it
+        # again.
         gc.collect()
         gc.freeze()
         if (
@@ -167,7 +169,7 @@ class BaseTrainer(ABC):
             for name, section in sections.items()
         }
 
-    # --- files ------------------------------------------------------------------------------------------
+    # --- files
 
     def _save_model(self, path: Path) -> None:
         meta = SaveLoadMeta(
@@ -190,7 +192,7 @@ class BaseTrainer(ABC):
         save_recover(self.folder / RECOVER_FOLDER, self.actor, state, not recover.no_save_optim)
 
     def _resume(self) -> None:
-        """Continues from the newest checkpoint of this trial, if there is one and recovery is on."""
+        """Continues from the newest checkpoint of this trial, if there is one."""
         if not self.config.recover.enabled:
             return
         checkpoint = find_recover(self.folder / RECOVER_FOLDER)
@@ -199,7 +201,8 @@ class BaseTrainer(ABC):
         state = load_recover(checkpoint, self.actor, not self.config.recover.no_load_optim)
         if state.extra.get("is_done"):
             raise ConfigError(
-                f"this trial is complete: {self.folder} holds its {state.step} steps. Choose another trial_name "
+                f"this trial is complete: {self.folder} holds its {state.step} steps. Choose "
+                "another trial_name "
                 "to run it again, or recover.mode=disabled to start it over"
             )
         self.train_dataloader.load_state_dict(state.dataloader)
@@ -207,7 +210,7 @@ class BaseTrainer(ABC):
         self.step, self.num_sequences = state.step, state.num_sequences
         logger.info("resumed from step %d", state.step)
 
-    # --- life -------------------------------------------------------------------------------------------
+    # --- life
 
     def close(self, status: str = "completed") -> ReportPaths | None:
         """Stops engines and writes the report; a second call returns the first one's result."""
@@ -239,5 +242,6 @@ class BaseTrainer(ABC):
 def _refuse_unavailable(config: BaseExperimentConfig) -> None:
     if config.scheduler.type not in (None, "local"):
         raise ConfigError(
-            f"scheduler.type {config.scheduler.type!r} is not available here; set scheduler.type=local"
+            f"scheduler.type {config.scheduler.type!r} is not available here; "
+            "set scheduler.type=local"
         )

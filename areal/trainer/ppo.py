@@ -78,11 +78,14 @@ class PPOTrainer(BaseTrainer):
         """Runs the training to its end.
 
         Args:
-            workflow: A workflow, its class, a registered name or a dotted path; None takes ``config.run``.
+            workflow: A workflow, its class, a registered name or a dotted path; None takes
+                ``config.run``.
             eval_workflow: The same for evaluation; None evaluates with ``workflow``.
-            workflow_kwargs: For the class; reward, sampling and tokenizer are filled in where it takes them.
+            workflow_kwargs: For the class; reward, sampling and tokenizer are filled in where it
+                takes them.
             eval_workflow_kwargs: The same for the evaluation's class.
-            dynamic_filter_fn: Rejects a trajectory where it returns False; None takes ``config.run``.
+            dynamic_filter_fn: Rejects a trajectory where it returns False; None takes
+                ``config.run``.
             total_epochs: Passes over the dataset; None takes ``config.total_train_epochs``.
 
         Raises:
@@ -104,7 +107,7 @@ class PPOTrainer(BaseTrainer):
         self.rollout.initialize()
         self._loop(total_epochs)
 
-    # --- set-up ---------------------------------------------------------------------------------------
+    # --- set-up
 
     def _rollout_config(self) -> Any:
         config, batch_size = self.config.rollout, self.config.train_dataset.batch_size
@@ -126,7 +129,7 @@ class PPOTrainer(BaseTrainer):
             return workflow
         if not issubclass(workflow, RolloutWorkflow):
             raise ConfigError(
-                f"{workflow.__name__} is an agent; running agents needs the OpenAI-compatible proxy, "
+                f"{workflow.__name__} is an agent; agents need the OpenAI-compatible proxy, "
                 "which is not available yet. Subclass areal.api.RolloutWorkflow instead"
             )
         offered = {"gconfig": gconfig, "tokenizer": self.tokenizer}
@@ -141,7 +144,8 @@ class PPOTrainer(BaseTrainer):
             return workflow(**filled)
         except TypeError as error:
             raise ConfigError(
-                f"cannot make {workflow.__name__}: {error}; it takes {', '.join(taken)}. Set the missing ones in "
+                f"cannot make {workflow.__name__}: {error}; it takes {', '.join(taken)}. "
+                "Set the missing ones in "
                 "run.workflow_kwargs, and the reward in run.reward_fn"
             ) from error
 
@@ -151,7 +155,7 @@ class PPOTrainer(BaseTrainer):
     def _sequences_per_step(self) -> int:
         return self.config.train_dataset.batch_size * self.config.gconfig.n_samples
 
-    # --- one step ---------------------------------------------------------------------------------------
+    # --- one step
 
     def _train_step(self) -> tuple[dict[str, Any], Sequence[EpisodeSample]]:
         config = self.config
@@ -221,7 +225,7 @@ class PPOTrainer(BaseTrainer):
                 drift = self._loss_fn.pop_stats()
         self.actor.lr_scheduler_step()
         stats = self._loss_fn.pop_stats() or drift
-        merged = {name: value for name, value in stats.items()}
+        merged = dict(stats)
         merged |= {
             name: drift[name] for name in ("logp_abs_diff", "logp_abs_diff_max") if name in drift
         }
@@ -248,13 +252,8 @@ class PPOTrainer(BaseTrainer):
         counts = self.rollout.export_stats()
         return {
             "loss": stats.get("actor_loss", 0.0),
-            "truncated": stats["truncated_ratio"],
-            "zero_variance_groups": stats.get("flat_group_ratio", 0.0),
-            "logprob_gap": stats.get("logp_abs_diff"),
             "tokens_per_s": stats["n_gen_tokens"] / max(step_s, 1e-9),
             "rollout_time_s": rollout_s,
-            "reward/failed": counts.get("reward/failures", 0.0)
-            + counts.get("reward/timeouts", 0.0),
             **counts,
         }
 
@@ -288,7 +287,7 @@ class PPOTrainer(BaseTrainer):
             )
         return samples
 
-    # --- evaluation, the end, resuming --------------------------------------------------------------------
+    # --- evaluation, the end, resuming
 
     def _evaluate(self) -> dict[str, Any]:
         assert self.config.eval_gconfig is not None
@@ -336,13 +335,15 @@ def check_ppo_config(config: PPOConfig) -> None:
     allocation = ModelAllocation.from_str(config.rollout.backend)
     if allocation.backend != "local":
         raise ConfigError(
-            f"rollout.backend {config.rollout.backend!r} is not available yet: rollouts run in this process, as "
+            f"rollout.backend {config.rollout.backend!r} is not available yet: rollouts run "
+            "in this process, as "
             "local:d1; on one machine with an AReaL configuration add rollout.backend=local:d1"
         )
     temperature = 1.0 if config.gconfig.greedy else config.gconfig.temperature
     if config.actor.temperature != temperature:
         raise ConfigError(
-            f"actor.temperature is {config.actor.temperature} and gconfig.temperature {temperature}: the "
+            f"actor.temperature is {config.actor.temperature} and gconfig.temperature "
+            f"{temperature}: the "
             "log-probabilities of trainer and rollout would differ; set both to one value"
         )
     if config.critic is not None:
@@ -353,7 +354,8 @@ def check_ppo_config(config: PPOConfig) -> None:
         raise ConfigError("teacher: distillation is not available; leave it null")
     if config.actor.kl_ctl > 0 and config.ref is None:
         raise ConfigError(
-            f"actor.kl_ctl is {config.actor.kl_ctl} and there is no ref model to stay close to; describe one in ref, "
+            f"actor.kl_ctl is {config.actor.kl_ctl} and there is no ref model to stay "
+            "close to; describe one in ref, "
             "or set actor.kl_ctl=0"
         )
     if config.run.dynamic_filter:

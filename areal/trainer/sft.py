@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,8 @@ class SFTTrainer(BaseTrainer):
 
     Args:
         config: Of the experiment.
-        train_dataset: Rows with ``input_ids`` and ``loss_mask``; None loads ``config.train_dataset``.
+        train_dataset: Rows with ``input_ids`` and ``loss_mask``; None loads
+            ``config.train_dataset``.
         valid_dataset: The same, for evaluation.
     """
 
@@ -46,6 +48,7 @@ class SFTTrainer(BaseTrainer):
         return create_dataloader(dataset, 0, 1, config, collate_fn=_collate)
 
     def _train_step(self) -> tuple[dict[str, Any], Sequence[EpisodeSample]]:
+        started = time.perf_counter()
         batch = self._next_batch()
         self.actor.train()
         losses: list[Tensor] = []
@@ -62,6 +65,7 @@ class SFTTrainer(BaseTrainer):
         num_tokens = int(batch["attention_mask"].sum())
         stats["loss"] = float(torch.stack(losses).sum() / num_loss_tokens(batch))
         stats["n_tokens"] = num_tokens
+        stats["tokens_per_s"] = num_tokens / (time.perf_counter() - started)
         return stats, ()
 
     def _next_batch(self) -> dict[str, Any]:

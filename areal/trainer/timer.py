@@ -30,7 +30,7 @@ class PeriodicTimer:
         self._last_time = time.monotonic()
 
     def is_due(self, step: int) -> bool:
-        """Says whether it is time after ``step`` finished steps, and if so starts the next period."""
+        """Says whether it is time after ``step`` finished steps; if so the next period starts."""
         f = self._frequencies
         epochs = step // self._steps_per_epoch - self._last_step // self._steps_per_epoch
         is_due = (

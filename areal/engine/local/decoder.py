@@ -1,4 +1,4 @@
-"""Continuous batching without threads: rows come in, each step adds a token to every row, finished rows go out.
+"""Continuous batching without threads: rows come, grow by a token a step, and go.
 
 Shape letters: R rows, V vocabulary, W width of the output buffers.
 """
@@ -67,7 +67,7 @@ def _uniform_stream(key: tuple[int, ...]) -> Iterator[float]:
 
 @dataclass
 class FinishedRow:
-    """Is a complete answer: token ids, their natural-log probabilities and weight versions, and why it ended."""
+    """Is a complete answer: tokens, log-probabilities, weight versions, and why it ended."""
 
     row: Row
     tokens: list[int]
@@ -106,7 +106,7 @@ class Decoder:
         self._position_R = torch.zeros(0, dtype=torch.long, device=self.device)
         self._last_R = torch.zeros(0, dtype=torch.long, device=self.device)
 
-    # --- the outside ----------------------------------------------------------------------------
+    # --- the outside
 
     @torch.inference_mode()
     def advance(self) -> list[FinishedRow]:
@@ -132,7 +132,7 @@ class Decoder:
 
     @torch.inference_mode()
     def admit(self, rows: Sequence[Row]) -> list[FinishedRow]:
-        """Takes up rows and gives each its first token; after an error it has taken up none of them.
+        """Takes up rows and gives each its first token; after an error it has taken none.
 
         Call it after ``advance`` where the weights may have changed.
 
@@ -168,10 +168,10 @@ class Decoder:
         """Continues the shared random stream from a state."""
         self._random.set_state(state)
 
-    # --- model calls ----------------------------------------------------------------------------
+    # --- model calls
 
     def _prefill(self, first_row: int, sequences: list[list[int]]) -> None:
-        """Runs whole sequences, equal ones once, for the rows from ``first_row`` on, and samples their next tokens."""
+        """Runs the sequences of rows from ``first_row`` on, equal ones once, and samples."""
         logits = []
         for start, stop in _chunks(sequences, self.max_prefill_tokens):
             distinct: dict[tuple[int, ...], int] = {}
@@ -217,7 +217,7 @@ class Decoder:
         logits = out.logits[0]
         return logits[keep] if keep is not None and not kwargs else logits
 
-    # --- sampling and bookkeeping ---------------------------------------------------------------
+    # --- sampling and bookkeeping
 
     def _sample(self, rows: slice, logits_RV: Tensor) -> None:
         """Draws the next token of a range of rows and records it."""
@@ -255,7 +255,7 @@ class Decoder:
         return shared
 
     def _adjust(self, rows: slice, running: list[Row], logits_RV: Tensor) -> Tensor | None:
-        """Returns logits with penalties and stop tokens that come too early taken out; None where no row asks."""
+        """Returns logits without early stop tokens and with penalties; None where no row asks."""
         wanted = [
             (i, row)
             for i, row in enumerate(running)
@@ -372,7 +372,7 @@ def _versions(row: Row) -> list[int]:
 
 
 def _chunks(sequences: list[list[int]], max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Yields ranges of sequences that together hold at most so many tokens; a longer one stands alone."""
+    """Yields ranges of at most so many tokens; a longer sequence stands alone."""
     start = total = 0
     for i, sequence in enumerate(sequences):
         if i > start and total + len(sequence) > max_tokens:

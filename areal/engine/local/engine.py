@@ -49,7 +49,8 @@ class _Inbox:
 class LocalInferenceEngine(InferenceEngine):
     """Generates with a model in this process, by continuous batching in a thread of its own.
 
-    Requests that reach the engine in the same round of the event loop are prefilled together, equal prompts once.
+    Requests that reach the engine in the same round of the event loop are prefilled together, equal
+    prompts once.
 
     Args:
         config: Rollout settings.
@@ -76,7 +77,7 @@ class LocalInferenceEngine(InferenceEngine):
         self._thread: threading.Thread | None = None
         self._executor: WorkflowExecutor | None = None
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- life
 
     @property
     def initialized(self) -> bool:
@@ -126,8 +127,8 @@ class LocalInferenceEngine(InferenceEngine):
     def set_episode_gauge(self, gauge: EpisodeGauge) -> None:
         """Makes every decode step wait until all live episodes wait for an answer.
 
-        So the rows of each step, and with them the last bits of each log-probability, depend on the episodes alone
-        and not on timing.
+        So the rows of each step, and with them the last bits of each log-probability, depend on the
+        episodes alone and not on timing.
         """
         self._gauge = gauge
         gauge.set_listener(self.notify)
@@ -137,7 +138,7 @@ class LocalInferenceEngine(InferenceEngine):
         with self._condition:
             self._condition.notify_all()
 
-    # --- generation -----------------------------------------------------------------------------
+    # --- generation
 
     async def agenerate(self, req: ModelRequest) -> ModelResponse:
         """Generates one answer.
@@ -176,7 +177,7 @@ class LocalInferenceEngine(InferenceEngine):
             raise RuntimeError("the engine is not running; call initialize() first")
         if gconfig.n_samples != 1:
             raise ValueError(
-                f"agenerate makes one sample, n_samples is {gconfig.n_samples}; call it once for each"
+                f"agenerate makes one sample, n_samples is {gconfig.n_samples}; call it for each"
             )
         if req.image_data:
             raise ValueError(
@@ -189,7 +190,7 @@ class LocalInferenceEngine(InferenceEngine):
         room = min(gconfig.max_tokens, self._max_length) - len(prompt)
         if room <= 0:
             raise RuntimeError(
-                f"the prompt has {len(prompt)} tokens and leaves no room for an answer: max_tokens is "
+                f"the prompt has {len(prompt)} tokens and leaves no room to answer: max_tokens is "
                 f"{gconfig.max_tokens}, the model's context {self._max_length}"
             )
         return Row(
@@ -201,7 +202,7 @@ class LocalInferenceEngine(InferenceEngine):
         )
 
     def _stream_key(self, request_seed: int | None) -> tuple[int, ...] | None:
-        """Names the random stream of a request: by its own seed, or by task, sample and turn where asked for."""
+        """Names a request's random stream: its own seed, or task, sample and turn where asked."""
         if request_seed is not None and not self.config.deterministic_sampling:
             return (request_seed,)
         if not self.config.deterministic_sampling:
@@ -239,7 +240,7 @@ class LocalInferenceEngine(InferenceEngine):
             self._is_paused = False
             self._condition.notify_all()
 
-    # --- the decode thread ----------------------------------------------------------------------
+    # --- the decode thread
 
     def _decode_forever(self) -> None:
         while True:
@@ -310,7 +311,7 @@ class LocalInferenceEngine(InferenceEngine):
             # The loop was closed: nobody waits for the answer any more.
             return
 
-    # --- weights --------------------------------------------------------------------------------
+    # --- weights
 
     def set_version(self, version: int) -> None:
         self.weights.version = version
@@ -342,7 +343,7 @@ class LocalInferenceEngine(InferenceEngine):
         """Continues the sampling stream from ``random_state``."""
         self._decoder.set_random_state(state)
 
-    # --- rollouts: the executor's business -------------------------------------------------------
+    # --- rollouts: the executor's business
 
     def submit(self, *args: Any, **kwargs: Any) -> int:
         return self.workflow_executor.submit(*args, **kwargs)

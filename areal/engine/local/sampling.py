@@ -128,7 +128,8 @@ def _invert(weights_RV: Tensor, uniforms_R: Tensor) -> Tensor:
     """Returns for each row the first token whose cumulative weight passes a share of the total."""
     cumulative_RV = weights_RV.cumsum(-1)
     total_R1 = cumulative_RV[:, -1:]
-    # The product may round up to the total, which no token passes; some token passes the float below.
+    # The product may round up to the total, which no token passes; some token passes the float
+    # below.
     below_R1 = torch.nextafter(total_R1, torch.zeros_like(total_R1))
     target_R1 = torch.minimum(uniforms_R[:, None] * total_R1, below_R1)
     return torch.searchsorted(cumulative_RV, target_R1, right=True).squeeze(-1)

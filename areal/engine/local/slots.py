@@ -1,9 +1,10 @@
 """Key-value slots of the embedded engine, and the attention plans that write and read them.
 
-Rows in use are always 0..n-1, so a decode step reads the cache through a view and copies nothing. When rows finish, the
-last rows move into the holes they leave.
+Rows in use are always 0..n-1, so a decode step reads the cache through a view and copies nothing.
+When rows finish, the last rows move into the holes they leave.
 
-Shape letters: R rows, C columns (cached tokens of a row), K key-value heads, D head size, H heads, T packed tokens.
+Shape letters: R rows, C columns (cached tokens of a row), K key-value heads, D head size, H heads,
+T packed tokens.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from torch import Tensor
 
 from areal.engine.attention import PackedPlan
 
-FIRST_COLUMNS = 32
+# Not a power of two: rows at such distances would compete for the same lines of a processor cache.
+FIRST_COLUMNS = 40
 
 
 class SlotCache:
-    """Holds the keys and values of all rows: one tensor [2 * layers, R, K, C, D] that grows by doubling.
+    """Holds keys and values of all rows: a tensor [2 * layers, R, K, C, D] that doubles at need.
 
     Args:
         num_layers: Attention layers of the model.
@@ -86,12 +88,13 @@ class SlotCache:
 
 
 class PrefillPlan:
-    """Attends within packed prompts and leaves their keys and values in the cache, once for each row of a prompt.
+    """Attends within packed prompts and caches their keys and values for each row of a prompt.
 
     Args:
         cache: Where to write.
         lengths: Tokens of each distinct prompt, in packed order.
-        row_prompts: For the rows ``first_row, first_row + 1, ...``: the index of the prompt that each continues.
+        row_prompts: For the rows ``first_row, first_row + 1, ...``: the index of the prompt that
+            each continues.
         first_row: The first of these rows.
     """
 
@@ -131,7 +134,7 @@ class PrefillPlan:
 
 
 class DecodePlan:
-    """Attends from one new token of each row to all that the row has cached, the new token included.
+    """Attends from one new token of each row to all that the row has cached, itself included.
 
     Args:
         cache: What to read and extend; it has a column for each position.
@@ -161,7 +164,8 @@ class DecodePlan:
         # The indexed dims meet a slice, so the value is laid out [R, K, D].
         keys[self._rows, :, self._positions_R] = k_KTD.transpose(0, 1)
         values[self._rows, :, self._positions_R] = v_KTD.transpose(0, 1)
-        # The heads that share a key head stand where the query length would: no key is repeated in memory.
+        # The heads that share a key head stand where the query length would: no key is repeated in
+        # memory.
         q = q_HTD.transpose(0, 1).reshape(num_rows, k_KTD.shape[0], -1, q_HTD.shape[2])
         keys, values = keys[:num_rows, :, :columns], values[:num_rows, :, :columns]
         mask = self._mask(window, q.dtype)
@@ -172,7 +176,7 @@ class DecodePlan:
         return out.reshape(num_rows, q_HTD.shape[0], q_HTD.shape[2])
 
     def _mask(self, window: int | None, dtype: torch.dtype) -> Tensor:
-        """Returns what is added to the scores, [R, 1, 1, C]: 0 where a key is seen, -inf where not."""
+        """Returns what is added to scores, [R, 1, 1, C]: 0 where a key is seen, else -inf."""
         if window not in self._masks:
             distance = self._positions_R[:, None] - torch.arange(
                 self._num_columns, device=self._cache.device
@@ -186,7 +190,7 @@ class DecodePlan:
 def _attend_by_bmm(
     q_RKGD: Tensor, keys_RKCD: Tensor, values_RKCD: Tensor, mask_R11C: Tensor, scale: float
 ) -> Tensor:
-    """Returns attention as two batched products, a fifth to a third faster on a CPU than SDPA for single queries."""
+    """Returns attention as two batched products: for single queries faster than SDPA on a CPU."""
     q, keys, values = (x.flatten(0, 1) for x in (q_RKGD, keys_RKCD, values_RKCD))
     mask = mask_R11C.expand(-1, q_RKGD.shape[1], -1, -1).flatten(0, 1)
     scores = torch.baddbmm(mask, q, keys.transpose(1, 2), alpha=scale)
