@@ -128,18 +128,22 @@ def load_record(log_dir: Path) -> RunRecord:
 
 
 def smooth(values: Sequence[float]) -> list[float] | None:
-    """Returns the centred moving average over a tenth of the run; at its ends half of that is left.
+    """Returns the centred moving average over a tenth of the run, at most 21 steps.
+
+    Towards both ends the window shrinks evenly to five steps, so that the first and the last value
+    are those of the first and the last steps and not of what lies beside them.
 
     Returns:
         One value for each given; None where there are too few to smooth.
     """
     if len(values) < MIN_POINTS_TO_SMOOTH:
         return None
-    half = max(2, len(values) // 20)
+    half = min(10, max(2, len(values) // 20))
     sums = [0.0, *itertools.accumulate(values)]
     smoothed = []
     for i in range(len(values)):
-        first, last = max(0, i - half), min(len(values), i + half + 1)
+        reach = min(half, max(2, i), max(2, len(values) - 1 - i))
+        first, last = max(0, i - reach), min(len(values), i + reach + 1)
         smoothed.append((sums[last] - sums[first]) / (last - first))
     return smoothed
 

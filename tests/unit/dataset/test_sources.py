@@ -104,6 +104,7 @@ def test_a_saved_dataset_is_read(tmp_path: Path, is_dict: bool) -> None:
 def test_an_environment_variable_names_a_local_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # no folder of the working folder may be meant
     write_jsonl(tmp_path / "train.jsonl")
     monkeypatch.setenv("AREAL_DEMO_DIR", str(tmp_path))
     assert read(path, source=Source("demo", ("question",), hub_id="org/demo")) == ROWS

@@ -34,6 +34,13 @@ def test_smoothing_narrows_noise_and_keeps_the_level():
     assert sum(smoothed) / 400 == pytest.approx(sum(values) / 400, abs=0.01)  # only ends weigh more
 
 
+def test_smoothing_starts_where_a_run_started():
+    smoothed = smooth([min(1.0, 0.3 + 0.02 * i) for i in range(600)])
+    assert smoothed is not None
+    assert smoothed[0] == pytest.approx(0.32)
+    assert smoothed[-1] == 1.0
+
+
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_few_points_are_not_smoothed(count: int):
     assert smooth([1.0] * count) is None
