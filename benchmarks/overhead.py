@@ -14,12 +14,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import json
 import string
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import rewards  # beside this file
@@ -246,6 +248,7 @@ def main() -> int:
     """Prints the table and says whether all targets are met."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="run a tenth of everything")
+    parser.add_argument("--json", metavar="FILE", help="write the figures to a file as well")
     parser.add_argument("--no-fail", action="store_true", help="exit 0 although a target is missed")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -256,6 +259,8 @@ def main() -> int:
     for figure in measure(0.1 if options.quick else 1.0):
         figures.append(figure)
         print(figure, flush=True)
+    if options.json:
+        Path(options.json).write_text(json.dumps([asdict(figure) for figure in figures]) + "\n")
     num_missed = sum(figure.is_missed for figure in figures)
     print(f"\n{num_missed} targets missed" if num_missed else "\nall targets met")
     AsyncRewardWrapper.shutdown()

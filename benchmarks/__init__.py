@@ -1,0 +1,1 @@
+"""Measures this package against its targets, beside transformers and TRL on one machine."""

@@ -1,0 +1,57 @@
+"""How much is measured: full counts for numbers, a few for seeing that everything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Holds the counts of all benchmarks.
+
+    Args:
+        repetitions: Rounds of the benchmarks that run in this process.
+        batch_sizes: Rows that decode together.
+        new_tokens: Of one answer, at most.
+        train_steps: Steps of a GRPO process that count; ``warmup_steps`` before them do not.
+        grpo_rounds: Processes of each trainer, in turn.
+        cold_starts: Processes of each kind.
+        sft_steps: Of the warm-up before the GRPO step is measured.
+        seeds: Of the learning benchmark.
+        learning_steps: Limits the steps of warm-up and GRPO there; None leaves the configuration's.
+        is_quick: Whether these are the tiny counts.
+        sft_config: Warm-up, as ``areal train`` takes it.
+        grpo_config: GRPO on the model that it leaves.
+    """
+
+    repetitions: int = 7
+    batch_sizes: tuple[int, ...] = (64, 256)
+    new_tokens: int = 64
+    train_steps: int = 60
+    warmup_steps: int = 15
+    grpo_rounds: int = 2
+    cold_starts: int = 3
+    sft_steps: int = 150
+    seeds: tuple[int, ...] = (1, 2, 3)
+    learning_steps: int | None = None
+    is_quick: bool = False
+    sft_config: Path = ROOT / "examples" / "arithmetic" / "sft.yaml"
+    grpo_config: Path = ROOT / "examples" / "arithmetic" / "grpo.yaml"
+
+
+QUICK = Settings(
+    repetitions=1,
+    batch_sizes=(8,),
+    new_tokens=6,
+    train_steps=3,
+    warmup_steps=1,
+    grpo_rounds=1,
+    cold_starts=1,
+    sft_steps=2,
+    seeds=(1,),
+    learning_steps=3,
+    is_quick=True,
+)

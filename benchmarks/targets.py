@@ -1,0 +1,57 @@
+"""The targets, and nothing else: the one place where numbers stand that were not measured.
+
+They are for two CPU cores and, where CPU seconds are meant, for one thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Target:
+    """Bounds a measured number or the ratio to the reference.
+
+    Args:
+        on: What is bounded.
+        op: From which side.
+        bound: By how much, in the result's unit.
+    """
+
+    on: Literal["measured", "ratio"]
+    op: Literal[">=", "<=", "<", ">"]
+    bound: float
+
+    def is_met(self, value: float) -> bool:
+        """Says whether a value keeps the bound."""
+        return {
+            ">=": value >= self.bound,
+            "<=": value <= self.bound,
+            "<": value < self.bound,
+            ">": value > self.bound,
+        }[self.op]
+
+    def text(self, unit: str) -> str:
+        """Returns the bound for the table: ">= 1.3x" or "< 10 s"."""
+        return f"{self.op} {self.bound:g}" + ("x" if self.on == "ratio" else f" {unit}".rstrip())
+
+
+TARGETS: dict[str, Target] = {
+    "cold_start.grpo": Target("measured", "<", 10),
+    "cold_start.sft": Target("measured", "<", 10),
+    "decode.drift": Target("measured", "<", 1e-5),
+    "decode.equal.256": Target("ratio", ">=", 1.5),
+    "decode.equal.64": Target("ratio", ">=", 1.3),
+    "decode.greedy": Target("measured", ">=", 1.0),
+    "decode.uneven.256": Target("ratio", ">=", 1.5),
+    "decode.uneven.64": Target("ratio", ">=", 1.3),
+    "grpo_step.cpu": Target("measured", "<=", 0.11),
+    "grpo_step.memory": Target("measured", "<", 550),
+    "grpo_step.memory_share": Target("ratio", ">", 1.0),
+    "learning.end": Target("measured", ">", 0.95),
+    "learning.seeds": Target("measured", ">=", 1.0),
+    "learning.start": Target("measured", "<", 0.5),
+    "learning.time": Target("measured", "<=", 90),
+    "packing.fill_30": Target("ratio", ">=", 3.0),
+}
