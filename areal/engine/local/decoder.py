@@ -34,6 +34,7 @@ class Row:
         limit: Tokens to generate at most.
         tokenizer: Needed for stop strings only.
         stream_key: Integers that name the row's own random stream; None draws from the decoder's.
+        episode: Names the episode that asked, if one did.
         handle: Whatever the owner wants back with the result.
     """
 
@@ -42,6 +43,7 @@ class Row:
     limit: int
     tokenizer: Any = None
     stream_key: tuple[int, ...] | None = None
+    episode: tuple[int, int] | None = None
     handle: Any = None
     is_dropped: bool = False
     started: float = field(default_factory=time.perf_counter)
@@ -96,6 +98,9 @@ class Decoder:
         config: Any = model.config
         text_config = config.get_text_config()
         self.vocab_size: int = text_config.vocab_size
+        self.num_embeddings: int = len(
+            model.get_input_embeddings().weight
+        )  # what a prompt may hold
         self.max_length: int = getattr(text_config, "max_position_embeddings", None) or 1 << 30
         self.cache = SlotCache(text_config.num_hidden_layers, self.device)
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters

@@ -187,6 +187,15 @@ class LocalInferenceEngine(InferenceEngine):
         prompt = list(req.input_ids)
         if not prompt:
             raise ValueError("input_ids is empty; an answer needs at least one prompt token")
+        if not 0 <= min(prompt) <= max(prompt) < self._decoder.num_embeddings:
+            # In a batch such a token would fail the rows of every other episode too.
+            wrong = next(t for t in prompt if not 0 <= t < self._decoder.num_embeddings)
+            raise ValueError(
+                f"input_ids holds the token {wrong}; the model has tokens 0 to "
+                f"{self._decoder.num_embeddings - 1}. Is the tokenizer another model's?"
+            )
+        if gconfig.stop and req.tokenizer is None:
+            raise ConfigError("gconfig.stop needs ModelRequest.tokenizer to look for stop strings")
         room = min(gconfig.max_tokens, self._max_length) - len(prompt)
         if room <= 0:
             raise RuntimeError(
@@ -199,23 +208,27 @@ class LocalInferenceEngine(InferenceEngine):
             limit=min(room, gconfig.max_new_tokens),
             tokenizer=req.tokenizer,
             stream_key=self._stream_key(gconfig.seed),
+            episode=_current_episode(),
         )
 
     def _stream_key(self, request_seed: int | None) -> tuple[int, ...] | None:
-        """Names a request's random stream: its own seed, or task, sample and turn where asked."""
-        if request_seed is not None and not self.config.deterministic_sampling:
-            return (request_seed,)
-        if not self.config.deterministic_sampling:
-            return None
+        """Names the random stream of a request: its own seed's, or that of task, sample and turn.
+
+        Samples of one prompt differ although they share a seed.
+        """
         context = workflow_context.get()
-        task, sample = context.task_id, context.sample_idx or 0
-        if task is None:
-            return None
-        turn = self._episode_requests.pop((task, sample), 0)
-        self._episode_requests[task, sample] = turn + 1
+        task, sample = context.task_id, context.sample_idx
+        own_seed = () if request_seed is None else (request_seed,)
+        if task is None or not self.config.deterministic_sampling:
+            if not own_seed:
+                return None
+            return own_seed if sample is None else (*own_seed, sample)
+        episode = (task, sample or 0)
+        turn = self._episode_requests.pop(episode, 0)
+        self._episode_requests[episode] = turn + 1
         if len(self._episode_requests) > MAX_KNOWN_EPISODES:
             self._episode_requests.popitem(last=False)
-        return (self.seed, int(context.is_eval), task, sample, turn)
+        return (self.seed, int(context.is_eval), *episode, turn, *own_seed)
 
     def _enqueue(self, loop: asyncio.AbstractEventLoop, row: Row) -> None:
         inbox = self._inboxes.setdefault(loop, _Inbox())
@@ -227,8 +240,11 @@ class LocalInferenceEngine(InferenceEngine):
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         inbox = self._inboxes.pop(loop)
         with self._condition:
-            self._waiting.extend(inbox.rows)
-            self._condition.notify_all()
+            if not self._is_stopped:
+                self._waiting.extend(inbox.rows)
+                self._condition.notify_all()
+                return
+        self._fail(inbox.rows, _shut_down())
 
     def pause_generation(self) -> None:
         """Stops decoding after the running step; answers in the making stay and are resumed."""
@@ -252,7 +268,7 @@ class LocalInferenceEngine(InferenceEngine):
                     break
                 admitted = self._admit()
             self._step(admitted)
-        self._fail(pending, RuntimeError("the embedded engine was shut down"))
+        self._fail(pending, _shut_down())
 
     def _step(self, admitted: list[Row]) -> None:
         """Decodes one token for every row; an error costs the rows that it hits, not the engine."""
@@ -274,7 +290,10 @@ class LocalInferenceEngine(InferenceEngine):
             return False
         if self._gauge is None:
             return True
-        return self._gauge.may_step(len(self._waiting) + len(self._decoder.rows))
+        rows = [*self._waiting, *self._decoder.rows]
+        # Not the requests: an episode may ask several times at once.
+        episodes = {row.episode for row in rows if row.episode and not row.is_dropped}
+        return self._gauge.may_step(len(episodes))
 
     def _admit(self) -> list[Row]:
         """Takes as many waiting rows as there is room for."""
@@ -368,6 +387,16 @@ class LocalInferenceEngine(InferenceEngine):
 
     def export_stats(self) -> dict[str, float]:
         return self.workflow_executor.export_stats()
+
+
+def _current_episode() -> tuple[int, int] | None:
+    """Returns task and sample of the episode whose coroutine is running, if any is."""
+    context = workflow_context.get()
+    return None if context.task_id is None else (context.task_id, context.sample_idx or 0)
+
+
+def _shut_down() -> RuntimeError:
+    return RuntimeError("the embedded engine was shut down")
 
 
 def _resolve(done: FinishedRow) -> None:
