@@ -15,6 +15,9 @@ TAIL_CHARS = 4000
 """How much of a process's output findings may quote."""
 
 
+_running: set[subprocess.Popen[bytes]] = set()
+
+
 @dataclass(frozen=True)
 class Finished:
     """Is how a process ended; ``status`` None means that it ran out of time and was killed."""
@@ -60,15 +63,23 @@ def run_limited(
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        _running.add(process)
         try:
             status: int | None = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             status = None
         finally:
+            _running.discard(process)
             _kill(process)
         output.seek(0, os.SEEK_END)
         output.seek(max(0, output.tell() - TAIL_CHARS))
         return Finished(status, output.read().decode("utf-8", "replace"))
+
+
+def end_all() -> None:
+    """Ends every running program, for whoever stops waiting: a Ctrl-C does not reach them."""
+    for process in list(_running):
+        _kill(process)
 
 
 def target_environment(root: Path) -> dict[str, str]:

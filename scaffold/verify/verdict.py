@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ from scaffold.target import Target
 from scaffold.verify.findings import Level, not_run
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
+from scaffold.verify.process import end_all
 from scaffold.verify.registered import registered_unit
 from scaffold.verify.static import check_static, has_broken_file
 
@@ -103,16 +105,26 @@ def _verify(bench: Bench, unit: Unit, allow_stub: bool, log: Callable[[str], Non
     rules = load_kind(unit.kind).verify
     static = check_static(bench.target, unit, str(rules.get("contract", "")))
     _tell(log, unit, static)
-    levels = [static]
-    for name, run in (
-        ("tests", lambda: run_tests(bench, unit)),
-        ("episodes", lambda: run_episodes(bench, unit, rules)),
-    ):
-        is_broken = has_broken_file(static)
-        level = not_run(name, "a file is missing or no Python") if is_broken else run()
+    if has_broken_file(static):
+        reason = "a file is missing or no Python"
+        levels = [static, not_run("tests", reason), not_run("episodes", reason)]
+    else:
+        levels = [static, *_run_levels(bench, unit, rules)]
+    for level in levels[1:]:
         _tell(log, unit, level)
-        levels.append(level)
     return UnitVerdict(unit, tuple(levels), open_places(bench.target.root, unit), allow_stub)
+
+
+def _run_levels(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> tuple[Level, Level]:
+    """Runs tests and episodes at once: each is a process that spends its time on imports."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        tests = pool.submit(run_tests, bench, unit)
+        episodes = pool.submit(run_episodes, bench, unit, rules)
+        try:
+            return tests.result(), episodes.result()
+        except KeyboardInterrupt:
+            end_all()
+            raise
 
 
 def _tell(log: Callable[[str], None], unit: Unit, level: Level) -> None:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jsonschema
 import pytest
 
 ROOT = Path(__file__).parents[3]
+SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 
 
 class Outcome(NamedTuple):
@@ -25,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 def run_scaffold(folder: Path, *argv: str) -> Outcome:
-    """Runs `scaffold` in a folder, in a process of its own."""
+    """Runs `scaffold` in a folder, in a process of its own; a JSON report has to fit the schema."""
     done = subprocess.run(
         [sys.executable, "-m", "scaffold", *argv],
         cwd=folder,
@@ -36,6 +38,8 @@ def run_scaffold(folder: Path, *argv: str) -> Outcome:
         check=False,
     )
     report = json.loads(done.stdout) if "--json" in argv else {}
+    if report:
+        jsonschema.validate(report, SCHEMA)
     return Outcome(done.returncode, report, done.stdout + done.stderr)
 
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from scaffold.verify.process import TAIL_CHARS, run_limited
+from scaffold.verify.process import TAIL_CHARS, end_all, run_limited
 
 
 @pytest.mark.parametrize(
@@ -78,3 +79,13 @@ def test_the_targets_code_sees_its_folder_and_no_accelerator(tmp_path: Path) -> 
     done = run_limited([sys.executable, "-c", code], tmp_path, 30.0, {"EXTRA": "yes"})
     assert done.output.strip() == f"['yes', '', '1', '1'] {os.path.realpath(tmp_path)}"
     assert [path.name for path in tmp_path.iterdir()] == ["its_own_module.py"]
+
+
+def test_all_can_be_ended_from_outside(tmp_path: Path) -> None:
+    code = "print('up', flush=True)\nwhile True: pass"
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(run_limited, [sys.executable, "-c", code], tmp_path, 60.0, {})
+        while not waiting.done():
+            end_all()
+            time.sleep(0.01)
+    assert waiting.result().describe() == "was killed by SIGKILL"
