@@ -152,6 +152,8 @@ def _is_plain_rms_norm(module: nn.Module) -> bool:
         try:
             expected = F.rms_norm(probe, weight.shape, weight, eps)
             return bool(torch.allclose(module(probe), expected, rtol=1e-6, atol=1e-6))
+        except (TypeError, ValueError, RuntimeError):
+            return False  # it wants more than hidden states
         finally:
             weight.copy_(original)
 
