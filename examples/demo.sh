@@ -5,6 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 bin="$PWD/.venv/bin"
 export PATH="$bin:$PATH" HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
+# A model this small gains nothing from a second thread.
+export OMP_NUM_THREADS=1
 started=$SECONDS
 
 scratch="$PWD/demo/$(date +%Y%m%d-%H%M%S)"
