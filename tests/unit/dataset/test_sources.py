@@ -14,6 +14,13 @@ ROWS = [{"question": f"q{number}", "answer": str(number)} for number in range(3)
 SOURCE = Source("demo", ("question", "answer"), hint="ask the author for it")
 
 
+@pytest.fixture(autouse=True)
+def _working_folder_without_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Names like "demo" are looked for in the working folder first, where somebody may have one."""
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+
+
 def write_jsonl(path: Path, rows: list[dict[str, str]] = ROWS) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -104,7 +111,6 @@ def test_a_saved_dataset_is_read(tmp_path: Path, is_dict: bool) -> None:
 def test_an_environment_variable_names_a_local_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # no folder of the working folder may be meant
     write_jsonl(tmp_path / "train.jsonl")
     monkeypatch.setenv("AREAL_DEMO_DIR", str(tmp_path))
     assert read(path, source=Source("demo", ("question",), hub_id="org/demo")) == ROWS
