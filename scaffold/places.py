@@ -45,9 +45,11 @@ def open_places(root: Path, unit: Unit) -> tuple[OpenPlace, ...]:
     for file in dict.fromkeys(place.file for place in unit.places):
         current = _text(root / file)
         base = _text(root / base_path(unit.kind, unit.name, file))
-        if current is not None and base is not None:
+        if current is not None:
             known = {place.symbol for place in unit.places if place.file == file}
-            found += [p for p in _still_open(file, current, base) if p.symbol in known]
+            # Where the base was lost, nothing shows that a marked place was written.
+            still_open = _still_open(file, current, current if base is None else base)
+            found += [p for p in still_open if p.symbol in known]
     return tuple(found)
 
 

@@ -21,7 +21,15 @@ ROWS = [
         "source": "verify",
     },
 ]
-TYPICAL = ["The answer is {answer}.", "{answer}", "\\boxed{{{answer}}}", "I do not know.", "7"]
+TYPICAL = [
+    "The answer is {answer}.",
+    "{answer}",
+    "\\boxed{{{answer}}}",
+    "#### {answer}",
+    "<answer>{answer}</answer>",
+    "I do not know.",
+    "7",
+]
 HOSTILE = {
     "an empty completion": "",
     "blanks": " \n\t ",
@@ -104,10 +112,8 @@ async def _check_calls(
             return
         rewards.append(first)
     if len(set(rewards)) == 1:
-        findings.warned(
-            "discriminates",
-            f"every completion scored {rewards[0]}; give rows of your own with --data FILE.jsonl",
-        )
+        text = f"every completion that verify made up scored {rewards[0]}"
+        findings.warned("discriminates", f"{text}: only its own test shows that it can tell")
 
 
 async def _try_extremes(
@@ -163,15 +169,18 @@ async def _score(
 def _explain(error: Exception, call: _Call) -> str:
     text = kit.describe(error)
     if isinstance(error, TypeError) and "argument" in text:
-        columns = ", ".join(call.row)
-        return (
-            f"{text}; a reward is called as (prompt, completions, prompt_ids, completion_ids, "
-            f"**row), here with the columns {columns}; take **kwargs, or give rows of your own "
-            "with --data FILE.jsonl"
-        )
+        called = "(prompt, completions, prompt_ids, completion_ids, **row)"
+        return f"{text}; a reward is called as {called}, {_columns(call)}"
+    if isinstance(error, KeyError):
+        return f"{text}; {_columns(call)}"
     if "Died" in type(error).__name__ or "BrokenProcessPool" in type(error).__name__:
         return f"{text}; the process ended without an answer (os._exit, a crash or memory)"
     return f"{text}; a reward must score any completion, with 0.0 where there is nothing to read"
+
+
+def _columns(call: _Call) -> str:
+    names = ", ".join(call.row)
+    return f"here with the columns {names}; give rows of your own with --data FILE"
 
 
 def _check_type(findings: kit.Findings, reward_fn: Any, tokenizer: Any, call: _Call) -> None:

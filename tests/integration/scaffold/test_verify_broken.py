@@ -97,6 +97,7 @@ REWARDS = [
     ("exits", reward("os._exit(1)"), "calls", "the process ended without an answer (os._exit"),
     ("none", reward('"forgot to return"'), "calls", "None"),
     ("nan", reward("return math.nan"), "calls", "nan"),
+    ("columns", reward("return float(kwargs['tests'])"), "calls", "here with the columns messages"),
     ("dice", reward("return random.random()"), "deterministic", "must not be random"),
     ("import", "raise RuntimeError('no licence')", "import", "RuntimeError: no licence (my_rl/rew"),
     ("blocked", "while True: pass", "time limit", "killed while importing my_rl.reward.broken"),

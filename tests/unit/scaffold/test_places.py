@@ -118,3 +118,16 @@ def test_symbol_line_finds_functions_classes_methods_and_assignments():
     assert symbol_line(TEXT, "Thing.run") == 21
     assert symbol_line(TEXT, "MORE") == 5
     assert symbol_line(TEXT, "Thing.nothing") is None
+
+
+def test_without_a_base_every_mark_that_stands_is_open(tmp_path: Path):
+    made = unit(tmp_path)
+    (tmp_path / base_path("reward", "x", "m.py")).unlink()
+    text = TEXT.replace("return x\n", "return x + 1\n").replace("    # YOURS: set it\n", "")
+    (tmp_path / "m.py").write_text(text)
+    assert [p.symbol for p in open_places(tmp_path, made)] == [
+        "CASES",
+        "MORE",
+        "plain",
+        "Thing.run",
+    ]

@@ -1,0 +1,74 @@
+"""Every style with every choice, in one project: what is rendered passes all three levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaffold.manifests import load_kind, load_style, style_names
+
+QUOTES = 'it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand \N{GRINNING FACE} \'\'\'"""'
+TEXTS: dict[str, list[str]] = {
+    "pattern": ["", r"#### (-?[\d,]+)", "[\"']{{.*}}"],
+    "feedback": ["", QUOTES],
+    "system_prompt": ["", QUOTES],
+    "question_column": ["", QUOTES],
+    "answer_column": ["a\\b"],
+}
+
+
+def choices(kind: str, style: str) -> list[dict[str, Any]]:
+    """Returns every combination of the answers of a style; numbers stay as they are."""
+    questions = {**load_kind(kind).answers, **load_style(kind, style).answers}
+    values: dict[str, list[Any]] = {}
+    for name, question in questions.items():
+        if question.type == "bool":
+            values[name] = [True, False]
+        elif question.choices:
+            values[name] = list(question.choices)
+        elif question.type == "str":
+            values[name] = TEXTS[name]
+    return [dict(zip(values, row, strict=True)) for row in product(*values.values())]
+
+
+def requests() -> list[list[str]]:
+    found: list[list[str]] = []
+    for kind in ("reward", "workflow", "dataset"):
+        for style in style_names(kind):
+            for answers in choices(kind, style):
+                name = f"{kind}_{style}_{len(found)}".replace("-", "_")
+                options = [f"--{load_kind(kind).option}={style}"]
+                for key, value in answers.items():
+                    flag = key.replace("_", "-")
+                    if isinstance(value, bool):
+                        options.append(f"--{flag}" if value else f"--no-{flag}")
+                    else:
+                        options.append(f"--{flag}={value}")
+                found.append([f"add-{kind}", name, *options])
+    return found
+
+
+def add(scaffold: Callable[..., Any], project: Path, argvs: list[list[str]]) -> None:
+    for argv in argvs:
+        added = scaffold(project, *argv, "--json")
+        assert added.status == 0, added.text
+
+
+def test_both_types_of_dataset_in_one_module(scaffold: Callable[..., Any], project: Path) -> None:
+    add(scaffold, project, [["add-dataset", "both", "--type=sft", "--type=rl"]])
+    done = scaffold(project, "verify", "both", "--json", "--allow-stub")
+    assert (done.status, done.report["verdict"]) == (0, "ok"), done.text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_every_choice(scaffold: Callable[..., Any], project: Path) -> None:
+    add(scaffold, project, requests())
+    done = scaffold(project, "verify", "--json", "--allow-stub")
+    wrong = [unit for unit in done.report["units"] if unit["verdict"] != "ok"]
+    assert wrong == []
+    assert len(done.report["units"]) > len(requests())
