@@ -9,6 +9,7 @@ from collections import Counter, deque
 from areal.api.errors import EpisodeFailureError
 
 WINDOW_SIZE = 64
+MAX_REASONS = 8
 _DIGITS = re.compile(r"\d+")
 _KEY_LENGTH = 200
 
@@ -16,6 +17,42 @@ _KEY_LENGTH = 200
 def cause_key(cause: str) -> str:
     """Returns a cause without its numbers, so that like causes count together."""
     return _DIGITS.sub("#", cause)[:_KEY_LENGTH]
+
+
+class ReasonBook:
+    """Counts why things failed and says which reasons are new; its size is bounded.
+
+    Messages that quote data differ every time. After ``MAX_REASONS`` different ones of a kind, the
+    further ones of that kind count together, so that neither memory nor the log fills up. Not safe
+    for several threads by itself.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._num_reasons: Counter[str] = Counter()
+
+    def add(self, kind: str, cause: str) -> bool:
+        """Counts a failure.
+
+        Args:
+            kind: What kind of failure it is, such as the exception's name.
+            cause: What happened, in words.
+
+        Returns:
+            True if this reason was not seen before, and so deserves a line in the log.
+        """
+        key = cause_key(cause)
+        if key not in self.counts and self._num_reasons[kind] >= MAX_REASONS:
+            key = f"{kind}, with many different messages"
+        is_new = key not in self.counts
+        self.counts[key] += 1
+        self._num_reasons[kind] += is_new
+        return is_new
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self.counts.clear()
+        self._num_reasons.clear()
 
 
 class FailureWindow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import glob
 import inspect
 import logging
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from areal.api.errors import ConfigError, RewardError, RewardTimeoutError
-from areal.api.failure_window import FailureWindow, cause_key
+from areal.api.failure_window import FailureWindow, ReasonBook
 from areal.api.reward_dispatcher import SHUT_DOWN, AttemptTimeoutError
 from areal.api.reward_function import RewardFunction, function_name
 from areal.api.reward_pool import RewardPool
@@ -65,7 +66,7 @@ class RewardStats:
     def __init__(self) -> None:
         self.window = FailureWindow("reward calls")
         self._lock = threading.Lock()
-        self._logged: set[str] = set()
+        self._reasons = ReasonBook()
         self._calls = self._failures = self._timeouts = 0
 
     def add_success(self) -> None:
@@ -76,15 +77,14 @@ class RewardStats:
 
     def add_failure(self, name: str, error: BaseException) -> None:
         """Counts a call that gave none on its last attempt, and logs each kind of failure once."""
-        cause = f"reward function {name}: {type(error).__name__}: {error}"
+        kind = type(error).__name__
+        cause = f"reward function {name}: {kind}: {error}"
         is_timeout = isinstance(error, RewardTimeoutError)
         with self._lock:
             self._calls += 1
             self._failures += 1
             self._timeouts += is_timeout
-            key = cause_key(cause)
-            is_new = key not in self._logged
-            self._logged.add(key)
+            is_new = self._reasons.add(kind, cause)
         self.window.add_failure(cause)
         if is_new:
             logger.warning("%s (logged once)", cause, exc_info=None if is_timeout else error)
@@ -109,7 +109,7 @@ class RewardStats:
         self.export()
         self.window.reset()
         with self._lock:
-            self._logged.clear()
+            self._reasons.reset()
 
 
 REWARD_STATS = RewardStats()
@@ -120,9 +120,10 @@ class AsyncRewardWrapper:
 
     The function runs in a pool of processes that all wrappers with the same ``max_workers`` share,
     so it, its arguments and its exceptions are pickled. A call that hangs, crashes its process or
-    fills the memory ends alone: its worker is killed and replaced. Coroutine functions, functions
-    marked ``@inline_reward`` and, with ``max_workers=0``, all functions run in the calling event
-    loop instead.
+    fills the memory ends alone: its worker is killed and replaced. A call that takes longer than
+    0.2 s, such as a judge's, gives its place in the pool to a spare worker, of which there are up
+    to ``max(8, 2 * max_workers)``. Coroutine functions, functions marked ``@inline_reward`` and,
+    with ``max_workers=0``, all functions run in the calling event loop instead.
 
     Args:
         reward_fn: Returns a number; see ``reward_fn`` for what built-in workflows call it with.
@@ -269,10 +270,13 @@ def _default_max_memory_bytes() -> int:
         if not megabytes.isdecimal():
             raise ConfigError(f"{MAX_MEMORY_VARIABLE} must be a whole number, not {megabytes!r}")
         return int(megabytes) << 20
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-    except (ValueError, OSError):
-        return 0
+    limits = []
+    with contextlib.suppress(ValueError, OSError):
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    # Of a container; "max" where there is none.
+    with contextlib.suppress(ValueError, OSError), open("/sys/fs/cgroup/memory.max") as file:
+        limits.append(int(file.read()))
+    return min(limits, default=0) // 2
 
 
 def _is_coroutine_function(function: Any) -> bool:

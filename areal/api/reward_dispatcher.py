@@ -33,7 +33,7 @@ _CHECK_EVERY_S = 0.05
 _PREFETCH_BELOW_S = 0.02
 _MEAN_DECAY = 0.9
 _SPARE_KEPT_S = 5.0
-_EXIT_STATUS_WITHIN_S = 0.5
+_EXIT_STATUS_WITHIN_S = 2.0
 _MAX_FAILED_STARTS = 5
 
 
@@ -130,6 +130,11 @@ class Dispatcher:
 
     # --- called from other threads ------------------------------------------------------------
 
+    @property
+    def has_ended(self) -> bool:
+        """Is True once it takes no more calls."""
+        return self._is_stopping
+
     def put(self, call: Call) -> None:
         """Queues a call.
 
@@ -173,18 +178,21 @@ class Dispatcher:
         failure: Exception = RuntimeError(SHUT_DOWN)
         try:
             while not self._is_stopping:
-                for key, _ in self._selector.select(self._patience_s()):
-                    key.data()
-                now = time.monotonic()
-                if now >= self._next_check:
-                    self._check(now)
-                self._dispatch(now)
-                self._hand_out()
+                self._step()
         except Exception as error:
             logger.exception("the reward pool failed")
             failure = RewardError(f"the reward pool failed: {error!r}")
         finally:
             self._close(failure)
+
+    def _step(self) -> None:
+        for key, _ in self._selector.select(self._patience_s()):
+            key.data()
+        now = time.monotonic()
+        if now >= self._next_check:
+            self._check(now)
+        self._dispatch(now)
+        self._hand_out()
 
     def _patience_s(self) -> float | None:
         watched = len(self._workers) - len(self._idle)
@@ -276,6 +284,8 @@ class Dispatcher:
             self._selector.modify(worker.sock, both, lambda: self._on_worker(worker))
 
     def _on_worker(self, worker: Worker) -> None:
+        if worker not in self._workers:
+            return  # an event before this one, of the same round, has ended it
         if worker.tx:
             self._send_rest(worker)
         self._receive(worker)
@@ -414,7 +424,8 @@ class Dispatcher:
                 self._idle.remove(worker)
 
     def _on_nursery(self) -> None:
-        assert self._nursery is not None
+        if self._nursery is None:
+            return  # it was given up earlier in the same round
         notices = self._nursery.read_notices()
         if notices is None:
             self._on_nursery_end()

@@ -59,7 +59,7 @@ class RewardPool:
             ) from error
         call = Call(asyncio.get_running_loop(), function, payload, timeout_s)
         dispatcher = self._dispatcher
-        if dispatcher is None:
+        if dispatcher is None or dispatcher.has_ended:
             dispatcher = self._start()
         dispatcher.put(call)
         return call.future
@@ -83,7 +83,7 @@ class RewardPool:
         with self._lock:
             if self._is_shut_down:
                 raise RuntimeError(SHUT_DOWN)
-            if self._dispatcher is None:
+            if self._dispatcher is None or self._dispatcher.has_ended:
                 self._dispatcher = Dispatcher(self.size, self.max_memory_bytes)
                 self._dispatcher.thread.start()
             return self._dispatcher

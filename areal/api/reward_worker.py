@@ -209,9 +209,8 @@ def _worker_main(sock: socket.socket, nursery_pid: int, max_memory_bytes: int) -
         _die_with(nursery_pid)
         _limit_memory(max_memory_bytes)
         _reseed()
-        with contextlib.suppress(AttributeError, ValueError):
-            # Another stream may stand in for stdout: the AttributeError is what is suppressed.
-            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)
         Worker(sock).serve()
         status = 0
     except (BrokenPipeError, ConnectionResetError):

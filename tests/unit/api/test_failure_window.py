@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from areal.api.errors import EpisodeFailureError
-from areal.api.failure_window import FailureWindow
+from areal.api.failure_window import MAX_REASONS, FailureWindow, ReasonBook
 
 
 def _fill(window: FailureWindow, outcomes: str) -> None:
@@ -59,3 +59,18 @@ def test_reset_forgets() -> None:
     window.raise_if_tripped()
     _fill(window, "x" * 63)
     window.raise_if_tripped()
+
+
+def test_reasons_are_new_once_and_numbers_do_not_matter() -> None:
+    book = ReasonBook()
+    assert [book.add("ValueError", f"row {n} is bad") for n in range(3)] == [True, False, False]
+    assert book.add("ValueError", "no column") is True
+    assert book.counts == {"row # is bad": 3, "no column": 1}
+
+
+def test_messages_that_always_differ_neither_fill_the_log_nor_the_memory() -> None:
+    book = ReasonBook()
+    messages = [f"cannot read {chr(97 + n % 26) * (n + 1)}" for n in range(99)]
+    assert sum(book.add("ValueError", message) for message in messages) == MAX_REASONS + 1
+    assert book.counts["ValueError, with many different messages"] == 99 - MAX_REASONS
+    assert book.add("KeyError", "no answer") is True

@@ -28,6 +28,8 @@ from areal.api.errors import (
     RewardWorkerDiedError,
 )
 from areal.api.reward_api import REWARD_STATS, AsyncRewardWrapper, inline_reward
+from areal.api.reward_dispatcher import Call, Dispatcher
+from areal.api.reward_function import RewardFunction
 
 _ROOT = Path(__file__).parents[3]
 
@@ -75,6 +77,11 @@ def exit_hard(*args: Any) -> float:
 def kill_self() -> float:
     os.kill(os.getpid(), signal.SIGKILL)
     return 0.0
+
+
+def kill_parent() -> float:
+    os.kill(os.getppid(), signal.SIGKILL)
+    return hang()
 
 
 def exit_politely() -> float:
@@ -288,6 +295,21 @@ def test_a_crash_costs_no_other_call() -> None:
             assert result == float(i)
 
 
+def test_a_reward_that_kills_the_process_above_it_costs_no_other_call() -> None:
+    async def main() -> list[Any]:
+        killer = AsyncRewardWrapper(kill_parent, max_workers=4, max_retries=0)
+        good = AsyncRewardWrapper(give, max_workers=4, max_retries=3)
+        results = []
+        for _ in range(3):
+            calls = [killer() if i == 7 else good(i) for i in range(40)]
+            results.append(await asyncio.gather(*calls, return_exceptions=True))
+        return results
+
+    for results in asyncio.run(main()):
+        assert isinstance(results.pop(7), RewardWorkerDiedError)
+        assert results == [float(i) for i in range(40) if i != 7]
+
+
 def test_calls_overtake_those_that_hang() -> None:
     async def main() -> tuple[list[float], list[bool]]:
         hanging = AsyncRewardWrapper(hang, timeout_seconds=60, max_workers=1, max_retries=0)
@@ -381,6 +403,33 @@ def test_mostly_failing_rewards_are_noticed() -> None:
     asyncio.run(main())
     with pytest.raises(EpisodeFailureError, match=r"64 consecutive reward calls .*give returned"):
         REWARD_STATS.window.raise_if_tripped()
+
+
+def test_deaths_that_are_noticed_together_are_each_handled_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "pids")
+    Path(path).touch()
+
+    async def main() -> list[Any]:
+        dispatcher = Dispatcher(size=3, max_memory_bytes=0)  # its thread is played by this test
+        loop, function = asyncio.get_running_loop(), RewardFunction(hang_and_note)
+        payload = pickle.dumps(((path,), {}))
+        calls = [Call(loop, function, payload, timeout_s=60) for _ in range(3)]
+        for call in calls:
+            dispatcher.put(call)
+        while _count(path) < 3:
+            dispatcher._step()
+        assert dispatcher._nursery is not None
+        dispatcher._nursery.process.kill()
+        dispatcher._nursery.process.wait()
+        _await_end(Path(path))  # so that the next round sees all four hang up
+        dispatcher._step()
+        outcomes = await asyncio.gather(*(call.future for call in calls), return_exceptions=True)
+        dispatcher._close(RuntimeError("over"))
+        dispatcher._wake_w.close()
+        return outcomes
+
+    for outcome in asyncio.run(main()):
+        assert isinstance(outcome, RewardWorkerDiedError)
 
 
 # --- in the event loop ------------------------------------------------------------------------
