@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any, Protocol
 
 from areal.api.errors import ConfigError, TrajectoryError, UnknownNameError
-from areal.api.failure_window import FailureWindow, cause_key
+from areal.api.failure_window import FailureWindow, ReasonBook
 from areal.infra.trajectory import check_trajectory, is_interactions
 from areal.utils.perf_tracer import Stage, current_stage
 
@@ -48,9 +48,8 @@ class EpisodeMonitor:
         self.running: set[Episode] = set()
         self._lock = threading.Lock()
         self._fatal: Exception | None = None
-        self._reasons: Counter[str] = Counter()
+        self._reasons = ReasonBook()
         self._counts: Counter[str] = Counter()
-        self._logged: set[str] = set()
 
     def add_success(self) -> None:
         """Counts an episode that gave a trajectory."""
@@ -70,13 +69,10 @@ class EpisodeMonitor:
         cause = str(error)
         if workflow_name not in cause:
             cause = f"workflow {workflow_name} raised {kind}: {error}"
-        key = cause_key(cause)
         with self._lock:
             self._counts["failed"] += 1
             self._counts[f"failed/{kind}"] += 1
-            self._reasons[key] += 1
-            is_new = key not in self._logged
-            self._logged.add(key)
+            is_new = self._reasons.add(kind, cause)
             if isinstance(error, _FATAL):
                 self._fatal = self._fatal or error
         self.window.add_failure(cause)
@@ -88,7 +84,7 @@ class EpisodeMonitor:
     def failure_reasons(self) -> dict[str, int]:
         """Returns how often each reason occurred, the most common first."""
         with self._lock:
-            return dict(self._reasons.most_common())
+            return dict(self._reasons.counts.most_common())
 
     def export(self, reset: bool = True) -> dict[str, float]:
         """Returns ``accepted``, ``rejected``, ``failed`` and ``failed/<exception>`` since then."""

@@ -120,7 +120,9 @@ class LoopThread:
             await function(*args)
         finally:
             # A done callback would do the same at four times the price.
-            self._tasks.discard(asyncio.current_task())  # type: ignore[arg-type]
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.discard(task)
 
     def _run(self) -> None:
         loop = asyncio.new_event_loop()

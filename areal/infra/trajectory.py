@@ -41,11 +41,11 @@ def _is_interaction(value: Any) -> bool:
     return isinstance(value, TokenInteraction) if hasattr(type(value), "to_tensor_dict") else False
 
 
-def to_trajectory(result: Mapping[str, Any]) -> dict[str, Any]:
+def to_trajectory(result: dict[str, Any]) -> dict[str, Any]:
     """Returns the tensors of a workflow's result, whichever of its two forms it has."""
     if is_interactions(result):
         return concat_padded_tensors([value.to_tensor_dict() for value in result.values()])
-    return result  # type: ignore[return-value]
+    return result
 
 
 # --- the check that every episode gets --------------------------------------------------------

@@ -79,7 +79,8 @@ def resolve_accept_fn(should_accept_fn: Any) -> AcceptFn | None:
         raise TypeError(
             f"should_accept_fn must be a callable or an import path, not {should_accept_fn!r}"
         )
-    return should_accept_fn  # type: ignore[no-any-return]
+    accept_fn: AcceptFn = should_accept_fn
+    return accept_fn
 
 
 def is_workflow(candidate: Any) -> bool:
@@ -106,7 +107,8 @@ def _resolve_one(workflow: Any, kwargs: Any, agent_wrapper: AgentWrapper | None)
             type(workflow).__name__,
         )
     if isinstance(workflow, RolloutWorkflow) or is_workflow(workflow):
-        return workflow  # type: ignore[no-any-return]
+        resolved: RolloutWorkflow = workflow
+        return resolved
     if not inspect.iscoroutinefunction(getattr(workflow, "run", None)):
         raise ValueError(
             f"{workflow!r} is neither a workflow (async def arun_episode) nor an agent "

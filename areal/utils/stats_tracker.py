@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     import torch
@@ -155,7 +155,7 @@ class DistributedStatsTracker:
                 with self.scope(name):
                     return function(*args, **kwargs)
 
-            return wrapper  # type: ignore[return-value]  # wraps() keeps the signature
+            return cast("F", wrapper)
 
         return decorate
 
@@ -290,11 +290,9 @@ def _all_reduce(local: _Local, group: dist.ProcessGroup, key_group: dist.Process
         dist.all_reduce(column, op=operation, group=group)
         reduced.append(column.reshape(len(names), -1))
     numbers = torch.cat(reduced, dim=1).tolist()
-    return {
-        # The condition rules out None, which checkers do not follow through a subscript.
-        name: (ReduceType[kinds[name]] if kinds[name] else None, row)  # type: ignore[misc]
-        for name, row in zip(names, numbers, strict=True)
-    }
+    kind_names = [kinds[name] for name in names]
+    reduce_types = [ReduceType[kind] if kind is not None else None for kind in kind_names]
+    return dict(zip(names, zip(reduce_types, numbers, strict=True), strict=True))
 
 
 DEFAULT_TRACKER = DistributedStatsTracker()

@@ -5,7 +5,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -643,11 +642,3 @@ def test_steps_depend_on_the_rows_alone(make: MakeExecutor, group_size: int) -> 
         runs.append(engine.steps)
     assert runs[0] == runs[1]
     assert runs[0][0] == [n for n in (0, 1, 2) for _ in range(group_size)]
-
-
-def test_the_executor_module_imports_no_engine_and_no_trainer() -> None:
-    source = Path(__file__).parents[3] / "areal" / "infra"
-    for path in source.glob("*.py"):
-        text = path.read_text()
-        assert "areal.engine" not in text, path
-        assert "areal.trainer" not in text, path
