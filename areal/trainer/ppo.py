@@ -266,9 +266,10 @@ class PPOTrainer(BaseTrainer):
         return sorted(i for i in ids if i is not None)
 
     def _samples(self, batch: dict[str, Any]) -> list[EpisodeSample]:
-        """Picks the first episodes of the step and turns them into text."""
+        """Picks episodes of different rows of the dataset and turns them into text."""
         samples = []
-        for i in range(min(NUM_SAMPLES, len(batch["rewards"]))):
+        num_rows = len(batch["rewards"])
+        for i in sorted({k * num_rows // NUM_SAMPLES for k in range(NUM_SAMPLES)}):
             tokens = batch["input_ids"][i][batch["attention_mask"][i].bool()].tolist()
             start = int(batch["loss_mask"][i].int().argmax()) + 1
             version = (
