@@ -46,6 +46,8 @@ def _origin(function: Any, name: str) -> Origin:
     module_name = getattr(inner, "__module__", None) or type(inner).__module__
     module = sys.modules.get(module_name)
     file = getattr(module, "__file__", None)
+    if file is not None and not os.path.exists(file):  # "<stdin>" and the like
+        file = None
     spec = getattr(module, "__spec__", None)
     if module_name == "__main__" and file is None:
         raise ConfigError(

@@ -15,6 +15,7 @@ import threading
 import weakref
 from typing import Any
 
+from areal.api import reward_worker as wire
 from areal.api.errors import RewardError
 from areal.api.reward_dispatcher import SHUT_DOWN, Call, Dispatcher
 from areal.api.reward_function import RewardFunction
@@ -83,6 +84,13 @@ class RewardPool:
         with self._lock:
             if self._is_shut_down:
                 raise RuntimeError(SHUT_DOWN)
+            if wire.is_worker_process:
+                # Without this, a program whose reward stands in it would start itself for ever.
+                raise RuntimeError(
+                    "a reward worker must not start reward workers; if the program itself was "
+                    "imported to get at its reward, put what it runs behind "
+                    "if __name__ == '__main__':"
+                )
             if self._dispatcher is None or self._dispatcher.has_ended:
                 self._dispatcher = Dispatcher(self.size, self.max_memory_bytes)
                 self._dispatcher.thread.start()

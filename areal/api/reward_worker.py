@@ -49,6 +49,9 @@ PRELOADED, PRELOADED_WITH_THREADS, EXITED = 30, 31, 32
 
 _PR_SET_PDEATHSIG = 1
 
+# True in the nursery and its workers, where no further pool may start.
+is_worker_process = False
+
 
 class Origin(NamedTuple):
     """Says where a function comes from, for a process that has not imported its module yet."""
@@ -356,6 +359,10 @@ class Nursery:
 
 def main(control_fd: int, parent_pid: int) -> NoReturn:
     """Is the nursery's whole life."""
+    global is_worker_process
+    is_worker_process = True
+    # What rewards import must find this flag, and not a second copy of this module.
+    sys.modules["areal.api.reward_worker"] = sys.modules["__main__"]
     _die_with(parent_pid)
     Nursery(socket.socket(fileno=control_fd)).serve()
     os._exit(0)

@@ -699,6 +699,52 @@ def test_a_forked_child_has_a_pool_of_its_own(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout) == (0, "ok\n"), result.stderr
 
 
+def _program(tmp_path: Path, name: str, last_lines: str) -> str:
+    source = f"""
+        import asyncio
+        from areal.api.reward_api import AsyncRewardWrapper
+
+        def reward():
+            return 3
+
+        async def main():
+            print(await AsyncRewardWrapper(reward, max_workers=1)())
+
+        {last_lines}
+    """
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(textwrap.dedent(source))
+    return str(path)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("how", "last_lines", "shown"),
+    [
+        ("file", "if __name__ == '__main__': asyncio.run(main())", "3.0"),
+        ("module", "if __name__ == '__main__': asyncio.run(main())", "3.0"),
+        ("file", "asyncio.run(main())", "put what it runs behind if __name__ == '__main__'"),
+        ("stdin", "asyncio.run(main())", "was defined in an interactive session"),
+    ],
+)
+def test_a_reward_of_the_main_program(
+    tmp_path: Path, how: str, last_lines: str, shown: str
+) -> None:
+    path = _program(tmp_path, "package/program.py", last_lines)
+    command = {"file": [path], "module": ["-m", "package.program"], "stdin": ["-"]}[how]
+    result = subprocess.run(
+        [sys.executable, *command],
+        env=os.environ | {"PYTHONPATH": str(_ROOT)},
+        input=Path(path).read_text() if how == "stdin" else None,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown in result.stdout + result.stderr
+
+
 def test_importing_the_wrapper_pulls_in_nothing_heavy() -> None:
     code = (
         "import sys; from areal.api import AsyncRewardWrapper; "
