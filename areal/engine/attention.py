@@ -81,7 +81,8 @@ def planned_attention(
         name for name in ("softcap", "s_aux", "position_bias") if kwargs.get(name) is not None
     ]
     if unsupported or dropout:
-        found = ", ".join(unsupported) or f"attention dropout {dropout}"
+        found = ", ".join(unsupported)
+        found = found or f"attention dropout {dropout} (disable_dropout=true turns it off)"
         raise ConfigError(
             f"{type(module).__name__} needs {found}, which the embedded attention does not have"
         )

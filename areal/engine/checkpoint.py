@@ -6,6 +6,8 @@ renamed.
 
 from __future__ import annotations
 
+import copy
+import ctypes
 import json
 import os
 import shutil
@@ -16,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import nn
 
 from areal.api.errors import ConfigError
@@ -23,32 +27,75 @@ from areal.engine.attention import IMPLEMENTATION
 
 TRAINING_STATE = "training_state"
 
+# Of renameat2(2).
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
 
 @contextmanager
 def atomic_folder(target: str | Path) -> Iterator[Path]:
     """Yields a fresh folder that takes the target's place when the block ends well.
 
-    An existing target is replaced as a whole; after an error it is as it was.
+    An existing target is replaced as a whole; after an error, or a kill, it is as it was. What
+    killed writers of the same target left behind is cleared away first.
     """
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    staged = target.with_name(f".{target.name}.staged-{os.getpid()}")
-    shutil.rmtree(staged, ignore_errors=True)
+    clear_leftovers(target)
+    staged = target.with_name(f"{_staged_prefix(target)}{os.getpid()}")
     staged.mkdir()
     try:
         yield staged
         for path in staged.rglob("*"):
             _sync(path)
         _sync(staged)
-        retired = target.with_name(f".{target.name}.retired-{os.getpid()}")
-        if target.exists():
-            os.replace(target, retired)
-        os.replace(staged, target)
+        _put_in_place(staged, target)
         _sync(target.parent)
-        shutil.rmtree(retired, ignore_errors=True)
-    except BaseException:
+    finally:
+        # Now what was in the target's place before, if the block ended well.
         shutil.rmtree(staged, ignore_errors=True)
-        raise
+
+
+def clear_leftovers(target: Path) -> None:
+    """Deletes what killed writers of a target left, and brings back a target they set aside."""
+    for retired in target.parent.glob(f"{_retired_prefix(target)}*"):
+        if not target.exists():
+            os.replace(retired, target)
+        shutil.rmtree(retired, ignore_errors=True)
+    for staged in target.parent.glob(f"{_staged_prefix(target)}*"):
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _staged_prefix(target: Path) -> str:
+    return f".{target.name}.staged-"
+
+
+def _retired_prefix(target: Path) -> str:
+    return f".{target.name}.retired-"
+
+
+def _put_in_place(staged: Path, target: Path) -> None:
+    if not target.exists():
+        os.replace(staged, target)
+    elif not _exchange(staged, target):
+        retired = target.with_name(f"{_retired_prefix(target)}{os.getpid()}")
+        os.replace(target, retired)
+        os.replace(staged, target)
+        shutil.rmtree(retired, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swaps two folders in one step, which leaves no moment without a target.
+
+    Returns:
+        False where the system or its file system cannot.
+    """
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    names = os.fsencode(one.absolute()), os.fsencode(other.absolute())
+    return renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0
 
 
 def _sync(path: Path) -> None:
@@ -60,14 +107,19 @@ def _sync(path: Path) -> None:
 
 
 def save_hf_model(module: nn.Module, path: str | Path, tokenizer: Any = None) -> None:
-    """Writes a folder that ``from_pretrained`` reads: safetensors, configuration, tokenizer."""
-    model: Any = module
+    """Puts a folder that ``from_pretrained`` reads in place: weights, configuration, tokenizer."""
     with atomic_folder(path) as folder:
-        with quiet_progress():
-            model.save_pretrained(folder)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(folder)
-        _forget_implementation(folder / "config.json")
+        write_hf_model(module, folder, tokenizer)
+
+
+def write_hf_model(module: nn.Module, folder: Path, tokenizer: Any = None) -> None:
+    """Writes what ``save_hf_model`` puts in place into a folder that nobody reads yet."""
+    model: Any = module
+    with quiet_progress():
+        model.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+    _forget_implementation(folder / "config.json")
 
 
 @contextmanager
@@ -97,21 +149,16 @@ def _forget_implementation(config_path: Path) -> None:
 
 
 def load_hf_weights(module: nn.Module, path: str | Path) -> None:
-    """Copies the safetensors of a checkpoint folder into a model in place.
+    """Copies the safetensors of a checkpoint folder into a model in place, all or nothing.
 
     Raises:
-        ConfigError: There is no checkpoint, or it lacks or adds a tensor.
+        ConfigError: There is no checkpoint, it is damaged, or it lacks or adds a tensor.
     """
-    from safetensors.torch import load_file
-
-    files = sorted(Path(path).glob("*.safetensors"))
-    if not files:
-        raise ConfigError(f"no *.safetensors in {path}")
-    loaded: dict[str, torch.Tensor] = {}
-    for file in files:
-        loaded.update(load_file(file))
     state = dict(module.state_dict())
     tied = _tied_names(module)
+    loaded = _read_tensors(Path(path))
+    if set(state) - set(loaded) - tied or set(loaded) - set(state):
+        loaded = _converted(module, path)
     missing = sorted(set(state) - set(loaded) - tied)
     extra = sorted(set(loaded) - set(state))
     wrong = sorted(n for n in set(loaded) & set(state) if loaded[n].shape != state[n].shape)
@@ -123,6 +170,47 @@ def load_hf_weights(module: nn.Module, path: str | Path) -> None:
     with torch.no_grad():
         for name, tensor in loaded.items():
             state[name].copy_(tensor)
+
+
+def _read_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ConfigError(f"no *.safetensors in {folder}")
+    loaded: dict[str, torch.Tensor] = {}
+    for file in files:
+        try:
+            loaded.update(load_file(file))
+        except (SafetensorError, OSError) as error:
+            raise ConfigError(f"cannot read {file}: {error}; is the file complete?") from error
+    return loaded
+
+
+def _converted(module: nn.Module, path: str | Path) -> dict[str, torch.Tensor]:
+    """Returns the tensors of a checkpoint that spells or groups them otherwise than the model.
+
+    Experts, for one, are single matrices on disk and one block in a model. Only transformers knows
+    these spellings, so it reads them, into a second model; names that it does not know, or misses,
+    come back as they are on disk, or not at all.
+    """
+    model: Any = module
+    dtype = next(module.parameters()).dtype
+    with quiet_progress():
+        try:
+            twin, found = type(model).from_pretrained(
+                path,
+                config=copy.deepcopy(model.config),
+                dtype=dtype,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ConfigError(f"cannot load {path}: {error}") from error
+    mismatched = {key[0] for key in found["mismatched_keys"]}
+    if mismatched:
+        raise ConfigError(f"{path} does not fit the model: other shape {sorted(mismatched)}")
+    extra = {name: torch.empty(0) for name in found["unexpected_keys"]}
+    state = twin.state_dict()
+    return {n: t for n, t in state.items() if n not in found["missing_keys"]} | extra
 
 
 def _tied_names(module: nn.Module) -> set[str]:

@@ -42,7 +42,10 @@ def make_schedule(
     optimizer: torch.optim.Optimizer, config: OptimizerConfig, total_steps: int
 ) -> LambdaLR:
     """Makes a warm-up followed by a constant, linear or cosine course down to ``min_lr_ratio``."""
-    return LambdaLR(optimizer, lr_factor(config, total_steps))
+    schedule = LambdaLR(optimizer, lr_factor(config, total_steps))
+    # PyTorch warns where the schedule moves first, which a first step with bad gradients makes it.
+    optimizer._opt_called = True  # type: ignore[attr-defined]
+    return schedule
 
 
 def lr_factor(config: OptimizerConfig, total_steps: int) -> Callable[[int], float]:

@@ -22,11 +22,14 @@ from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
 from areal.engine.attention import PackedPlan
 from areal.engine.checkpoint import (
+    atomic_folder,
     load_hf_weights,
     load_training_state,
     save_hf_model,
     save_training_state,
+    write_hf_model,
 )
+from areal.engine.model import enable_checkpointing, turn_off_dropout
 from areal.engine.optimizer import make_optimizer, make_schedule
 from areal.engine.weights import SharedWeights
 from areal.utils.data import (
@@ -93,9 +96,9 @@ class HFTrainEngine(TrainEngine):
             ft_spec: Length of the run; needed where an optimiser is configured.
         """
         if self.config.gradient_checkpointing:
-            self.module.gradient_checkpointing_enable(
-                gradient_checkpointing_kwargs={"use_reentrant": False}
-            )
+            enable_checkpointing(self.module)
+        if self.config.disable_dropout:
+            turn_off_dropout(self.module)
         if self.config.optimizer is not None:
             if ft_spec is None:
                 raise ConfigError(
@@ -144,7 +147,7 @@ class HFTrainEngine(TrainEngine):
     # --- training
 
     def train(self, mode: bool = True) -> HFTrainEngine:
-        self.module.train(mode and not self.config.disable_dropout)
+        self.module.train(mode)
         return self
 
     def optimizer_zero_grad(self) -> None:
@@ -249,16 +252,17 @@ class HFTrainEngine(TrainEngine):
 
     def _logits(self, mb: dict[str, Any], keep_N: Tensor) -> Tensor:
         """Returns the logits [N, V] of some positions of a packed micro-batch."""
-        lengths = mb["cu_seqlens"].diff().tolist()
+        seqlens_B = mb["cu_seqlens"].diff()
+        starts_T = torch.repeat_interleave(mb["cu_seqlens"][:-1], seqlens_B)
         tokens_T = mb["input_ids"].long()
+        positions_T = torch.arange(len(tokens_T), device=self.device) - starts_T
+        lengths = seqlens_B.tolist()
         padding = -len(tokens_T) % TOKEN_MULTIPLE
         if padding:
-            # A sequence of its own, which no kept position sees.
-            tokens_T = F.pad(tokens_T, (0, padding))
+            # A sequence of its own, which no kept position sees. Its positions do not matter, but a
+            # model has only so many.
+            tokens_T, positions_T = (F.pad(x, (0, padding)) for x in (tokens_T, positions_T))
             lengths.append(padding)
-        ends_T = torch.tensor(lengths, device=self.device)
-        starts_T = torch.repeat_interleave(ends_T.cumsum(0) - ends_T, ends_T)
-        positions_T = torch.arange(len(tokens_T), device=self.device) - starts_T
         kwargs = {"logits_to_keep": keep_N} if self._takes_logits_to_keep else {}
         out = self.module(
             input_ids=tokens_T[None],
@@ -332,9 +336,10 @@ class HFTrainEngine(TrainEngine):
 
     def save(self, meta: SaveLoadMeta) -> None:
         """Saves the model as Hugging Face safetensors, and beside it the optimiser where asked."""
-        save_hf_model(self.module, meta.path, meta.tokenizer)
-        if meta.with_optim:
-            save_training_state(meta.path, self._require_optimizer(), self.lr_scheduler)
+        with atomic_folder(meta.path) as folder:
+            write_hf_model(self.module, folder, meta.tokenizer)
+            if meta.with_optim:
+                save_training_state(folder, self._require_optimizer(), self.lr_scheduler)
 
     def load(self, meta: SaveLoadMeta) -> None:
         """Loads what ``save`` saved."""
