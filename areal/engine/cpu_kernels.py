@@ -20,9 +20,10 @@ from torch import Tensor, nn
 # Below this many multiply-adds oneDNN's call overhead costs more than its speed gains (measured,
 # one thread).
 MIN_ONEDNN_MACS = 1 << 20
-# oneDNN keeps generated code for every shape it has met, 1,024 shapes by default, which is hundreds
-# of megabytes where batch sizes vary; it reads this limit when it generates the first.
+# oneDNN generates code for every shape it meets, a quarter of a megabyte each, and never frees all
+# of it; so row counts are filled up to few sizes. It reads the limit when it generates the first.
 ONEDNN_CACHED_SHAPES = 128
+MIN_ROW_STEP = 16
 
 
 @functools.cache
@@ -47,17 +48,42 @@ def _processor_vendor() -> str:
     return "GenuineIntel" if "Intel" in platform.processor() else platform.processor()
 
 
+def even_size(count: int) -> int:
+    """Returns the next of few sizes: at most 16 for each doubling, and less than a sixteenth more.
+
+    Below 256 the sizes are the multiples of 16.
+    """
+    step = max(MIN_ROW_STEP, 1 << max(0, count.bit_length() - 5))
+    return -(-count // step) * step
+
+
 def matmul_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     """Returns ``a @ b.T + bias`` by the faster library for the shape; both may be transposed views.
 
     Args:
-        a: [..., K].
+        a: [..., K], of any number of rows.
         b: [N, K].
         bias: [N].
     """
-    is_large = a.numel() * b.shape[0] >= MIN_ONEDNN_MACS
-    if not is_large or a.dtype != torch.float32 or a.device.type != "cpu" or not prefers_onednn():
+    if not _suits_onednn(a, b):
         return F.linear(a, b, bias)
+    rows = a.reshape(-1, a.shape[-1])
+    out = _onednn_matmul(_with_even_rows(rows), b, bias)[: len(rows)]
+    return out.view(*a.shape[:-1], out.shape[-1])
+
+
+def _suits_onednn(a: Tensor, b: Tensor) -> bool:
+    is_large = a.numel() * b.shape[0] >= MIN_ONEDNN_MACS
+    return is_large and a.dtype == torch.float32 and a.device.type == "cpu" and prefers_onednn()
+
+
+def _with_even_rows(x: Tensor) -> Tensor:
+    """Returns [T, K] with zeros below, or as it is."""
+    missing = even_size(len(x)) - len(x)
+    return F.pad(x, (0, 0, 0, missing)) if missing else x
+
+
+def _onednn_matmul(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(a, b, bias, "none", [], "")
 
 
@@ -87,7 +113,11 @@ def linear_gradients(
     if not needs[1]:
         return grad_x, None
     rows, inputs = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
-    return grad_x, matmul_transposed(rows.t(), inputs.t())
+    if not _suits_onednn(rows, inputs.t()):
+        return grad_x, F.linear(rows.t(), inputs.t())
+    # Rows of zeros add nothing to the sum over rows.
+    rows, inputs = _with_even_rows(rows), _with_even_rows(inputs)
+    return grad_x, _onednn_matmul(rows.t(), inputs.t())
 
 
 class FastLinear(nn.Linear):

@@ -16,7 +16,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from areal.engine import cpu_kernels
-from areal.engine.cpu_kernels import FastLinear, FusedRmsNorm, use_cpu_kernels
+from areal.engine.cpu_kernels import FastLinear, FusedRmsNorm, even_size, use_cpu_kernels
 from areal.engine.fused_linear import SiblingLinear, fuse_siblings
 from tests.tiny_models import random_prompts, tiny_model
 
@@ -227,3 +227,39 @@ def test_parameters_and_checkpoints_stay_as_they_are(tmp_path: Path) -> None:
     fast.save_pretrained(tmp_path)
     again = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert all(torch.equal(again.state_dict()[n], v) for n, v in plain.state_dict().items())
+
+
+def test_sizes_are_few_and_hardly_larger() -> None:
+    counts = range(1, 20_000)
+    sizes = [even_size(count) for count in counts]
+    assert all(count <= size for count, size in zip(counts, sizes, strict=True))
+    assert all(
+        size < count * 17 / 16 for count, size in zip(counts, sizes, strict=True) if count >= 256
+    )
+    assert [even_size(count) for count in (1, 16, 17, 255, 257, 1025)] == [
+        16,
+        16,
+        32,
+        256,
+        272,
+        1088,
+    ]
+    for power in range(8, 14):
+        assert len({size for size in sizes if 2**power < size <= 2 ** (power + 1)}) == 16
+
+
+def test_close_row_counts_share_what_onednn_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_kernels, "MIN_ONEDNN_MACS", 1)
+    asked: set[tuple[tuple[int, ...], ...]] = set()
+    original = cpu_kernels._onednn_matmul
+
+    def noted(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+        asked.add((tuple(a.shape), tuple(b.shape)))
+        return original(a, b, bias)
+
+    monkeypatch.setattr(cpu_kernels, "_onednn_matmul", noted)
+    layer = nn.Linear(8, 4)
+    layer.__class__ = FastLinear
+    for num_rows in range(33, 49):
+        layer(torch.randn(num_rows, 8, requires_grad=True)).sum().backward()
+    assert asked == {((48, 8), (4, 8)), ((48, 4), (8, 4)), ((4, 48), (8, 48))}
