@@ -155,8 +155,16 @@ def assert_found(level: Level, check: str, message: str) -> None:
     assert message in level.reason
 
 
+# A process with torch and a model costs seconds; the others show the same paths.
+IN_FULL_RUNS = ("quits", "keys", "constructor")
+
+
 @pytest.mark.parametrize(
-    ("source", "check", "message"), [row[1:] for row in WORKFLOWS], ids=[r[0] for r in WORKFLOWS]
+    ("source", "check", "message"),
+    [
+        pytest.param(*row[1:], id=row[0], marks=[pytest.mark.slow] * (row[0] in IN_FULL_RUNS))
+        for row in WORKFLOWS
+    ],
 )
 def test_workflow(
     target: Target, python: Interpreter, source: str, check: str, message: str
