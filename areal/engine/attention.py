@@ -96,6 +96,20 @@ def planned_attention(
 AttentionInterface.register(IMPLEMENTATION, planned_attention)
 
 
+def require_planned_attention(model: nn.Module) -> None:
+    """Refuses a model whose attention does not follow plans.
+
+    Raises:
+        ConfigError: It says how to prepare the model.
+    """
+    found = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    if found != IMPLEMENTATION:
+        raise ConfigError(
+            f"{type(model).__name__} has the attention implementation {found!r}; pass it through "
+            "areal.engine.model.prepare_model(model, device) first"
+        )
+
+
 def causal_sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
     """Returns causal attention of right-padded queries [B, H, L, D] and keys [B, K, L, D].
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from torch import nn
 
+from areal.engine.attention import require_planned_attention
+
 
 class SharedWeights:
     """Holds one module, the lock that orders its readers and its writer, and two counters.
@@ -17,10 +19,14 @@ class SharedWeights:
     whatever the label says.
 
     Args:
-        module: The model.
+        module: A model that ``areal.engine.model`` made, loaded or prepared.
+
+    Raises:
+        ConfigError: It is another one; its attention would ignore where sequences begin.
     """
 
     def __init__(self, module: nn.Module) -> None:
+        require_planned_attention(module)
         self.module = module
         self.version = 0
         self.num_updates = 0
