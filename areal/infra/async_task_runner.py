@@ -171,8 +171,9 @@ class AsyncTaskRunner(Generic[T]):
         return len(self._done)
 
     def _start_waiting(self) -> None:
-        while self._waiting:
-            self._thread.spawn(self._run_task, *self._waiting.popleft())
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._thread.spawn(self._run_task, *waiting)
 
     async def _run_task(
         self,

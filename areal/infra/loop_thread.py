@@ -10,8 +10,10 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+
+AsyncFunction = Callable[..., Awaitable[Any]]
 
 _CANCEL_AGAIN_AFTER_S = 0.1
 
@@ -31,7 +33,7 @@ class LoopThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
-        self._inbox: deque[tuple[Callable[..., Awaitable[Any]], tuple[Any, ...]]] = deque()
+        self._inbox: deque[tuple[AsyncFunction, Sequence[Any]]] = deque()
         self._is_draining = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -57,12 +59,25 @@ class LoopThread:
         """Returns True in the thread of the loop."""
         return self._thread is not None and self._thread.ident == threading.get_ident()
 
-    def spawn(self, function: Callable[..., Awaitable[Any]], *args: Any) -> None:
-        """Has ``function(*args)`` run as a task; it must handle its own exceptions."""
-        if self.is_current():
-            self._start(function, args)
+    def spawn(
+        self, function: Callable[..., Awaitable[Any]], *argument_lists: Sequence[Any]
+    ) -> None:
+        """Has ``function(*arguments)`` run as a task for every list of arguments.
+
+        All of them start in the same iteration of the loop.
+
+        Args:
+            function: A coroutine function that handles its own exceptions.
+            *argument_lists: For one task each.
+        """
+        if not argument_lists:
             return
-        self._inbox.append((function, args))
+        if self.is_current():
+            for arguments in argument_lists:
+                self._start(function, arguments)
+            return
+        # In one go, or the loop could run the first before the second is there.
+        self._inbox.extend([(function, arguments) for arguments in argument_lists])
         if not self._is_draining:
             self._is_draining = True
             self.loop.call_soon_threadsafe(self._drain)
@@ -109,13 +124,13 @@ class LoopThread:
         while self._inbox:
             self._start(*self._inbox.popleft())
 
-    def _start(self, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
+    def _start(self, function: AsyncFunction, args: Sequence[Any]) -> None:
         # An empty context: scopes and settings of whoever spawns must not leak into the work.
         context = contextvars.Context()
         coroutine = self._guard(function, args)
         self._tasks.add(asyncio.get_running_loop().create_task(coroutine, context=context))
 
-    async def _guard(self, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
+    async def _guard(self, function: AsyncFunction, args: Sequence[Any]) -> None:
         try:
             await function(*args)
         finally:

@@ -133,7 +133,7 @@ class RolloutQueue:
         self._staleness.add_listener(self.start_waiting)
         self._thread.start()
         self._is_running = True
-        self._thread.spawn(self._watch, episode_limit_s)
+        self._thread.spawn(self._watch, (episode_limit_s,))
 
     def stop(self) -> None:
         """Cancels what runs; whoever waits gets an error."""
@@ -186,17 +186,18 @@ class RolloutQueue:
     def _start_waiting(self) -> None:
         if self.is_paused or not self._is_running:
             return
+        started: list[RolloutTask] = []
         while self._waiting and self._staleness.get_capacity() > 0:
             self._staleness.on_rollout_submitted()
-            self._start(self._waiting.popleft())
+            started.append(self._waiting.popleft())
         while self._waiting_ungated and self._num_running_ungated < self._max_concurrent:
             self._num_running_ungated += 1
-            self._start(self._waiting_ungated.popleft())
-
-    def _start(self, task: RolloutTask) -> None:
+            started.append(self._waiting_ungated.popleft())
         if self._gauge is not None:
-            task.lease = self._gauge.lease(getattr(task.workflow, "group_size", 1))
-        self._thread.spawn(self._run_task, task)
+            for task in started:
+                task.lease = self._gauge.lease(getattr(task.workflow, "group_size", 1))
+        # At once, so that an engine sees their requests together and equal prompts share a prefill.
+        self._thread.spawn(self._run_task, *((task,) for task in started))
 
     # --- ending -------------------------------------------------------------------------------
 
@@ -210,6 +211,8 @@ class RolloutQueue:
         box = task.mailbox
         is_accepted = task.result is not None
         with self.lock:
+            if not self._is_running:
+                return  # it was cancelled, which is no result
             task.is_done = True
             heapq.heappush(box.done, task)
             box.num_accepted += is_accepted

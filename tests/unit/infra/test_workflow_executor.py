@@ -269,6 +269,21 @@ def test_the_queue_has_a_bound_if_asked(make: MakeExecutor) -> None:
         executor.submit({"id": 2}, Behaves())
 
 
+def test_rows_started_together_start_in_the_same_iteration(make: MakeExecutor) -> None:
+    order: list[str] = []
+
+    class Steps(RolloutWorkflow):
+        async def arun_episode(self, engine: Any, data: Row) -> Any:
+            order.append(f"start{data['id']}")
+            await asyncio.sleep(0)
+            order.append(f"end{data['id']}")
+            return _marked(data["id"])
+
+    executor = make()
+    executor.prepare_batch(Loader(4, 1), Steps())
+    assert order == [f"start{n}" for n in range(4)] + [f"end{n}" for n in range(4)]
+
+
 # --- time -------------------------------------------------------------------------------------
 
 
