@@ -18,7 +18,7 @@ from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.train_engine import HFTrainEngine
 from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
 from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
-from areal.trainer.runtime import load_rows, make_tokenizer, make_weights, run_folder
+from areal.trainer.runtime import limit_threads, load_rows, make_tokenizer, make_weights, run_folder
 from areal.trainer.timer import PeriodicTimer
 from areal.utils.seeding import set_random_seed
 
@@ -43,6 +43,7 @@ class BaseTrainer(ABC):
     """
 
     actor_config: TrainEngineConfig
+    columns: tuple[str, ...] = ()  # what the trainer itself reads of a row
 
     def __init__(self, config: Any, train_dataset: Any = None, valid_dataset: Any = None) -> None:
         self.config: BaseExperimentConfig = config
@@ -57,8 +58,12 @@ class BaseTrainer(ABC):
         self.valid_dataset = valid_dataset
         if valid_dataset is None and config.valid_dataset is not None:
             self.valid_dataset = load_rows(config.valid_dataset, self.tokenizer)
+        check_columns(self.train_dataset, self.columns, "train_dataset")
+        if self.valid_dataset is not None:
+            check_columns(self.valid_dataset, self.columns, "valid_dataset")
         self.train_dataloader = self._make_dataloader(self.train_dataset, config.train_dataset)
         self.weights = make_weights(config, self.actor_config, self.tokenizer)
+        limit_threads(self.weights)
         self.actor = HFTrainEngine(self.actor_config, self.weights)
         self.steps_per_epoch = max(1, len(self.train_dataloader))
         self.total_steps = self._count_steps(config.total_train_epochs)
@@ -239,7 +244,11 @@ class BaseTrainer(ABC):
             logger.exception("the report could not be written")
 
 
-def _refuse_unavailable(config: BaseExperimentConfig) -> None:
+def _refuse_unavailable(config: Any) -> None:
+    if config.actor.optimizer is None:
+        raise ConfigError(
+            "actor.optimizer is null: nothing would be trained; set actor.optimizer.lr"
+        )
     if config.scheduler.type not in (None, "local"):
         raise ConfigError(
             f"scheduler.type {config.scheduler.type!r} is not available here; "

@@ -16,9 +16,9 @@ from areal.api.cli_args import GenerationHyperparameters, MicroBatchSpec, PPOCon
 from areal.api.errors import ConfigError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import import_from_string, resolve
-from areal.api.workflow_api import RolloutWorkflow
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.train_engine import HFTrainEngine
+from areal.infra.workflow_resolution import is_workflow
 from areal.reward import REWARDS
 from areal.trainer.advantages import compute_advantages, shift_to_next_token
 from areal.trainer.base import BaseTrainer
@@ -125,13 +125,18 @@ class PPOTrainer(BaseTrainer):
         """Returns a workflow made of a name, a class or an instance."""
         if isinstance(workflow, str):
             workflow = resolve(WORKFLOWS, "workflow", workflow)
-        if not inspect.isclass(workflow):
-            return workflow
-        if not issubclass(workflow, RolloutWorkflow):
+        is_class = inspect.isclass(workflow)
+        if not is_workflow(workflow):
+            name = workflow.__name__ if is_class else repr(workflow)
+            is_agent = inspect.iscoroutinefunction(getattr(workflow, "run", None))
             raise ConfigError(
-                f"{workflow.__name__} is an agent; agents need the OpenAI-compatible proxy, "
-                "which is not available yet. Subclass areal.api.RolloutWorkflow instead"
+                f"run.workflow: {name} is an agent, and agents need the OpenAI-compatible proxy, "
+                "which is not available yet; subclass areal.api.RolloutWorkflow instead"
+                if is_agent
+                else f"run.workflow: {name} is no workflow, which has a coroutine arun_episode"
             )
+        if not is_class:
+            return workflow
         offered = {"gconfig": gconfig, "tokenizer": self.tokenizer}
         if self.config.run.reward_fn:
             offered["reward_fn"] = resolve(REWARDS, "reward", self.config.run.reward_fn)
@@ -142,7 +147,7 @@ class PPOTrainer(BaseTrainer):
         filled = {name: value for name, value in offered.items() if name in taken} | given
         try:
             return workflow(**filled)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ConfigError(
                 f"cannot make {workflow.__name__}: {error}; it takes {', '.join(taken)}. "
                 "Set the missing ones in "
@@ -359,5 +364,20 @@ def check_ppo_config(config: PPOConfig) -> None:
             "close to; describe one in ref, "
             "or set actor.kl_ctl=0"
         )
-    if config.run.dynamic_filter:
-        import_from_string(config.run.dynamic_filter)
+    _check_functions(config)
+
+
+def _check_functions(config: PPOConfig) -> None:
+    """Refuses import paths of functions that lead nowhere."""
+    paths = {"run.dynamic_filter": config.run.dynamic_filter}
+    if isinstance(config.actor.gae_lambda, str):
+        paths["actor.gae_lambda"] = config.actor.gae_lambda
+    for key, path in paths.items():
+        if not path:
+            continue
+        try:
+            found = import_from_string(path)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ConfigError(f"{key}: cannot import {path!r}: {error}") from error
+        if not callable(found):
+            raise ConfigError(f"{key}: {path!r} is {type(found).__name__}, not a function")

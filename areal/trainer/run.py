@@ -18,19 +18,19 @@ def run_training(argv: Sequence[str]) -> ReportPaths | None:
     Raises:
         ConfigError: The configuration is wrong, or needs a trainer that does not exist.
     """
-    config, _ = load_expr_config(argv, choose_config_class(argv))
-    if isinstance(config, PPOConfig):
+    kind = choose_config_class(argv)
+    if issubclass(kind, PPOConfig):
         from areal.trainer.ppo import PPOTrainer
 
-        with PPOTrainer(config) as rl_trainer:
+        with PPOTrainer(load_expr_config(argv, kind)[0]) as rl_trainer:
             rl_trainer.train()
         return rl_trainer.report
-    if isinstance(config, SFTConfig):
+    if issubclass(kind, SFTConfig):
         from areal.trainer.sft import SFTTrainer
 
-        with SFTTrainer(config) as sft_trainer:
+        with SFTTrainer(load_expr_config(argv, kind)[0]) as sft_trainer:
             sft_trainer.train()
         return sft_trainer.report
     raise ConfigError(
-        f"train_dataset.type {config.train_dataset.type!r} has no trainer yet; sft and rl have"
+        f"train_dataset.type asks for a {kind.__name__}, which has no trainer yet; sft and rl have"
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from areal.api.cli_args import BaseExperimentConfig, TrainEngineConfig, _DatasetConfig
-from areal.api.errors import ConfigError
+from areal.api.errors import ConfigError, DatasetError
 from areal.dataset import get_custom_dataset
 from areal.engine.model import load_model, make_model, resolve_device, resolve_dtype
 from areal.engine.weights import SharedWeights
@@ -14,6 +17,9 @@ from areal.utils.hf_utils import character_tokenizer, load_hf_tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+
+SMALL_MODEL_PARAMETERS = 2_000_000
 
 
 def run_folder(config: BaseExperimentConfig) -> Path:
@@ -84,6 +90,22 @@ def _refuse_unavailable(actor: TrainEngineConfig) -> None:
         raise ConfigError("actor.is_critic is for value models, which no trainer here has yet")
 
 
+def limit_threads(weights: SharedWeights) -> None:
+    """Keeps a small model on a CPU to one thread, unless ``OMP_NUM_THREADS`` says otherwise.
+
+    Its products are over before a second thread has begun, and threads that wait burn the cores that
+    rewards and episodes could use.
+    """
+    num_parameters = sum(p.numel() for p in weights.module.parameters())
+    is_on_cpu = next(weights.module.parameters()).device.type == "cpu"
+    if (
+        is_on_cpu
+        and num_parameters < SMALL_MODEL_PARAMETERS
+        and "OMP_NUM_THREADS" not in os.environ
+    ):
+        torch.set_num_threads(1)
+
+
 def load_rows(dataset: _DatasetConfig, tokenizer: PreTrainedTokenizerBase) -> Any:
     """Loads the dataset of a configuration section.
 
@@ -96,3 +118,22 @@ def load_rows(dataset: _DatasetConfig, tokenizer: PreTrainedTokenizerBase) -> An
             f"dataset {dataset.path!r} has no rows; check split, max_length and the files"
         )
     return rows
+
+
+def check_columns(rows: Any, columns: tuple[str, ...], key: str) -> None:
+    """Looks at the first row of a dataset.
+
+    Args:
+        rows: Not empty.
+        columns: What a row must have.
+        key: Of the dataset's section in the configuration, for the message.
+
+    Raises:
+        DatasetError: The row lacks one.
+    """
+    missing = [name for name in columns if name not in rows[0]]
+    if missing:
+        raise DatasetError(
+            f"{key}: its rows have no {' and no '.join(missing)}, which the trainer reads; "
+            f"they have {', '.join(rows[0])}"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -39,6 +40,7 @@ class SFTTrainer(BaseTrainer):
     """
 
     config: SFTConfig
+    columns = ("input_ids", "loss_mask")
 
     def train(self) -> None:
         """Runs the training to its end."""
@@ -80,10 +82,10 @@ class SFTTrainer(BaseTrainer):
     def _evaluate(self) -> dict[str, Any]:
         self.actor.eval()
         total = tokens = 0.0
-        loader = create_dataloader(
-            self.valid_dataset, 0, 1, self.config.valid_dataset, collate_fn=_collate
+        config = self.config.valid_dataset or dataclasses.replace(
+            self.config.train_dataset, shuffle=False, drop_last=False
         )
-        for rows in loader:
+        for rows in self._make_dataloader(self.valid_dataset, config):
             batch = _aligned(rows)
             loss = self.actor.eval_batch(batch, sft_loss_fn, num_loss_tokens)
             count = float(num_loss_tokens(batch))
