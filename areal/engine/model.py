@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,14 @@ def make_model(
     Raises:
         ConfigError: transformers has no causal language model of that architecture or these sizes.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForCausalLM
 
+    if spec.architecture not in CONFIG_MAPPING:
+        close = difflib.get_close_matches(spec.architecture, CONFIG_MAPPING, n=3)
+        guess = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        raise ConfigError(
+            f"run.model.architecture {spec.architecture!r} is no model type of transformers{guess}"
+        )
     sizes = {
         name: getattr(spec, name)
         for name in (

@@ -18,7 +18,14 @@ from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.train_engine import HFTrainEngine
 from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
 from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
-from areal.trainer.runtime import limit_threads, load_rows, make_tokenizer, make_weights, run_folder
+from areal.trainer.runtime import (
+    check_columns,
+    limit_threads,
+    load_rows,
+    make_tokenizer,
+    make_weights,
+    run_folder,
+)
 from areal.trainer.timer import PeriodicTimer
 from areal.utils.seeding import set_random_seed
 

@@ -93,8 +93,8 @@ def _refuse_unavailable(actor: TrainEngineConfig) -> None:
 def limit_threads(weights: SharedWeights) -> None:
     """Keeps a small model on a CPU to one thread, unless ``OMP_NUM_THREADS`` says otherwise.
 
-    Its products are over before a second thread has begun, and threads that wait burn the cores that
-    rewards and episodes could use.
+    Its products are over before a second thread has begun, and threads that wait burn the cores
+    that rewards and episodes could use.
     """
     num_parameters = sum(p.numel() for p in weights.module.parameters())
     is_on_cpu = next(weights.module.parameters()).device.type == "cpu"

@@ -1,0 +1,184 @@
+"""A wrong configuration is one line that names the key, before anything is written or trained."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from areal.api.errors import ArealError
+from areal.trainer.run import run_training
+from tests.tiny_models import tiny_model
+from tests.tiny_runs import MODEL, rl_yaml, sft_yaml
+
+
+def get_odd_sft_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
+    return [{"input_ids": [3, 4]}] * 40
+
+
+def get_odd_rl_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
+    return [{"question": "1="}] * 40
+
+
+class Agent:
+    """Has a coroutine ``run`` and no ``arun_episode``."""
+
+    async def run(self, data: dict[str, Any], **_: Any) -> float:
+        return 1.0
+
+
+class FussyWorkflow:
+    """Is made with words that are not there."""
+
+    def __init__(self, gconfig: Any, mood: str) -> None:
+        raise ValueError(f"mood {mood!r} is not supported")
+
+    async def arun_episode(self, engine: Any, data: dict[str, Any]) -> None: ...
+
+
+HERE = __name__
+RL: list[tuple[dict[str, Any] | list[str], str]] = [
+    # keys and values of the file
+    (["actor.optimiser.lr=1"], "actor.optimizer"),
+    (["gconfig.temprature=1"], "gconfig.temperature"),
+    (["actor.optimizer.lr=fast"], "actor.optimizer.lr"),
+    (["run.algorithm=grop"], "grpo"),
+    (["run.algorithm=ppo"], "no trainer"),
+    (["train_dataset.type=dpo"], "DPOConfig"),
+    (["train_dataset.type=ppo"], "train_dataset.type"),
+    # models
+    (["run.model=null"], "actor.path"),
+    (["actor.path=./no/model/here"], "./no/model/here"),
+    (["run.model.architecture=no_such"], "no_such"),
+    (["run.model.architecture=gemma2"], "softcap"),
+    (["run.model.num_attention_heads=3", "run.model.num_key_value_heads=2"], "num_attention_heads"),
+    (["tokenizer_path=./no/tokenizer"], "./no/tokenizer"),
+    (["actor.optimizer=null"], "actor.optimizer"),
+    (["actor.optimizer.type=adam_bf16"], "adam_bf16"),
+    # what is not there
+    (["actor.backend=fsdp:d2"], "actor.backend"),
+    (["actor.backend=archon:d1"], "actor.backend"),
+    (["rollout.backend=sglang:d1"], "rollout.backend"),
+    (["rollout.backend=fsdp:d1"], "rollout.backend"),
+    (["actor.use_lora=true"], "actor.use_lora"),
+    (["actor.weight_update_mode=awex"], "weight_update_mode"),
+    (["actor.is_critic=true"], "actor.is_critic"),
+    (["scheduler.type=slurm"], "scheduler.type"),
+    (["critic={path: x}"], "critic"),
+    (["teacher={path: x}"], "teacher"),
+    # what does not go together
+    (["gconfig.temperature=0.5"], "actor.temperature"),
+    (["gconfig.greedy=true", "actor.temperature=0.5"], "actor.temperature"),
+    (["actor.kl_ctl=0.1"], "actor.kl_ctl"),
+    (["rollout.consumer_batch_size=2"], "consumer_batch_size"),
+    (["train_dataset.batch_size=50"], "batch_size"),
+    (["train_dataset.dataset_kwargs={size: 0}"], "no rows"),
+    # names
+    (["run.reward_fn=gsm8"], "gsm8k"),
+    (["run.reward_fn=no.such.reward"], "no.such.reward"),
+    (["run.reward_fn=''"], "run.reward_fn"),
+    (["run.workflow=rlv"], "rlvr"),
+    (["run.workflow=tests.tiny_runs.NoSuch"], "NoSuch"),
+    (["run.eval_workflow=rlv"], "rlvr"),
+    (["run.workflow=tests.tiny_runs.MODEL"], "run.workflow"),
+    (["run.workflow=os.getcwd"], "run.workflow"),
+    ([f"run.workflow={HERE}.Agent"], "agent"),
+    (["run.workflow_kwargs={moood: 1}"], "moood"),
+    (
+        ["run.workflow=multi_turn", "run.workflow_kwargs={max_turns: 0, turn_discount: 1}"],
+        "max_turns",
+    ),
+    ([f"run.workflow={HERE}.FussyWorkflow", "run.workflow_kwargs={mood: odd}"], "mood"),
+    (["run.dynamic_filter=no.such.filter"], "run.dynamic_filter"),
+    (["run.dynamic_filter=plain"], "run.dynamic_filter"),
+    (["run.dynamic_filter=tests.tiny_runs.MODEL"], "run.dynamic_filter"),
+    (["actor.gae_lambda=no.such.function"], "actor.gae_lambda"),
+    (["train_dataset.path=gsm9k"], "gsm8k"),
+    (["train_dataset.path=no.such.loader"], "no.such.loader"),
+    (["train_dataset.path=arithmetic", "train_dataset.split=tset"], "tset"),
+    (["train_dataset.path=arithmetic", "train_dataset.dataset_kwargs={sise: 1}"], "size"),
+    (["valid_dataset={path: gsm9k, type: rl}"], "gsm8k"),
+]
+SFT: list[tuple[list[str], str]] = [
+    ([f"train_dataset.path={HERE}.get_odd_sft_dataset"], "loss_mask"),
+    (["actor.optimizer=null"], "actor.optimizer"),
+    (["run.algorithm=grpo"], "run.algorithm"),
+    (["actor.backend=fsdp:d4"], "actor.backend"),
+    ([f"valid_dataset={{path: {HERE}.get_odd_sft_dataset, type: sft}}"], "loss_mask"),
+]
+
+
+def check(path: Path, overrides: list[str], words: str, folder: Path) -> None:
+    with pytest.raises(ArealError) as caught:
+        run_training(["--config", str(path), *overrides])
+    message = str(caught.value)
+    assert words in message
+    assert len(message) < 2000
+    assert not list(folder.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"), RL, ids=lambda v: v[0] if isinstance(v, list) else ""
+)
+def test_a_wrong_rl_configuration(tmp_path: Path, overrides: list[str], words: str) -> None:
+    check(rl_yaml(tmp_path), overrides, words, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"), SFT, ids=lambda v: v[0] if isinstance(v, list) else ""
+)
+def test_a_wrong_sft_configuration(tmp_path: Path, overrides: list[str], words: str) -> None:
+    check(sft_yaml(tmp_path), overrides, words, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (lambda p: None, "config.yaml"),
+        (lambda p: p.write_text("a: [1"), "config.yaml:"),
+        (lambda p: p.write_text("just text"), "config.yaml"),
+        (lambda p: p.write_bytes(b"\xff\xfe\x00"), "config.yaml"),
+        (lambda p: p.write_text("{}"), "train_dataset.type"),
+        (lambda p: p.write_text("train_dataset: {type: rl, path: arithmetic}"), "experiment_name"),
+    ],
+)
+def test_a_file_that_is_no_configuration(
+    tmp_path: Path, write: Callable[[Path], Any], words: str
+) -> None:
+    write(tmp_path / "config.yaml")
+    with pytest.raises(ArealError, match=words):
+        run_training(["--config", str(tmp_path / "config.yaml")])
+
+
+def test_rows_without_the_columns_of_a_registered_dataset(tmp_path: Path) -> None:
+    data = tmp_path / "gsm8k"
+    data.mkdir()
+    (data / "train.jsonl").write_text(json.dumps({"prompt": "1+1", "answer": "2"}) + "\n")
+    path = rl_yaml(tmp_path, train_dataset={"path": str(data)})
+    check(path, [], "question", tmp_path)
+
+
+def test_rows_without_what_the_workflow_reads(tmp_path: Path) -> None:
+    path = rl_yaml(tmp_path, train_dataset={"path": f"{HERE}.get_odd_rl_dataset"})
+    check(path, [], "messages", tmp_path)
+
+
+def test_a_checkpoint_of_a_model_that_cannot_be_served(tmp_path: Path) -> None:
+    tiny_model("gemma2").save_pretrained(tmp_path / "model")
+    from tests.fakes import tiny_tokenizer
+
+    tiny_tokenizer("ab").save_pretrained(tmp_path / "model")
+    check(rl_yaml(tmp_path), [f"actor.path={tmp_path / 'model'}"], "softcap", tmp_path / "e")
+
+
+def test_the_working_folder_stays_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    check(rl_yaml(tmp_path / "runs"), ["gconfig.temperature=0.5"], "temperature", tmp_path)
+    assert os.listdir(work) == []
+    assert MODEL["head_dim"] == 16
