@@ -48,6 +48,15 @@ def make_schedule(
     return schedule
 
 
+def move_schedule(schedule: LambdaLR, step: int) -> None:
+    """Puts a schedule, and the rates of its optimiser, where they stand after so many steps."""
+    factors = schedule.lr_lambdas
+    rates = [base * f(step) for base, f in zip(schedule.base_lrs, factors, strict=True)]
+    for group, rate in zip(schedule.optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    schedule.load_state_dict({"last_epoch": step, "_last_lr": rates, "lr_lambdas": [None, None]})
+
+
 def lr_factor(config: OptimizerConfig, total_steps: int) -> Callable[[int], float]:
     """Returns the function from optimiser step (0-based) to the factor on ``config.lr``."""
     warmup = get_num_warmup_steps(config, total_steps)

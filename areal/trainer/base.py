@@ -148,7 +148,8 @@ class BaseTrainer(ABC):
             and self.valid_dataset is not None
         ):
             self.run_log.eval(0, self._evaluate())
-        while self.step < self.total_steps:
+        is_done = False
+        while self.step < self.total_steps and not is_done:
             started = time.perf_counter()
             stats, episodes = self._train_step()
             self.step += 1
@@ -161,11 +162,11 @@ class BaseTrainer(ABC):
                 evaluated = self._evaluate()
                 self.run_log.eval(self.step, evaluated)
                 is_done = is_done or self._is_finished_early({"eval": True, **evaluated})
-            if is_done or timers["recover"].is_due(self.step) or self.step == self.total_steps:
-                self._save_recover(is_done)
-            if is_done:
-                break
+            if timers["recover"].is_due(self.step):
+                self._save_recover(is_done=False)
+        # In this order: a trial that says it is complete has its model.
         self._save_model(self.folder / MODEL_FOLDER)
+        self._save_recover(is_done=True)
 
     def _timers(self) -> dict[str, PeriodicTimer]:
         recover = self.config.recover
@@ -189,7 +190,7 @@ class BaseTrainer(ABC):
         )
         self.actor.save(meta)
 
-    def _save_recover(self, is_done: bool = False) -> None:
+    def _save_recover(self, is_done: bool) -> None:
         recover: RecoverConfig = self.config.recover
         if not recover.enabled:
             return
@@ -199,7 +200,7 @@ class BaseTrainer(ABC):
             rollout=self._rollout_state(),
             version=self.actor.get_version(),
             num_sequences=self.num_sequences,
-            extra={"is_done": is_done or self.step >= self.total_steps},
+            extra={"is_done": is_done},
         )
         save_recover(self.folder / RECOVER_FOLDER, self.actor, state, not recover.no_save_optim)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from areal.api.errors import ConfigError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import import_from_string, resolve
 from areal.engine.local.engine import LocalInferenceEngine
+from areal.engine.model import turn_off_dropout
 from areal.engine.train_engine import HFTrainEngine
 from areal.infra.workflow_resolution import is_workflow
 from areal.reward import REWARDS
@@ -29,6 +31,8 @@ from areal.trainer.runtime import make_weights
 from areal.utils.data import concat_batch, split_padded_tensor_dict_into_mb_list
 from areal.utils.dataloader import create_dataloader
 from areal.workflow import WORKFLOWS
+
+logger = logging.getLogger("Trainer")
 
 # Steps over which the training reward is averaged before run.stop_at_reward looks at it.
 STOP_WINDOW = 10
@@ -52,6 +56,8 @@ class PPOTrainer(BaseTrainer):
     ) -> None:
         check_ppo_config(config)
         super().__init__(config, train_dataset, valid_dataset)
+        # Rollouts and updates must see one policy; a dropped unit would make it another.
+        turn_off_dropout(self.weights.module)
         self.ref: HFTrainEngine | None = None
         if config.ref is not None and config.actor.kl_ctl > 0:
             self.ref = HFTrainEngine(config.ref, make_weights(config, config.ref, self.tokenizer))
@@ -97,7 +103,9 @@ class PPOTrainer(BaseTrainer):
         if eval_workflow is None:
             eval_workflow = run.eval_workflow or workflow
         if eval_workflow_kwargs is None:
-            eval_workflow_kwargs = run.eval_workflow_kwargs or workflow_kwargs
+            eval_workflow_kwargs = run.eval_workflow_kwargs
+        if eval_workflow_kwargs is None:
+            eval_workflow_kwargs = workflow_kwargs
         self._workflow = self._make_workflow(workflow, workflow_kwargs, self.config.gconfig)
         assert self.config.eval_gconfig is not None
         self._eval_workflow = self._make_workflow(
@@ -155,7 +163,7 @@ class PPOTrainer(BaseTrainer):
             ) from error
 
     def _make_dataloader(self, dataset: Any, config: Any) -> Any:
-        return create_dataloader(dataset, 0, 1, config)
+        return create_dataloader(dataset, 0, 1, config, seed=self.config.seed)
 
     def _sequences_per_step(self) -> int:
         return self.config.train_dataset.batch_size * self.config.gconfig.n_samples
@@ -229,14 +237,16 @@ class PPOTrainer(BaseTrainer):
                 # Before the first optimiser step trainer and rollout have the same weights.
                 drift = self._loss_fn.pop_stats()
         self.actor.lr_scheduler_step()
+        if not done:
+            logger.warning("no token of the batch of step %d is trained on", self.step + 1)
+            return {}
         stats = self._loss_fn.pop_stats() or drift
         merged = dict(stats)
         merged |= {
             name: drift[name] for name in ("logp_abs_diff", "logp_abs_diff_max") if name in drift
         }
-        if done:
-            merged |= {"lr": done[-1]["lr"], "grad_norm": max(d["grad_norm"] for d in done)}
-            merged["skipped_updates"] = sum(1.0 - d["update_successful"] for d in done)
+        merged |= {"lr": done[-1]["lr"], "grad_norm": max(d["grad_norm"] for d in done)}
+        merged["skipped_updates"] = sum(1.0 - d["update_successful"] for d in done)
         table = torch.stack(
             [torch.as_tensor(value, dtype=torch.float64) for value in merged.values()]
         )

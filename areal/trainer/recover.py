@@ -14,6 +14,7 @@ import torch
 from areal.api.errors import ConfigError
 from areal.api.io_struct import SaveLoadMeta
 from areal.engine.checkpoint import atomic_folder
+from areal.engine.optimizer import move_schedule
 from areal.engine.train_engine import HFTrainEngine
 
 FORMAT_VERSION = 1
@@ -83,13 +84,14 @@ def load_recover(checkpoint: Path, engine: HFTrainEngine, with_optim: bool = Tru
         raise ConfigError(
             f"{checkpoint} was written by a newer version of areal-lite; upgrade it to resume"
         )
-    has_optim = content.pop("with_optim")
+    has_optim = content.pop("with_optim") and with_optim
     random_state = content.pop("random")
     engine.load(
-        SaveLoadMeta(
-            path=str(checkpoint / "model"), weight_format="hf", with_optim=with_optim and has_optim
-        )
+        SaveLoadMeta(path=str(checkpoint / "model"), weight_format="hf", with_optim=has_optim)
     )
+    if not has_optim:
+        # Fresh moments, but not a second warm-up.
+        move_schedule(engine.lr_scheduler, content["step"])
     _set_random_state(random_state)
     state = RecoverState(**content)
     engine.set_version(state.version)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from areal.trainer.base import BaseTrainer
 from areal.trainer.report import EpisodeSample
 from areal.utils.data import collate_samples_to_list, concat_padded_tensors
 from areal.utils.dataloader import create_dataloader
+
+logger = logging.getLogger("Trainer")
 
 
 def sft_loss_fn(logprobs: Tensor, entropy: Tensor, input_data: dict[str, Any]) -> Tensor:
@@ -42,12 +45,14 @@ class SFTTrainer(BaseTrainer):
     config: SFTConfig
     columns = ("input_ids", "loss_mask")
 
+    _batches: Iterator[dict[str, Any]] | None = None
+
     def train(self) -> None:
         """Runs the training to its end."""
         self._loop()
 
     def _make_dataloader(self, dataset: Any, config: Any) -> Any:
-        return create_dataloader(dataset, 0, 1, config, collate_fn=_collate)
+        return create_dataloader(dataset, 0, 1, config, collate_fn=_collate, seed=self.config.seed)
 
     def _train_step(self) -> tuple[dict[str, Any], Sequence[EpisodeSample]]:
         started = time.perf_counter()
@@ -60,20 +65,25 @@ class SFTTrainer(BaseTrainer):
             losses.append(loss.detach() * num_loss_tokens(input_data))
             return loss
 
-        stats: dict[str, Any] = self.actor.train_batch(batch, loss_fn, num_loss_tokens)
+        stats: dict[str, Any] = {}
+        if bool(batch["loss_mask"].any()):
+            stats = dict(self.actor.train_batch(batch, loss_fn, num_loss_tokens))
+            stats["loss"] = float(torch.stack(losses).sum() / num_loss_tokens(batch))
+        else:
+            logger.warning("no token of the batch of step %d carries loss", self.step + 1)
         self.actor.lr_scheduler_step()
         self.actor.set_version(self.step + 1)
         self.num_sequences += len(batch["input_ids"])
         num_tokens = int(batch["attention_mask"].sum())
-        stats["loss"] = float(torch.stack(losses).sum() / num_loss_tokens(batch))
         stats["n_tokens"] = num_tokens
         stats["tokens_per_s"] = num_tokens / (time.perf_counter() - started)
         return stats, ()
 
     def _next_batch(self) -> dict[str, Any]:
-        try:
-            rows = next(self._batches)
-        except (AttributeError, StopIteration):
+        if self._batches is None:
+            self._batches = iter(self.train_dataloader)
+        rows = next(self._batches, None)
+        if rows is None:  # the next epoch
             self._batches = iter(self.train_dataloader)
             rows = next(self._batches)
         return _aligned(rows)

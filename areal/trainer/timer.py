@@ -15,7 +15,7 @@ class Frequencies(Protocol):
 
 
 class PeriodicTimer:
-    """Says after each step whether one of the periods has passed since it last said so.
+    """Says after each step whether one of the periods has passed since it was asked last.
 
     Args:
         frequencies: The periods.
@@ -32,12 +32,22 @@ class PeriodicTimer:
     def is_due(self, step: int) -> bool:
         """Says whether it is time after ``step`` finished steps; if so the next period starts."""
         f = self._frequencies
-        epochs = step // self._steps_per_epoch - self._last_step // self._steps_per_epoch
         is_due = (
-            (f.freq_steps is not None and step - self._last_step >= f.freq_steps)
-            or (f.freq_epochs is not None and epochs >= f.freq_epochs)
+            self._passed_multiple(step, f.freq_steps, 1)
+            or self._passed_multiple(step, f.freq_epochs, self._steps_per_epoch)
             or (f.freq_secs is not None and time.monotonic() - self._last_time >= f.freq_secs)
         )
+        self._last_step = step
         if is_due:
-            self._last_step, self._last_time = step, time.monotonic()
+            self._last_time = time.monotonic()
         return is_due
+
+    def _passed_multiple(self, step: int, frequency: int | None, unit: int) -> bool:
+        """Says whether a multiple of the period was passed; they count from the run's first step.
+
+        So a resumed run saves and evaluates at the very steps at which an uninterrupted one does.
+        """
+        if frequency is None:
+            return False
+        period = frequency * unit
+        return step // period > self._last_step // period

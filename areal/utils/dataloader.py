@@ -168,6 +168,8 @@ def create_dataloader(
             num_workers=dataset_config.num_workers,
             pin_memory=dataset_config.pin_memory,
             collate_fn=collate_fn or _identity,
+            # Else each iterator takes a number from the global stream, and a resumed run one more.
+            generator=torch.Generator().manual_seed(seed),
         )
 
 
