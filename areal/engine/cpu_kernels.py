@@ -20,8 +20,10 @@ from torch import Tensor, nn
 # Below this many multiply-adds oneDNN's call overhead costs more than its speed gains (measured,
 # one thread).
 MIN_ONEDNN_MACS = 1 << 20
-# oneDNN generates code for every shape it meets, a quarter of a megabyte each, and never frees all
-# of it; so row counts are filled up to few sizes. It reads the limit when it generates the first.
+# A product this narrow leaves most of a vector register empty.
+MIN_ONEDNN_WIDTH = 64
+# oneDNN generates code for every shape it meets, half a megabyte each, and never frees all of it;
+# so row counts are filled up to few sizes. It reads the limit when it generates the first.
 ONEDNN_CACHED_SHAPES = 128
 MIN_ROW_STEP = 16
 
@@ -49,11 +51,11 @@ def _processor_vendor() -> str:
 
 
 def even_size(count: int) -> int:
-    """Returns the next of few sizes: at most 16 for each doubling, and less than a sixteenth more.
+    """Returns the next of few sizes: at most eight for each doubling, less than an eighth more.
 
     Below 256 the sizes are the multiples of 16.
     """
-    step = max(MIN_ROW_STEP, 1 << max(0, count.bit_length() - 5))
+    step = max(MIN_ROW_STEP, 1 << max(0, count.bit_length() - 4))
     return -(-count // step) * step
 
 
@@ -65,16 +67,19 @@ def matmul_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tenso
         b: [N, K].
         bias: [N].
     """
-    if not _suits_onednn(a, b):
+    if not _suits_onednn(a, len(b)):
         return F.linear(a, b, bias)
     rows = a.reshape(-1, a.shape[-1])
     out = _onednn_matmul(_with_even_rows(rows), b, bias)[: len(rows)]
     return out.view(*a.shape[:-1], out.shape[-1])
 
 
-def _suits_onednn(a: Tensor, b: Tensor) -> bool:
-    is_large = a.numel() * b.shape[0] >= MIN_ONEDNN_MACS
-    return is_large and a.dtype == torch.float32 and a.device.type == "cpu" and prefers_onednn()
+def _suits_onednn(x: Tensor, width: int) -> bool:
+    """Says whether the product of [..., K] with a matrix [K, width] should go to oneDNN."""
+    is_large = x.numel() * width >= MIN_ONEDNN_MACS
+    is_wide = min(x.shape[-1], width) >= MIN_ONEDNN_WIDTH
+    is_fp32_on_cpu = x.dtype == torch.float32 and x.device.type == "cpu"
+    return is_large and is_wide and is_fp32_on_cpu and prefers_onednn()
 
 
 def _with_even_rows(x: Tensor) -> Tensor:
@@ -113,7 +118,7 @@ def linear_gradients(
     if not needs[1]:
         return grad_x, None
     rows, inputs = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
-    if not _suits_onednn(rows, inputs.t()):
+    if not _suits_onednn(rows, inputs.shape[1]):
         return grad_x, F.linear(rows.t(), inputs.t())
     # Rows of zeros add nothing to the sum over rows.
     rows, inputs = _with_even_rows(rows), _with_even_rows(inputs)

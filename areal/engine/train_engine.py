@@ -29,6 +29,7 @@ from areal.engine.checkpoint import (
     save_training_state,
     write_hf_model,
 )
+from areal.engine.cpu_kernels import even_size
 from areal.engine.model import enable_checkpointing, turn_off_dropout
 from areal.engine.optimizer import make_optimizer, make_schedule
 from areal.engine.weights import SharedWeights
@@ -39,10 +40,6 @@ from areal.utils.data import (
     split_padded_tensor_dict_into_mb_list,
 )
 from areal.utils.functional import gather_logprobs_entropy
-
-# Packed batches are filled up to a multiple of this many tokens, so that few shapes occur and
-# kernels made for a shape are used again.
-TOKEN_MULTIPLE = 64
 
 LossFn = Callable[..., Tensor]
 LossWeightFn = Callable[[dict[str, Any]], Tensor]
@@ -257,7 +254,7 @@ class HFTrainEngine(TrainEngine):
         tokens_T = mb["input_ids"].long()
         positions_T = torch.arange(len(tokens_T), device=self.device) - starts_T
         lengths = seqlens_B.tolist()
-        padding = -len(tokens_T) % TOKEN_MULTIPLE
+        padding = even_size(len(tokens_T)) - len(tokens_T) if self.device.type == "cpu" else 0
         if padding:
             # A sequence of its own, which no kept position sees. Its positions do not matter, but a
             # model has only so many.

@@ -29,6 +29,7 @@ def onednn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(cpu_kernels, "prefers_onednn", lambda: True)
     if request.param == "always":
         monkeypatch.setattr(cpu_kernels, "MIN_ONEDNN_MACS", 1)
+        monkeypatch.setattr(cpu_kernels, "MIN_ONEDNN_WIDTH", 1)
 
 
 def results(module: Callable[[Tensor], Tensor], x: Tensor, *leaves: Tensor) -> list[Tensor]:
@@ -232,24 +233,23 @@ def test_parameters_and_checkpoints_stay_as_they_are(tmp_path: Path) -> None:
 def test_sizes_are_few_and_hardly_larger() -> None:
     counts = range(1, 20_000)
     sizes = [even_size(count) for count in counts]
-    assert all(count <= size for count, size in zip(counts, sizes, strict=True))
-    assert all(
-        size < count * 17 / 16 for count, size in zip(counts, sizes, strict=True) if count >= 256
-    )
-    assert [even_size(count) for count in (1, 16, 17, 255, 257, 1025)] == [
-        16,
-        16,
-        32,
-        256,
-        272,
-        1088,
-    ]
-    for power in range(8, 14):
-        assert len({size for size in sizes if 2**power < size <= 2 ** (power + 1)}) == 16
+    for count, size in zip(counts, sizes, strict=True):
+        assert count <= size < max(count + 16, count * 9 / 8)
+    for power in range(7, 14):
+        assert len({size for size in sizes if 2**power < size <= 2 ** (power + 1)}) == 8
+
+
+@pytest.mark.parametrize(
+    ("count", "size"),
+    [(1, 16), (16, 16), (17, 32), (255, 256), (257, 288), (1024, 1024), (1025, 1152)],
+)
+def test_sizes_by_example(count: int, size: int) -> None:
+    assert even_size(count) == size
 
 
 def test_close_row_counts_share_what_onednn_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_kernels, "MIN_ONEDNN_MACS", 1)
+    monkeypatch.setattr(cpu_kernels, "MIN_ONEDNN_WIDTH", 1)
     asked: set[tuple[tuple[int, ...], ...]] = set()
     original = cpu_kernels._onednn_matmul
 
