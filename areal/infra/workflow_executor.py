@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from areal.api.errors import ConfigError
+from areal.api.errors import ConfigError, EpisodeFailureError, TrajectoryError
 from areal.api.io_struct import RolloutStat
 from areal.api.reward_api import REWARD_STATS
 from areal.infra import workflow_context
@@ -34,6 +34,9 @@ Trajectory = dict[str, Any]
 
 # Evaluation rows count for themselves, so that evaluating does not renumber the training rows.
 _FIRST_EVAL_ID = 1 << 40
+# So many rows in a row, or batches of them, of which nothing is left: there will be no batch.
+_MAX_BARREN_ROWS = 1000
+_MAX_BARREN_BATCHES = 20
 
 
 class WorkflowExecutor:
@@ -78,6 +81,7 @@ class WorkflowExecutor:
         self._next_eval_id = _FIRST_EVAL_ID
         self._num_consumed = 0
         self._expected_keys: frozenset[str] | None = None
+        self._batch_keys: frozenset[str] | None = None
 
     # --- life ---------------------------------------------------------------------------------
 
@@ -325,7 +329,8 @@ class WorkflowExecutor:
 
         Raises:
             ConfigError: A batch can never be complete with the configured sizes.
-            EpisodeFailureError: Most episodes, or most reward calls, fail.
+            EpisodeFailureError: Most episodes, or most reward calls, fail, or a thousand rows in a
+                row were rejected.
         """
         if self._feed is None:
             self._batch_workflow = self._resolve(
@@ -336,13 +341,18 @@ class WorkflowExecutor:
             self._requeued = []
         num_missing = self._feed.batch_size
         self._check_sizes(num_missing)
+        max_barren = max(_MAX_BARREN_ROWS, _MAX_BARREN_BATCHES * num_missing)
         batch: list[RolloutTask] = []
+        num_barren = 0
         while num_missing > 0 or not batch:
             num_missing = max(num_missing, 1)
             self._top_up(self._feed, num_missing)
             tasks = self._take_from_batch(num_missing)
             accepted = [task for task in tasks if task.result is not None]
             batch += accepted
+            num_barren = 0 if accepted else num_barren + len(tasks)
+            if num_barren >= max_barren:
+                raise EpisodeFailureError(self._describe_barren(num_barren))
             num_missing -= len(tasks) if dynamic_bs else len(accepted)
         return [task.result for task in sorted(batch) if task.result is not None]
 
@@ -464,9 +474,37 @@ class WorkflowExecutor:
                 trajectory, expected_keys=self._expected_keys, logger=self.logger
             )
             self._expected_keys = self._expected_keys or frozenset(trajectory)
+        if task.mailbox is self._batch:
+            self._check_batch_keys(task, trajectory)
         if task.accept_fn is not None and not task.accept_fn(trajectory):
             return None
         return trajectory
+
+    def _check_batch_keys(self, task: RolloutTask, trajectory: Trajectory) -> None:
+        """Raises unless a trajectory can be put together with those before it."""
+        keys = frozenset(trajectory)
+        self._batch_keys = self._batch_keys or keys
+        if keys == self._batch_keys:
+            return
+        lacks, adds = self._batch_keys - keys, keys - self._batch_keys
+        parts = [f"lacks {', '.join(sorted(lacks))}"] if lacks else []
+        parts += [f"adds {', '.join(sorted(adds))}"] if adds else []
+        raise TrajectoryError(
+            f"workflow {workflow_name(task.workflow)} returned other keys than in the first "
+            f"trajectory: this one {' and '.join(parts)}"
+        )
+
+    def _describe_barren(self, num_rows: int) -> str:
+        """Says why rows give no batch."""
+        text = (
+            f"none of the last {num_rows} rows gave a trajectory to train on: the workflow or the "
+            "filter (run.dynamic_filter, should_accept_fn) rejected them"
+        )
+        reasons = self.monitor.failure_reasons()
+        if reasons:
+            cause, count = next(iter(reasons.items()))
+            text += f", or they failed, {count} times so far with: {cause}"
+        return f"{text}. A filter of equal rewards rejects a task that is solved or hopeless"
 
     # --- inside: batches ----------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from areal.api.cli_args import BaseExperimentConfig, RecoverConfig, TrainEngineConfig, save_config
-from areal.api.errors import ConfigError
+from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
 from areal.engine.train_engine import HFTrainEngine
 from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
@@ -148,25 +148,35 @@ class BaseTrainer(ABC):
             and self.valid_dataset is not None
         ):
             self.run_log.eval(0, self._evaluate())
-        is_done = False
-        while self.step < self.total_steps and not is_done:
-            started = time.perf_counter()
-            stats, episodes = self._train_step()
-            self.step += 1
-            stats["step_time_s"] = time.perf_counter() - started
-            is_done = self._is_finished_early(stats)
-            if timers["saver"].is_due(self.step):
-                self._save_model(self.folder / CHECKPOINT_FOLDER / f"step_{self.step:08d}")
-            self.run_log.step(self.step, stats, episodes)
-            if self.valid_dataset is not None and timers["evaluator"].is_due(self.step):
-                evaluated = self._evaluate()
-                self.run_log.eval(self.step, evaluated)
-                is_done = is_done or self._is_finished_early({"eval": True, **evaluated})
-            if timers["recover"].is_due(self.step):
-                self._save_recover(is_done=False)
+        try:
+            while self.step < self.total_steps:
+                if self._step_and_log(self.run_log, timers):
+                    break
+        except EpisodeFailureError:
+            # A grader that broke, or a task that is solved, is no reason to lose the training.
+            self._save_model(self.folder / MODEL_FOLDER)
+            raise
         # In this order: a trial that says it is complete has its model.
         self._save_model(self.folder / MODEL_FOLDER)
         self._save_recover(is_done=True)
+
+    def _step_and_log(self, run_log: RunLog, timers: dict[str, PeriodicTimer]) -> bool:
+        """Does one step and what is due after it, and says whether the run has reached its aim."""
+        started = time.perf_counter()
+        stats, episodes = self._train_step()
+        self.step += 1
+        stats["step_time_s"] = time.perf_counter() - started
+        is_done = self._is_finished_early(stats)
+        if timers["saver"].is_due(self.step):
+            self._save_model(self.folder / CHECKPOINT_FOLDER / f"step_{self.step:08d}")
+        run_log.step(self.step, stats, episodes)
+        if self.valid_dataset is not None and timers["evaluator"].is_due(self.step):
+            evaluated = self._evaluate()
+            run_log.eval(self.step, evaluated)
+            is_done = is_done or self._is_finished_early({"eval": True, **evaluated})
+        if timers["recover"].is_due(self.step) and not is_done:
+            self._save_recover(is_done=False)
+        return is_done
 
     def _timers(self) -> dict[str, PeriodicTimer]:
         recover = self.config.recover

@@ -14,13 +14,13 @@ import torch
 
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.cli_args import GenerationHyperparameters, MicroBatchSpec, PPOConfig
-from areal.api.errors import ConfigError
+from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import import_from_string, resolve
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.model import turn_off_dropout
 from areal.engine.train_engine import HFTrainEngine
-from areal.infra.workflow_resolution import is_workflow
+from areal.infra.workflow_resolution import is_workflow, resolve_accept_fn
 from areal.reward import REWARDS
 from areal.trainer.advantages import compute_advantages, shift_to_next_token
 from areal.trainer.base import BaseTrainer
@@ -69,7 +69,8 @@ class PPOTrainer(BaseTrainer):
         self._recent_rewards: deque[float] = deque(maxlen=STOP_WINDOW)
         self._workflow: Any = None
         self._eval_workflow: Any = None
-        self._accept_fn: Callable[..., bool] | str | None = None
+        self._filter: Callable[..., bool] | None = None
+        self._num_tokens = len(self.weights.module.get_input_embeddings().weight)
         self._saved_rollout_state: dict[str, Any] = {}
 
     def train(
@@ -111,7 +112,7 @@ class PPOTrainer(BaseTrainer):
         self._eval_workflow = self._make_workflow(
             eval_workflow, eval_workflow_kwargs, self.config.eval_gconfig
         )
-        self._accept_fn = dynamic_filter_fn or run.dynamic_filter
+        self._filter = resolve_accept_fn(dynamic_filter_fn or run.dynamic_filter)
         self.rollout.initialize()
         self._loop(total_epochs)
 
@@ -176,7 +177,7 @@ class PPOTrainer(BaseTrainer):
         trajectories = self.rollout.prepare_batch(
             self.train_dataloader,
             self._workflow,
-            should_accept_fn=self._accept_fn,
+            should_accept_fn=self._accepts,
             group_size=config.gconfig.n_samples,
             dynamic_bs=config.dynamic_bs,
             reward_normalization=config.gconfig.reward_normalization,
@@ -202,6 +203,15 @@ class PPOTrainer(BaseTrainer):
         stats |= self._derived_stats(stats, rollout_s, time.perf_counter() - started)
         self._recent_rewards.append(stats["reward"])
         return stats, samples
+
+    def _accepts(self, trajectory: dict[str, Any]) -> bool:
+        """Checks a trajectory against the model, and asks the filter of the run."""
+        largest = int(trajectory["input_ids"].max())
+        if largest >= self._num_tokens:
+            raise TrajectoryError(
+                f"the workflow returned token {largest}, the model has {self._num_tokens} tokens"
+            )
+        return self._filter is None or bool(self._filter(trajectory))
 
     def _with_reference_logprobs(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Adds the next-token log-probabilities that the loss compares with."""
