@@ -1,0 +1,81 @@
+"""Each benchmark runs with tiny counts and reports what it has to; speed does not matter."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.__main__ import GROUPS
+from benchmarks.targets import TARGETS
+
+ROOT = Path(__file__).resolve().parents[3]
+needs_trl = pytest.mark.skipif(
+    importlib.util.find_spec("trl") is None,
+    reason="TRL is not installed; the extra bench of areal-lite has it",
+)
+
+
+def run_group(name: str, folder: Path) -> list[dict[str, Any]]:
+    """Runs a group as a person does and returns its rows."""
+    out = folder / "numbers.json"
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--no-fail"]
+    done = subprocess.run(
+        [*command, "--only", name, "--json", str(out)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows = json.loads(out.read_text())["groups"][name]
+    assert all(row["what"] in done.stdout for row in rows)
+    assert all(row["ours"] is None or math.isfinite(row["ours"]) for row in rows)
+    return rows
+
+
+def verdicts(rows: list[dict[str, Any]]) -> dict[str, str]:
+    return {row["key"]: row["verdict"] for row in rows}
+
+
+def test_decode_gives_the_right_tokens(tmp_path: Path) -> None:
+    rows = run_group("decode", tmp_path)
+    found = verdicts(rows)
+    assert found["decode.greedy"] == found["decode.drift"] == "pass"
+    speeds = [row for row in rows if row["unit"] == "tok/CPU-s"]
+    assert len(speeds) == 4
+    assert all(row["ratio"] > 0 for row in speeds)
+
+
+@pytest.mark.slow
+def test_learning_reports_every_bound(tmp_path: Path) -> None:
+    assert verdicts(run_group("learning", tmp_path)).keys() == {
+        key for key in TARGETS if key.startswith("learning.")
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["packing", "cold_start", "overhead"])
+def test_a_group_measures_something(name: str, tmp_path: Path) -> None:
+    rows = run_group(name, tmp_path)
+    assert rows
+    assert all(row["ours"] > 0 for row in rows)
+
+
+@needs_trl
+@pytest.mark.slow
+def test_a_grpo_step_is_measured_on_both_sides(tmp_path: Path) -> None:
+    rows = run_group("grpo_step", tmp_path)
+    assert {row["key"] for row in rows} == {key for key in TARGETS if key.startswith("grpo_step.")}
+    assert all(row["ratio"] > 0 for row in rows)
+
+
+def test_every_target_belongs_to_a_group() -> None:
+    assert {key.split(".")[0] for key in TARGETS} <= GROUPS.keys()
