@@ -65,9 +65,10 @@ def save_recover(
 
 
 def find_recover(folder: Path) -> Path | None:
-    """Returns the newest complete checkpoint, or None; leftovers of killed writes are deleted."""
-    for leftover in folder.glob(f".{_PREFIX}*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+    """Returns the newest complete checkpoint, or None; what a kill left half done is deleted."""
+    for leftover in [*folder.glob(f".{_PREFIX}*"), *folder.glob(f"{_PREFIX}*")]:
+        if leftover.name.startswith(".") or not (leftover / _STATE_FILE).is_file():
+            shutil.rmtree(leftover, ignore_errors=True)
     found = _checkpoints(folder)
     return found[-1] if found else None
 

@@ -1,0 +1,298 @@
+"""Resuming: the same command goes on as if nothing had happened, wherever the run was killed."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from areal.api.cli_args import GRPOConfig, SFTConfig, load_expr_config
+from areal.api.errors import ConfigError
+from areal.trainer import recover
+from areal.trainer.base import BaseTrainer
+from areal.trainer.ppo import PPOTrainer
+from areal.trainer.recover import find_recover
+from areal.trainer.sft import SFTTrainer
+from areal.utils.dataloader import SeededSampler
+from tests.tiny_runs import DigitWorkflow, rl_yaml, sft_yaml, train_stats
+
+NUM_ROWS = 10  # two and a half batches, so that batches reach over epochs
+STEPS = 7
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_report() -> Iterator[None]:
+    """Draws no curve and writes no page: they are half of the time of so many short runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("areal.trainer.report.run_log.draw_curve", lambda *_: False)
+        patch.setattr("areal.trainer.report.run_log.write_page", lambda *_: None)
+        yield
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class NumberedWorkflow(DigitWorkflow):
+    """Lets each trajectory say of which row it is."""
+
+    def finish(self, data: dict[str, Any], trajectory: dict[str, Any]) -> Any:
+        return trajectory | {"row": torch.tensor([data["row"]])}
+
+
+class Mortal:
+    """Makes a trainer die at a step, at one of several places."""
+
+    dies_at: tuple[str, int] | None = None
+
+    def _die_if(self, place: str) -> None:
+        if self.dies_at == (place, self.step):  # type: ignore[attr-defined]
+            raise Killed
+
+    def _save_recover(self, is_done: bool) -> None:
+        super()._save_recover(is_done)  # type: ignore[misc]
+        self._die_if("after save")
+
+    def _save_model(self, path: Path) -> None:
+        super()._save_model(path)  # type: ignore[misc]
+        self._die_if("after model")
+
+    def _train_step(self) -> Any:
+        result = super()._train_step()  # type: ignore[misc]
+        self._die_if("after update")
+        return result
+
+
+class MortalPPO(Mortal, PPOTrainer):
+    """Also writes down which rows it trains on."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.rows: dict[int, list[int]] = {}
+        self.pending: list[int] = []
+
+    def _update(self, batch: dict[str, Any]) -> dict[str, Any]:
+        self.rows[self.step] = batch["row"].tolist()[:: self.config.gconfig.n_samples]
+        return super()._update(batch)
+
+    def close(self, status: str = "completed") -> Any:
+        pending = self.rollout.workflow_executor.pending_rows()
+        self.pending = [row["row"] for row in pending]
+        return super().close(status)
+
+
+class MortalSFT(Mortal, SFTTrainer):
+    """Dies too."""
+
+
+def run_rl(folder: Path, dies_at: tuple[str, int] | None, *overrides: str) -> MortalPPO:
+    path = rl_yaml(
+        folder,
+        total_train_steps=STEPS,
+        recover={"freq_steps": 2},
+        evaluator={"freq_steps": 3},
+        valid_dataset={
+            "path": "tests.tiny_runs.get_digits_rl_dataset",
+            "type": "rl",
+            "dataset_kwargs": {"size": 3},
+        },
+    )
+    size = f"train_dataset.dataset_kwargs={{size: {NUM_ROWS}}}"
+    config, _ = load_expr_config(["--config", str(path), size, *overrides], GRPOConfig)
+    trainer = MortalPPO(config)
+    trainer.dies_at = dies_at
+    try:
+        with trainer:
+            trainer.train(NumberedWorkflow)
+        assert dies_at is None
+    except Killed:
+        pass
+    return trainer
+
+
+def run_sft(folder: Path, dies_at: tuple[str, int] | None, *overrides: str) -> MortalSFT:
+    path = sft_yaml(folder, total_train_steps=STEPS, recover={"freq_steps": 2})
+    size = f"train_dataset.dataset_kwargs={{size: {NUM_ROWS}}}"
+    config, _ = load_expr_config(["--config", str(path), size, *overrides], SFTConfig)
+    trainer = MortalSFT(config)
+    trainer.dies_at = dies_at
+    try:
+        with trainer:
+            trainer.train()
+    except Killed:
+        pass
+    return trainer
+
+
+def weights(trainer: BaseTrainer) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in trainer.weights.module.parameters()]
+
+
+def assert_same(found: BaseTrainer, expected: BaseTrainer, *folders: Path) -> None:
+    """Checks that losses and weights agree to the last bit."""
+    names = ("loss", "grad_norm", "reward", "lr")
+    losses = [[[s.get(n) for n in names] for s in train_stats(f)] for f in folders]
+    assert losses[0] == losses[1]
+    pairs = zip(weights(found), weights(expected), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+COSINE = "actor.optimizer.lr_scheduler_type=cosine"
+PLACES = [("after update", 0), ("after update", 3), ("after save", 2), ("after update", 6)]
+
+
+@pytest.fixture(scope="module")
+def whole_rl(tmp_path_factory: pytest.TempPathFactory) -> tuple[MortalPPO, Path]:
+    folder = tmp_path_factory.mktemp("whole")
+    return run_rl(folder, None, "rollout.deterministic_sampling=true"), folder
+
+
+@pytest.mark.parametrize("dies_at", PLACES, ids=str)
+def test_policy_optimisation_goes_on_bit_for_bit(
+    tmp_path: Path, whole_rl: tuple[MortalPPO, Path], dies_at: tuple[str, int]
+) -> None:
+    expected, folder = whole_rl
+    killed = run_rl(tmp_path, dies_at, "rollout.deterministic_sampling=true")
+    resumed = run_rl(tmp_path, None, "rollout.deterministic_sampling=true")
+    assert_same(resumed, expected, tmp_path, folder)
+    rows = killed.rows | resumed.rows
+    assert rows == expected.rows
+    assert resumed.num_sequences == expected.num_sequences == STEPS * 16
+    assert resumed.actor.get_version() == STEPS
+
+
+@pytest.fixture(scope="module")
+def whole_sft(tmp_path_factory: pytest.TempPathFactory) -> tuple[MortalSFT, Path]:
+    folder = tmp_path_factory.mktemp("whole")
+    return run_sft(folder, None, COSINE), folder
+
+
+@pytest.mark.parametrize("dies_at", PLACES, ids=str)
+def test_supervised_training_goes_on_bit_for_bit(
+    tmp_path: Path, whole_sft: tuple[MortalSFT, Path], dies_at: tuple[str, int]
+) -> None:
+    expected, folder = whole_sft
+    run_sft(tmp_path, dies_at, COSINE)
+    resumed = run_sft(tmp_path, None, COSINE)
+    assert_same(resumed, expected, tmp_path, folder)
+
+
+def test_dropout_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    options = ["run.model.architecture=gpt2", f"train_dataset.batch_size={NUM_ROWS}"]
+    # Of GPT-2's default dropouts the attention's is not available.
+    from areal.engine import model as engine_model
+
+    made = engine_model.make_model
+
+    def without_attention_dropout(*args: Any) -> Any:
+        model = made(*args)
+        for module in model.modules():
+            if hasattr(module, "attn_dropout"):
+                module.attn_dropout.p = 0.0
+        return model
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("areal.trainer.runtime.make_model", without_attention_dropout)
+        expected = run_sft(tmp_path / "whole", None, *options)
+        run_sft(tmp_path / "killed", ("after save", 4), *options)
+        resumed = run_sft(tmp_path / "killed", None, *options)
+    assert_same(resumed, expected, tmp_path / "killed", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("offpolicyness", [0, 2])
+def test_no_row_is_lost_or_trained_twice(tmp_path: Path, offpolicyness: int) -> None:
+    options = [f"rollout.max_head_offpolicyness={offpolicyness}", "train_dataset.drop_last=false"]
+    rows: dict[int, list[int]] = {}
+    for dies_at in (("after update", 3), ("after save", 4), ("after update", 5), None):
+        trainer = run_rl(tmp_path, dies_at, *options)
+        rows |= trainer.rows  # steps after the last checkpoint are done again
+    assert sorted(rows) == list(range(STEPS))
+    trained = [row for step in range(STEPS) for row in rows[step]]
+    sampler = SeededSampler(NUM_ROWS, seed=1)
+    stream = [row for _ in range(20) for row in sampler]  # epoch after epoch
+    read = Counter(trained) + Counter(trainer.pending)
+    assert read == Counter(stream[: read.total()])
+    if offpolicyness == 0:
+        assert trained == stream[: len(trained)]
+
+
+@pytest.mark.parametrize("option", ["recover.no_save_optim=true", "recover.no_load_optim=true"])
+def test_without_the_optimiser_the_schedule_goes_on_all_the_same(
+    tmp_path: Path, option: str
+) -> None:
+    options = [option, "actor.optimizer.lr_scheduler_type=linear", "actor.optimizer.warmup_steps=2"]
+    run_sft(tmp_path / "whole", None, *options)
+    run_sft(tmp_path / "killed", ("after save", 4), *options)
+    run_sft(tmp_path / "killed", None, *options)
+    rates = [[s["lr"] for s in train_stats(tmp_path / name)] for name in ("killed", "whole")]
+    assert rates[0] == pytest.approx(rates[1])
+
+
+# --- the files ------------------------------------------------------------------------------------
+
+
+def test_a_complete_trial_is_not_run_again_by_accident(tmp_path: Path) -> None:
+    run_sft(tmp_path, None)
+    before = (tmp_path / "e/t/model/model.safetensors").read_bytes()
+    with pytest.raises(ConfigError, match=r"complete.*trial_name.*recover\.mode"):
+        run_sft(tmp_path, None)
+    assert (tmp_path / "e/t/model/model.safetensors").read_bytes() == before
+    assert len(train_stats(tmp_path)) == STEPS
+    again = run_sft(tmp_path, None, "recover.mode=disabled")
+    assert again.step == STEPS
+
+
+def test_a_trial_that_says_it_is_complete_has_its_model(tmp_path: Path) -> None:
+    run_sft(tmp_path, ("after model", STEPS))
+    shutil.rmtree(tmp_path / "e/t/model")
+    assert run_sft(tmp_path, None).step == STEPS
+    assert (tmp_path / "e/t/model/model.safetensors").is_file()
+
+
+def test_only_the_newest_checkpoint_is_kept(tmp_path: Path) -> None:
+    run_sft(tmp_path, ("after save", 4))
+    folder = tmp_path / "e/t/recover"
+    assert [path.name for path in folder.iterdir()] == ["step_00000004"]
+
+
+def test_leftovers_of_a_killed_write_are_cleared(tmp_path: Path) -> None:
+    run_sft(tmp_path, ("after save", 4))
+    folder = tmp_path / "e/t/recover"
+    shutil.copytree(folder / "step_00000004", folder / ".step_00000006.staged-123")
+    (folder / "step_00000005").mkdir()  # no state file: an older copy, half deleted
+    assert find_recover(folder) == folder / "step_00000004"
+    assert sorted(path.name for path in folder.iterdir()) == ["step_00000004"]
+
+
+def test_an_interrupted_trial_of_another_model_says_so(tmp_path: Path) -> None:
+    run_sft(tmp_path, ("after save", 4))
+    with pytest.raises(ConfigError, match="does not fit the model"):
+        run_sft(tmp_path, None, "run.model.hidden_size=16")
+
+
+def test_an_interrupted_trial_of_other_rows_says_so(tmp_path: Path) -> None:
+    run_sft(tmp_path, ("after save", 4))
+    with pytest.raises(ConfigError, match="num_rows"):
+        run_sft(tmp_path, None, "train_dataset.dataset_kwargs={size: 20}")
+
+
+def test_a_checkpoint_of_a_newer_format_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(recover, "FORMAT_VERSION", 99)
+        run_sft(tmp_path, ("after save", 4))
+    with pytest.raises(ConfigError, match="newer version"):
+        run_sft(tmp_path, None)
+
+
+def test_with_recovery_off_nothing_is_written_and_a_run_starts_over(tmp_path: Path) -> None:
+    run_sft(tmp_path, ("after update", 4), "recover.mode=disabled")
+    assert not (tmp_path / "e/t/recover").exists()
+    assert run_sft(tmp_path, None, "recover.mode=disabled").step == STEPS
+    assert len(train_stats(tmp_path)) == STEPS
