@@ -1,0 +1,93 @@
+"""Supervised training in one process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from areal.api.cli_args import SFTConfig, load_expr_config
+from areal.trainer.sft import SFTTrainer, num_loss_tokens, sft_loss_fn
+from tests.tiny_runs import sft_yaml, train_stats
+
+
+def trained(path: Path, *overrides: str, **kwargs: Any) -> SFTTrainer:
+    config, _ = load_expr_config(["--config", str(path), *overrides], SFTConfig)
+    with SFTTrainer(config, **kwargs) as trainer:
+        trainer.train()
+    return trainer
+
+
+def test_the_loss_is_the_mean_over_tokens_that_carry_it() -> None:
+    logprobs = torch.tensor([-1.0, -2.0, -4.0, -8.0])
+    data = {"loss_mask": torch.tensor([1, 0, 1, 0])}
+    assert sft_loss_fn(logprobs, logprobs, data).item() == 2.5
+    assert num_loss_tokens(data).item() == 2
+
+
+def test_a_model_learns_and_transformers_reads_it(tmp_path: Path) -> None:
+    trained(sft_yaml(tmp_path, total_train_steps=80))
+    losses = [stats["loss"] for stats in train_stats(tmp_path)]
+    assert losses[0] > 2.0
+    assert sum(losses[-5:]) / 5 < 0.6  # what is left is how many sevens to write
+    folder = tmp_path / "e" / "t" / "model"
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder)
+    prompt = tokenizer("3=", return_tensors="pt")["input_ids"]
+    answer = model.generate(prompt, max_new_tokens=1, do_sample=False)
+    assert tokenizer.decode(answer[0]) == "3=7"
+
+
+def test_micro_batches_change_nothing_but_the_last_bits(tmp_path: Path) -> None:
+    for name, options in (("one", []), ("many", ["actor.mb_spec.n_mbs=3"])):
+        trained(sft_yaml(tmp_path / name), *options)
+    one, many = (train_stats(tmp_path / name) for name in ("one", "many"))
+    for a, b in zip(one, many, strict=True):
+        assert a["loss"] == pytest.approx(b["loss"], rel=1e-4)
+        assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-3)
+        assert a["n_tokens"] == b["n_tokens"]
+
+
+def test_the_seed_decides_the_order_of_rows(tmp_path: Path) -> None:
+    losses = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        trained(sft_yaml(tmp_path / name), f"seed={seed}")
+        losses.append([stats["loss"] for stats in train_stats(tmp_path / name)])
+    assert losses[0] == losses[1]
+    assert losses[0] != losses[2]
+
+
+def test_rows_without_loss_are_no_reason_to_stop(tmp_path: Path) -> None:
+    silent = {"input_ids": [3, 4, 5], "loss_mask": [0, 0, 0]}
+    spoken = {"input_ids": [3, 4, 5], "loss_mask": [0, 1, 1]}
+    path = sft_yaml(tmp_path, total_train_steps=6)
+    options = ["train_dataset.batch_size=1", "train_dataset.shuffle=false"]
+    trainer = trained(path, *options, train_dataset=[silent, spoken, silent])
+    steps = train_stats(tmp_path)
+    assert ["loss" in stats for stats in steps] == [False, True, False] * 2
+    assert trainer.weights.num_updates == 2
+
+
+def test_evaluation_is_the_mean_over_all_tokens(tmp_path: Path) -> None:
+    rows = [{"input_ids": [3, 4, 5, 6][:n], "loss_mask": [0, 1, 1, 1][:n]} for n in (2, 4, 3, 4, 2)]
+    path = sft_yaml(tmp_path, evaluator={"freq_steps": 2, "eval_before_train": True})
+    trainer = trained(path, valid_dataset=rows)
+    lines = (tmp_path / "e" / "t" / "stats.jsonl").read_text().splitlines()
+    found = [row for row in map(json.loads, lines) if row["kind"] == "eval"]
+    assert [row["step"] for row in found] == [0, 2]
+    at_end = trainer._evaluate()["loss"]
+    model = trainer.weights.module
+    model.set_attn_implementation("sdpa")
+    total = count = 0.0
+    with torch.no_grad():
+        for row in rows:
+            ids = torch.tensor(row["input_ids"])
+            logprobs = model(input_ids=ids[None]).logits[0, :-1].log_softmax(-1)
+            total -= logprobs.gather(-1, ids[1:, None]).sum().item()
+            count += len(ids) - 1
+    assert at_end == pytest.approx(total / count, rel=1e-5)
+    assert len({at_end, *(row["stats"]["loss"] for row in found)}) == 3
