@@ -44,6 +44,20 @@ def test_the_contracts_hold():
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def test_a_workflow_may_import_from_the_root_package(copied_root: Path):
+    """Code written for AReaL begins with ``from areal import workflow_context``."""
+    file = copied_root / "areal/workflow/rlvr.py"
+    clean = file.read_bytes()
+    file.write_bytes(
+        clean + b"\n\ndef _seeded() -> None:\n    from areal import workflow_context\n"
+    )
+    try:
+        result = lint_imports(copied_root)
+    finally:
+        file.write_bytes(clean)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 @pytest.mark.parametrize(
     ("path", "imported", "broken"),
     [
