@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +150,36 @@ class DigitWorkflow(RolloutWorkflow):
     def is_bad(self, data: dict[str, Any]) -> bool:
         """Says whether an episode is one of the few that go wrong."""
         return data["row"] % 4 == 0 and workflow_context.get().sample_idx == 0
+
+
+# --- rewards that go wrong on one row in four, in a worker of the pool -----------------------------
+
+
+def _is_unlucky(row: int) -> bool:
+    return row % 4 == 1
+
+
+def raising_reward(*sample: Any, row: int, **_: Any) -> float:
+    """Raises."""
+    if _is_unlucky(row):
+        raise KeyError("gold")
+    return sevens(*sample)
+
+
+def hanging_reward(*sample: Any, row: int, **_: Any) -> float:
+    """Never returns."""
+    while _is_unlucky(row):
+        time.sleep(1)
+    return sevens(*sample)
+
+
+def exiting_reward(*sample: Any, row: int, **_: Any) -> float:
+    """Ends its process."""
+    if _is_unlucky(row):
+        os._exit(3)
+    return sevens(*sample)
+
+
+def nan_reward(*sample: Any, row: int, **_: Any) -> float:
+    """Returns no number."""
+    return float("nan") if _is_unlucky(row) else sevens(*sample)

@@ -1,0 +1,205 @@
+"""`areal train` as a person runs it: the whole way, wrong input, a kill, the same command again."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.areal.conftest import Areal, command, environment
+from tests.tiny_runs import rl_yaml, train_stats
+
+# What a user keeps in the working folder; the reward also writes down what it was asked.
+OWN_MODULE = '''
+from areal.api.reward_api import inline_reward
+
+
+def get_own_rl_dataset(path, split=None, tokenizer=None, max_length=None):
+    return [
+        {"row": i, "messages": [{"role": "user", "content": f"{i % 10}="}]} for i in range(10)
+    ]
+
+
+@inline_reward
+def sevens(prompt, completions, prompt_ids, completion_ids, row, **kwargs):
+    with open("asked.txt", "a") as file:
+        file.write(f"{row}\\n")
+    return completions.count("7") / 4
+
+
+def log_rows(batch, path):
+    """Stands in for a lambda of one's own: it sees every batch that is trained on."""
+    with open(path, "a") as file:
+        file.write(f"{int(batch['versions'].max())} {batch['row'].tolist()}\\n")
+    return 1.0
+
+
+from areal.workflow.rlvr import RLVRWorkflow
+
+
+class OwnWorkflow(RLVRWorkflow):
+    async def arun_episode(self, engine, data):
+        import torch
+
+        trajectory = await super().arun_episode(engine, data)
+        return trajectory and trajectory | {"row": torch.tensor([data["row"]])}
+'''
+
+
+def own_run(folder: Path, model: Path, **sections: Any) -> Path:
+    """Writes a user's module and the configuration of a deterministic run that uses it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "own.py").write_text(textwrap.dedent(OWN_MODULE))
+    merged = {
+        "run": {"algorithm": "grpo", "workflow": "own.OwnWorkflow", "reward_fn": "own.sevens"},
+        "actor": {
+            "path": str(model),
+            "optimizer": {"lr": 0.003, "lr_scheduler_type": "cosine", "warmup_steps": 2},
+            "gae_lambda": "own.log_rows",
+            "gae_lambda_kwargs": {"path": str(folder / "trained.txt")},
+        },
+        "train_dataset": {"path": "own.get_own_rl_dataset", "type": "rl", "batch_size": 4},
+        "rollout": {"deterministic_sampling": True},
+        "recover": {"freq_steps": 2},
+        "total_train_steps": 12,
+    }
+    path = rl_yaml(folder, **merged | sections)
+    content = json.loads(path.read_text())
+    content["run"].pop("model")
+    path.write_text(json.dumps(content))
+    return path
+
+
+def trained_rows(folder: Path) -> dict[int, list[int]]:
+    """Returns the rows of each step; of a step that was done again, those of the last time."""
+    lines = (folder / "trained.txt").read_text().splitlines()
+    return {int(version): json.loads(rows) for version, rows in (x.split(" ", 1) for x in lines)}
+
+
+@pytest.fixture(scope="module")
+def whole_run(
+    areal: Areal, warm_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """Runs from the first step to the last without a break; returns the folder and what it said."""
+    folder = tmp_path_factory.mktemp("whole")
+    own_run(folder, warm_model)
+    done = areal("train", "-c", "config.yaml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stderr
+
+
+def test_a_run_learns_and_leaves_everything_behind(whole_run: tuple[Path, str]) -> None:
+    folder, said = whole_run
+    assert "Traceback" not in said
+    assert "step 12/12" in said
+    run = folder / "e" / "t"
+    for name in ("report.html", "reward.png", "stats.jsonl", "episodes.jsonl", "config.yaml"):
+        assert (run / name).stat().st_size > 0
+    assert (run / "model" / "tokenizer.json").is_file()
+    rewards = [stats["reward"] for stats in train_stats(folder)]
+    assert sum(rewards[-3:]) > sum(rewards[:3])
+    # The reward of the working folder saw every row of its dataset.
+    assert set((folder / "asked.txt").read_text().split()) == {str(i) for i in range(10)}
+
+
+def kill_during(argv: list[str], folder: Path, step: int) -> None:
+    """Starts a command and kills it, without a chance to clean up, once it has done a step."""
+    stats = folder / "e" / "t" / "stats.jsonl"
+    process = subprocess.Popen(
+        argv,
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if stats.exists() and f'"step": {step}' in stats.read_text():
+            break
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert process.returncode == -signal.SIGKILL, "it ended before it was killed"
+
+
+def check_killed_run(
+    areal: Areal, model: Path, folder: Path, whole: Path, steps: list[int]
+) -> None:
+    own_run(folder, model)
+    for step in steps:
+        kill_during(command("train", "-c", "config.yaml"), folder, step)
+    done = areal("train", "-c", "config.yaml", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "continues after step" in done.stderr
+    expected, found = train_stats(whole), train_stats(folder)
+    assert len(found) == len(expected) == 12
+    for name in ("loss", "reward", "grad_norm", "lr", "logp_abs_diff", "n_gen_tokens"):
+        assert [s[name] for s in found] == [s[name] for s in expected]
+    assert trained_rows(folder) == trained_rows(whole)
+    models = [(f / "e/t/model/model.safetensors").read_bytes() for f in (whole, folder)]
+    assert models[0] == models[1]
+    assert sorted(path.name for path in (folder / "e/t/recover").iterdir()) == ["step_00000012"]
+    assert not list((folder / "e" / "t").glob(".*"))
+
+
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(
+    areal: Areal, warm_model: Path, whole_run: tuple[Path, str], tmp_path: Path
+) -> None:
+    check_killed_run(areal, warm_model, tmp_path, whole_run[0], [5])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_survives_kills_at_random_steps(
+    areal: Areal, warm_model: Path, whole_run: tuple[Path, str], tmp_path: Path, seed: int
+) -> None:
+    steps = sorted(random.Random(seed).sample(range(2, 12), 3))
+    check_killed_run(areal, warm_model, tmp_path, whole_run[0], steps)
+
+
+def test_wrong_input_is_one_line_and_status_1(areal: Areal, tmp_path: Path) -> None:
+    done = areal("train", "-c", rl_yaml(tmp_path), "actor.optimiser.lr=1", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+    assert "actor.optimizer" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_ends_a_run_in_order(warm_model: Path, tmp_path: Path) -> None:
+    own_run(tmp_path, warm_model, total_train_steps=100000, total_train_epochs=10**6)
+    process = subprocess.Popen(
+        command("train", "-c", "config.yaml"),
+        cwd=tmp_path,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    stats = tmp_path / "e" / "t" / "stats.jsonl"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (stats.exists() and stats.stat().st_size):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "the same command resumes" in errors
+    assert (tmp_path / "e" / "t" / "report.html").is_file()
+
+
+def test_help_is_quick_and_says_how(areal: Areal, tmp_path: Path) -> None:
+    done = areal("train", "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "--config" in done.stdout
+    nothing = areal("train", cwd=tmp_path)
+    assert nothing.returncode == 2
+    assert "--config" in nothing.stderr
