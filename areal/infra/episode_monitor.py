@@ -63,7 +63,7 @@ class EpisodeMonitor:
             self._counts["rejected"] += 1
         self.window.add_success()
 
-    def add_failure(self, workflow_name: str, error: Exception) -> None:
+    def add_failure(self, workflow_name: str, error: BaseException) -> None:
         """Counts an episode that failed, by its reason; logs a new reason with its traceback."""
         kind = type(error).__name__
         cause = str(error)
@@ -163,9 +163,14 @@ async def run_episode(
                 check_trajectory(interaction.to_tensor_dict(), name)
         else:
             check_trajectory(result, name)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
         if episode.overdue_in is None:
-            raise
+            if task is not None and task.cancelling():
+                raise
+            # Nobody cancelled the episode: the workflow raised this by itself.
+            monitor.add_failure(name, error)
+            return None
         took_s = time.monotonic() - episode.started_at
         message = (
             f"workflow {name} was stopped after {took_s:.1f} s in stage '{episode.overdue_in}': "
@@ -173,7 +178,9 @@ async def run_episode(
         )
         monitor.add_failure(name, EpisodeTimeoutError(message))
         return None
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        # The last two would break out of the event loop and with it end every other episode; a
+        # person's Ctrl-C arrives in the main thread and not here.
         monitor.add_failure(name, error)
         return None
     finally:

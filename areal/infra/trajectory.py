@@ -22,6 +22,8 @@ _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64
 _BOOL = frozenset({torch.bool})
 _NUMBERS = _BOOL | _INTEGERS | _FLOATS
 
+# Rounding in bfloat16 may lift the log of a certain token this far above 0.
+MAX_LOGPROB = 0.02
 REQUIRED_KEYS = ("input_ids", "attention_mask", "loss_mask", "logprobs", "rewards")
 
 
@@ -120,6 +122,16 @@ def _finiteness_problem(value: torch.Tensor) -> str | None:
     return f"with {bad.numel()} values that are not finite, such as {bad[0].item()}"
 
 
+def _logprobs_problem(logprobs: torch.Tensor) -> str | None:
+    problem = _finiteness_problem(logprobs)
+    if problem is not None:
+        return problem
+    highest = logprobs.max().item()
+    if highest <= MAX_LOGPROB:
+        return None
+    return f"with values up to {highest:.3g}, and natural logs of probabilities are at most 0"
+
+
 def _token_problem(input_ids: torch.Tensor) -> str | None:
     lowest = input_ids.min().item()
     return f"with the negative token {lowest}" if lowest < 0 else None
@@ -170,7 +182,7 @@ class _Rule:
 _RULES = {
     "attention_mask": _Rule(_BOOL, "torch.bool", content_problem=_attention_mask_problem),
     "input_ids": _Rule(_INTEGERS, "an integer dtype", content_problem=_token_problem),
-    "logprobs": _Rule(_FLOATS, "a floating dtype", content_problem=_finiteness_problem),
+    "logprobs": _Rule(_FLOATS, "a floating dtype", content_problem=_logprobs_problem),
     "loss_mask": _Rule(_NUMBERS, "numbers", content_problem=_loss_mask_problem),
     "mm_token_type_ids": _Rule(_INTEGERS, "an integer dtype"),
     "original_rewards": _Rule(_FLOATS, "a floating dtype", False, _finiteness_problem),

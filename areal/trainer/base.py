@@ -221,7 +221,13 @@ class BaseTrainer(ABC):
         checkpoint = find_recover(self.folder / RECOVER_FOLDER)
         if checkpoint is None:
             return
-        state = load_recover(checkpoint, self.actor, not self.config.recover.no_load_optim)
+        try:
+            state = load_recover(checkpoint, self.actor, not self.config.recover.no_load_optim)
+        except ConfigError as error:
+            raise ConfigError(
+                f"this trial began with another model, or its checkpoint is damaged: {error}. Choose "
+                "another trial_name, or recover.mode=disabled to start it over"
+            ) from error
         if state.extra.get("is_done"):
             raise ConfigError(
                 f"this trial is complete: {self.folder} holds its {state.step} steps. Choose "

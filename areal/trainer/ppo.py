@@ -152,7 +152,7 @@ class PPOTrainer(BaseTrainer):
         given = dict(kwargs or {})
         if isinstance(given.get("reward_fn"), str):
             given["reward_fn"] = resolve(REWARDS, "reward", given["reward_fn"])
-        taken = inspect.signature(workflow).parameters
+        taken = _constructor_parameters(workflow)
         filled = {name: value for name, value in offered.items() if name in taken} | given
         try:
             return workflow(**filled)
@@ -350,6 +350,20 @@ class PPOTrainer(BaseTrainer):
     def close(self, status: str = "completed") -> ReportPaths | None:
         self.rollout.destroy()
         return super().close(status)
+
+
+def _constructor_parameters(workflow: type) -> list[str]:
+    """Returns what a class takes by keyword, with what it passes on to its base classes."""
+    names: list[str] = []
+    for base in workflow.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        parameters = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
+        fixed = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+        names += [name for name in fixed if name not in names]
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            break
+    return names
 
 
 def check_ppo_config(config: PPOConfig) -> None:

@@ -51,6 +51,7 @@ _NAN, _INF = float("nan"), float("inf")
         (_with(logprobs=torch.zeros(2, 4, dtype=torch.int32)), "logprobs of torch.int32"),
         (_set("logprobs", (1, 2), _NAN), "logprobs with 1 values that are not finite, such as nan"),
         (_set("logprobs", (1, 2), -_INF), "logprobs with 1 .* such as -inf"),
+        (_set("logprobs", (1, 2), 0.5), r"logprobs with values up to 0\.5, .* at most 0"),
         (_with(logprobs=None), "logprobs as NoneType, expected a tensor"),
         (
             _with(loss_mask=torch.full((2, 4), 2)),
@@ -88,7 +89,7 @@ def test_says_exactly_what_is_wrong(change: Callable[[Any], Any], message: str) 
         _with(loss_mask=torch.ones(2, 4, dtype=torch.bool)),
         _with(loss_mask=torch.tensor([[0.0, 1.0, 1.0, 0.0]] * 2)),
         _with(attention_mask=torch.tensor([[True] * 4, [True, True, False, False]])),
-        _with(logprobs=torch.full((2, 4), 3e38)),  # each is finite, their sum is not
+        _with(logprobs=torch.full((2, 4), -3e38)),  # each is finite, their sum is not
         _with(logprobs=torch.zeros(2, 4, dtype=torch.bfloat16)),
         _with(extra=torch.ones(2, 9, 3), note="text", multi_modal_input=[{}, {}]),
     ],

@@ -386,6 +386,23 @@ def test_failures_cost_their_row_and_are_counted_by_reason(
     assert executor.export_stats()["rollout/failed"] == 0
 
 
+@pytest.mark.parametrize("group_size", [1, 2])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+def test_what_would_end_a_program_ends_only_its_episode(
+    make: MakeExecutor, error: BaseException, group_size: int
+) -> None:
+    def behave(row: Row) -> Any:
+        if row["id"] == 1:
+            raise error
+        return _marked(row["id"])
+
+    executor = make()
+    results = executor.rollout_batch(_rows(3), Behaves(behave), group_size=group_size)
+    assert [int(t["rewards"][0]) for t in results] == [0, 2]
+    stats = executor.export_stats()
+    assert stats[f"rollout/failed/{type(error).__name__}"] == group_size
+
+
 def test_training_stops_when_most_episodes_fail(make: MakeExecutor) -> None:
     executor = make(consumer_batch_size=1000)
     for row in _rows(64):

@@ -12,7 +12,7 @@ import torch
 
 from areal.api.cli_args import GRPOConfig, load_expr_config
 from areal.api.config.presets import PRESETS
-from areal.api.errors import EpisodeFailureError
+from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.trainer.ppo import PPOTrainer
 from areal.utils.hf_utils import character_tokenizer
 from tests.tiny_models import tiny_model
@@ -331,3 +331,24 @@ def test_limits_of_a_run(tmp_path: Path) -> None:
         folder = tmp_path / name
         trained(rl_yaml(folder, **limits))
         assert len(train_stats(folder)) == steps
+
+
+class Forwarding(DigitWorkflow):
+    """Takes what the base class takes, by keyword, as subclasses often do."""
+
+    def __init__(self, mode: str = "plain", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mode = mode
+
+
+def test_a_workflow_that_forwards_keywords_gets_what_its_base_class_needs(tmp_path: Path) -> None:
+    path = rl_yaml(tmp_path, "grpo")
+    trainer = trained(path, workflow=Forwarding)
+    assert len(train_stats(tmp_path)) == trainer.step
+
+
+def test_another_model_over_an_old_trial_says_how_to_go_on(tmp_path: Path) -> None:
+    path = rl_yaml(tmp_path, "grpo")
+    trained(path, "recover.mode=auto", "total_train_steps=1")
+    with pytest.raises(ConfigError, match="another trial_name, or recover.mode=disabled"):
+        trained(path, "recover.mode=auto", "run.model.hidden_size=48", "total_train_steps=2")
