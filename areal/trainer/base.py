@@ -225,8 +225,8 @@ class BaseTrainer(ABC):
             state = load_recover(checkpoint, self.actor, not self.config.recover.no_load_optim)
         except ConfigError as error:
             raise ConfigError(
-                f"this trial began with another model, or its checkpoint is damaged: {error}. Choose "
-                "another trial_name, or recover.mode=disabled to start it over"
+                f"this trial began with another model, or its checkpoint is damaged: {error}. "
+                "Choose another trial_name, or recover.mode=disabled to start it over"
             ) from error
         if state.extra.get("is_done"):
             raise ConfigError(

@@ -350,5 +350,5 @@ def test_a_workflow_that_forwards_keywords_gets_what_its_base_class_needs(tmp_pa
 def test_another_model_over_an_old_trial_says_how_to_go_on(tmp_path: Path) -> None:
     path = rl_yaml(tmp_path, "grpo")
     trained(path, "recover.mode=auto", "total_train_steps=1")
-    with pytest.raises(ConfigError, match="another trial_name, or recover.mode=disabled"):
+    with pytest.raises(ConfigError, match=r"another trial_name, or recover\.mode=disabled"):
         trained(path, "recover.mode=auto", "run.model.hidden_size=48", "total_train_steps=2")
