@@ -27,6 +27,7 @@ from areal.trainer.runtime import (
     run_folder,
 )
 from areal.trainer.timer import PeriodicTimer
+from areal.utils import stats_tracker
 from areal.utils.seeding import set_random_seed
 
 logger = logging.getLogger("Trainer")
@@ -36,6 +37,7 @@ DEFAULT_RECOVER_SECONDS = 60
 MODEL_FOLDER = "model"
 CHECKPOINT_FOLDER = "checkpoints"
 RECOVER_FOLDER = "recover"
+EVAL_STATS = "eval-rollout"  # what workflow_context.stat_scope() says in an evaluation
 
 
 class BaseTrainer(ABC):
@@ -129,6 +131,7 @@ class BaseTrainer(ABC):
         )
         self.actor.initialize(None, spec)
         self._resume()
+        stats_tracker.export_all()  # of an earlier run in this process
         self.run_log = RunLog(self.folder, self.config, self.total_steps, resume_step=self.step)
         save_config(self.config, self.folder / "config.yaml")
 
@@ -147,7 +150,7 @@ class BaseTrainer(ABC):
             and self.config.evaluator.eval_before_train
             and self.valid_dataset is not None
         ):
-            self.run_log.eval(0, self._evaluate())
+            self.run_log.eval(0, self._evaluated())
         try:
             while self.step < self.total_steps:
                 if self._step_and_log(self.run_log, timers):
@@ -165,18 +168,26 @@ class BaseTrainer(ABC):
         started = time.perf_counter()
         stats, episodes = self._train_step()
         self.step += 1
+        # What workflows and rewards recorded; what the trainer itself says wins.
+        stats = stats_tracker.export_all() | stats
         stats["step_time_s"] = time.perf_counter() - started
         is_done = self._is_finished_early(stats)
         if timers["saver"].is_due(self.step):
             self._save_model(self.folder / CHECKPOINT_FOLDER / f"step_{self.step:08d}")
         run_log.step(self.step, stats, episodes)
         if self.valid_dataset is not None and timers["evaluator"].is_due(self.step):
-            evaluated = self._evaluate()
+            evaluated = self._evaluated()
             run_log.eval(self.step, evaluated)
             is_done = is_done or self._is_finished_early({"eval": True, **evaluated})
         if timers["recover"].is_due(self.step) and not is_done:
             self._save_recover(is_done=False)
         return is_done
+
+    def _evaluated(self) -> dict[str, Any]:
+        """Evaluates; the result holds what the workflows recorded meanwhile."""
+        evaluated = self._evaluate()
+        # Only of evaluation: rollouts for training may go on, and count for the next step.
+        return stats_tracker.get(EVAL_STATS).export() | evaluated
 
     def _timers(self) -> dict[str, PeriodicTimer]:
         recover = self.config.recover

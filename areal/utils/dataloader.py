@@ -166,7 +166,8 @@ def create_dataloader(
             sampler=sampler,
             drop_last=dataset_config.drop_last,
             num_workers=dataset_config.num_workers,
-            pin_memory=dataset_config.pin_memory,
+            # Without an accelerator there is nothing to pin for, and PyTorch would only warn.
+            pin_memory=dataset_config.pin_memory and torch.accelerator.is_available(),
             collate_fn=collate_fn or _identity,
             # Else each iterator takes a number from the global stream, and a resumed run one more.
             generator=torch.Generator().manual_seed(seed),
