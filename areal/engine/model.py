@@ -90,23 +90,38 @@ def make_model(
         raise ConfigError(f"run.model.architecture {spec.architecture!r}: {error}") from error
 
 
-def load_model(path: str, dtype: torch.dtype, device: torch.device) -> nn.Module:
+def load_model(
+    path: str, dtype: torch.dtype, device: torch.device, fresh_seed: int | None = None
+) -> nn.Module:
     """Loads a causal language model from a checkpoint folder or a hub id.
+
+    Args:
+        path: The folder or id.
+        dtype: Of the parameters.
+        device: Where they go.
+        fresh_seed: Takes the configuration alone, and random weights of this seed.
 
     Raises:
         ConfigError: There is no such checkpoint, or it is no causal language model.
     """
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     if not path:
         raise ConfigError(
             "actor.path is empty; give a checkpoint folder, a hub id, or a block run.model"
         )
+    found: dict[str, Any] = {"missing_keys": ()}
     try:
-        with quiet_progress():
-            model, found = AutoModelForCausalLM.from_pretrained(
-                path, dtype=dtype, output_loading_info=True
-            )
+        if fresh_seed is not None:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(fresh_seed)
+                config = AutoConfig.from_pretrained(path)
+                model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+        else:
+            with quiet_progress():
+                model, found = AutoModelForCausalLM.from_pretrained(
+                    path, dtype=dtype, output_loading_info=True
+                )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ConfigError(f"cannot load actor.path {path!r}: {error}") from error
     if found["missing_keys"]:

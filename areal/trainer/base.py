@@ -19,6 +19,7 @@ from areal.engine.train_engine import HFTrainEngine
 from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
 from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
 from areal.trainer.runtime import (
+    FolderLock,
     check_columns,
     limit_threads,
     load_rows,
@@ -79,6 +80,7 @@ class BaseTrainer(ABC):
         self.step = 0
         self.num_sequences = 0
         self.run_log: RunLog | None = None
+        self._lock: FolderLock | None = None
         self.report: ReportPaths | None = None
 
     # --- what a trainer fills in
@@ -129,6 +131,7 @@ class BaseTrainer(ABC):
             dataset_size=self.total_steps * self.config.train_dataset.batch_size,
             train_batch_size=self.config.train_dataset.batch_size,
         )
+        self._lock = FolderLock(self.folder)
         self.actor.initialize(None, spec)
         self._resume()
         stats_tracker.export_all()  # of an earlier run in this process
@@ -257,6 +260,8 @@ class BaseTrainer(ABC):
         if self.run_log is not None:
             self.report = self.run_log.close(status)
         self.actor.destroy()
+        if self._lock is not None:
+            self._lock.release()
         gc.unfreeze()
         return self.report
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from areal.dataset import get_custom_dataset
 from areal.engine.model import load_model, make_model, resolve_device, resolve_dtype
 from areal.engine.weights import SharedWeights
 from areal.utils.hf_utils import character_tokenizer, load_hf_tokenizer
+from areal.utils.seeding import derive_seed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -21,10 +24,46 @@ if TYPE_CHECKING:
 
 SMALL_MODEL_PARAMETERS = 2_000_000
 
+logger = logging.getLogger("Trainer")
+
 
 def run_folder(config: BaseExperimentConfig) -> Path:
     """Returns the folder of a run: ``<cluster.fileroot>/<experiment_name>/<trial_name>``."""
     return Path(config.cluster.fileroot) / config.experiment_name / config.trial_name
+
+
+class FolderLock:
+    """Keeps a second process out of a run's folder for as long as it is held.
+
+    Two processes that train one trial would take each other's checkpoints for leftovers. The
+    system lets go of the lock of a killed process.
+
+    Args:
+        folder: Is made if missing.
+
+    Raises:
+        ConfigError: Another process trains there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._descriptor: int | None = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.release()
+            raise ConfigError(
+                f"another process trains this trial in {folder}; wait for its end, or choose "
+                "another trial_name"
+            ) from error
+        except OSError:
+            logger.warning("%s cannot be locked; start this trial only once at a time", folder)
+
+    def release(self) -> None:
+        """Lets others in; a second call does nothing."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def make_tokenizer(
@@ -66,14 +105,17 @@ def make_weights(
 ) -> SharedWeights:
     """Makes or loads the model of a run; ``actor.path`` wins over ``run.model``.
 
+    With ``init_from_scratch`` the path tells the model's sizes alone.
+
     Raises:
         ConfigError: The model cannot be made, or an option asks for what this engine lacks.
     """
     _refuse_unavailable(actor)
     device = resolve_device()
     dtype = resolve_dtype(actor.dtype, device)
-    if actor.path and not actor.init_from_scratch:
-        return SharedWeights(load_model(actor.path, dtype, device))
+    if actor.path:
+        seed = derive_seed(config.seed, "model") if actor.init_from_scratch else None
+        return SharedWeights(load_model(actor.path, dtype, device, fresh_seed=seed))
     if config.run.model is None:
         raise ConfigError("no model is named: set actor.path, or describe one in run.model")
     return SharedWeights(make_model(config.run.model, tokenizer, dtype, device))

@@ -105,6 +105,16 @@ def test_a_checkpoint_is_loaded_in_the_asked_type(tmp_path: Path) -> None:
     )
 
 
+def test_a_checkpoint_may_lend_its_sizes_alone(tmp_path: Path) -> None:
+    source = tiny_model("llama")
+    source.config.save_pretrained(tmp_path)  # no weights at all
+    models = [load_model(str(tmp_path), torch.float32, CPU, fresh_seed=s) for s in (1, 1, 2)]
+    first, again, other = (m.get_input_embeddings().weight for m in models)
+    assert first.shape == source.get_input_embeddings().weight.shape
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
 @pytest.mark.parametrize("path", ["", "./no/such/folder"])
 def test_a_missing_checkpoint_is_named(path: str) -> None:
     with pytest.raises(ConfigError, match=r"actor\.path"):

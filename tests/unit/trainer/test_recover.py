@@ -290,6 +290,17 @@ def test_a_checkpoint_of_a_newer_format_says_so(
         run_sft(tmp_path, None)
 
 
+def test_a_trial_is_trained_by_one_process_at_a_time(tmp_path: Path) -> None:
+    config, _ = load_expr_config(["--config", str(sft_yaml(tmp_path))], SFTConfig)
+    with SFTTrainer(config) as first:
+        first._start()
+        with pytest.raises(ConfigError, match="another process"), SFTTrainer(config) as second:
+            second.train()
+    with SFTTrainer(config) as third:
+        third.train()
+    assert len(train_stats(tmp_path)) == 3
+
+
 def test_with_recovery_off_nothing_is_written_and_a_run_starts_over(tmp_path: Path) -> None:
     run_sft(tmp_path, ("after update", 4), "recover.mode=disabled")
     assert not (tmp_path / "e/t/recover").exists()
