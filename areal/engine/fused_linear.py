@@ -8,7 +8,6 @@ others take their part. Parameters, names and checkpoints stay as they are.
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -103,12 +102,6 @@ class SiblingLinear(FastLinear):
         if block.modules[self._index] is not self or not block.is_intact():
             return super().forward(x)
         return block.output(self._index, x)
-
-    def shared_weight(self, siblings: Sequence[nn.Linear]) -> Tensor | None:
-        """Returns the weights of all siblings as one matrix; None where these do not share one."""
-        modules = self._block.modules
-        is_whole = len(modules) == len(siblings) and all(map(operator.is_, modules, siblings))
-        return self._block.weight if is_whole and self._block.is_intact() else None
 
 
 def fuse_siblings(model: nn.Module) -> None:

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from areal.api.cli_args import GenerationHyperparameters
 from areal.api.io_struct import StopReason
-from areal.engine.local.lean_forward import make_lean_forward
 from areal.engine.local.sampling import SamplingBatch, sample_tokens
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
 
@@ -90,8 +89,6 @@ class Decoder:
 
     def __init__(self, model: nn.Module, seed: int = 0, max_prefill_tokens: int = 16384) -> None:
         self.model = model
-        self._lean_forward = make_lean_forward(model)
-        self._lean_updates = 0
         self.device = next(model.parameters()).device
         self.max_prefill_tokens = max_prefill_tokens
         self.rows: list[Row] = []
@@ -212,11 +209,6 @@ class Decoder:
 
     def _forward(self, tokens: Tensor, positions: Tensor, plan: Any, keep: Tensor | None) -> Tensor:
         """Returns the logits [R, V] of the kept tokens of one packed call."""
-        if self._lean_forward is not None and not _has_hooks(self.model):
-            if self._lean_updates != self.num_updates:
-                self._lean_forward.refresh()
-                self._lean_updates = self.num_updates
-            return self._lean_forward(tokens, positions, plan, keep)
         kwargs: dict[str, Any] = {}
         if keep is not None and self._takes_logits_to_keep:
             kwargs["logits_to_keep"] = keep
@@ -373,10 +365,6 @@ class Decoder:
         extra = max(width, 2 * self._tokens_RW.shape[1]) - self._tokens_RW.shape[1]
         self._tokens_RW = torch.nn.functional.pad(self._tokens_RW, (0, extra))
         self._logprobs_RW = torch.nn.functional.pad(self._logprobs_RW, (0, extra))
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(module._forward_pre_hooks or module._forward_hooks)
 
 
 def _versions(row: Row) -> list[int]:
