@@ -152,7 +152,7 @@ class DigitWorkflow(RolloutWorkflow):
         return data["row"] % 4 == 0 and workflow_context.get().sample_idx == 0
 
 
-# --- rewards that go wrong on one row in four, in a worker of the pool -----------------------------
+# --- rewards that go wrong on one row in four, in a worker of the pool ----------------------------
 
 
 def _is_unlucky(row: int) -> bool:
