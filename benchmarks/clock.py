@@ -45,7 +45,9 @@ def interleaved_rates(
     rates: dict[str, list[float]] = {name: [] for name in names}
     for name in names:
         works[name]()
+    # As the trainers do: what exists now need not be looked at by each collection to come.
     gc.collect()
+    gc.freeze()
     for i in range(repetitions):
         start = i % len(names)
         for name in names[start:] + names[:start]:

@@ -67,10 +67,12 @@ def matmul_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tenso
         b: [N, K].
         bias: [N].
     """
-    if not _suits_onednn(a, len(b)):
+    if not _suits_onednn(a, b.shape[0]):
         return F.linear(a, b, bias)
-    rows = a.reshape(-1, a.shape[-1])
-    out = _onednn_matmul(_with_even_rows(rows), b, bias)[: len(rows)]
+    num_rows = a.numel() // a.shape[-1]
+    if num_rows == even_size(num_rows):
+        return _onednn_matmul(a, b, bias)
+    out = _onednn_matmul(_with_even_rows(a.reshape(num_rows, -1)), b, bias)[:num_rows]
     return out.view(*a.shape[:-1], out.shape[-1])
 
 

@@ -148,6 +148,7 @@ class DecodePlan:
         self._positions_R = positions_R
         self._num_columns = num_columns
         self._masks: dict[int | None, Tensor] = {}
+        self._head_masks: dict[int | None, Tensor] = {}  # [R * K, 1, C], made once for all layers
 
     def attend(
         self,
@@ -170,7 +171,9 @@ class DecodePlan:
         keys, values = keys[:num_rows, :, :columns], values[:num_rows, :, :columns]
         mask = self._mask(window, q.dtype)
         if q.dtype == torch.float32 and q.device.type == "cpu":
-            out = _attend_by_bmm(q, keys, values, mask, scale)
+            if window not in self._head_masks:
+                self._head_masks[window] = mask.expand(-1, q.shape[1], -1, -1).flatten(0, 1)
+            out = _attend_by_bmm(q, keys, values, self._head_masks[window], scale)
         else:
             out = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=scale)
         return out.reshape(num_rows, q_HTD.shape[0], q_HTD.shape[2])
@@ -188,10 +191,13 @@ class DecodePlan:
 
 
 def _attend_by_bmm(
-    q_RKGD: Tensor, keys_RKCD: Tensor, values_RKCD: Tensor, mask_R11C: Tensor, scale: float
+    q_RKGD: Tensor, keys_RKCD: Tensor, values_RKCD: Tensor, mask: Tensor, scale: float
 ) -> Tensor:
-    """Returns attention as two batched products: for single queries faster than SDPA on a CPU."""
+    """Returns attention as two batched products: for single queries faster than SDPA on a CPU.
+
+    Args:
+        mask: What is added to the scores, [R * K, 1, C].
+    """
     q, keys, values = (x.flatten(0, 1) for x in (q_RKGD, keys_RKCD, values_RKCD))
-    mask = mask_R11C.expand(-1, q_RKGD.shape[1], -1, -1).flatten(0, 1)
     scores = torch.baddbmm(mask, q, keys.transpose(1, 2), alpha=scale)
     return torch.bmm(scores.softmax(-1), values).view_as(q_RKGD)
