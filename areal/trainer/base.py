@@ -21,6 +21,7 @@ from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
 from areal.trainer.runtime import (
     FolderLock,
     check_columns,
+    check_tokenizer,
     limit_threads,
     load_rows,
     make_tokenizer,
@@ -73,6 +74,7 @@ class BaseTrainer(ABC):
             check_columns(self.valid_dataset, self.columns, "valid_dataset")
         self.train_dataloader = self._make_dataloader(self.train_dataset, config.train_dataset)
         self.weights = make_weights(config, self.actor_config, self.tokenizer)
+        check_tokenizer(self.tokenizer, self.weights)
         limit_threads(self.weights)
         self.actor = HFTrainEngine(self.actor_config, self.weights)
         self.steps_per_epoch = max(1, len(self.train_dataloader))

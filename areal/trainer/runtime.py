@@ -162,6 +162,20 @@ def load_rows(dataset: _DatasetConfig, tokenizer: PreTrainedTokenizerBase) -> An
     return rows
 
 
+def check_tokenizer(tokenizer: PreTrainedTokenizerBase, weights: SharedWeights) -> None:
+    """Refuses a tokenizer that knows tokens which the model has no embedding for.
+
+    Raises:
+        ConfigError: It is another model's.
+    """
+    num_embeddings = len(weights.module.get_input_embeddings().weight)
+    if len(tokenizer) > num_embeddings:
+        raise ConfigError(
+            f"the tokenizer has {len(tokenizer)} tokens and the model {num_embeddings}; "
+            "tokenizer_path and actor.path do not belong together"
+        )
+
+
 def check_columns(rows: Any, columns: tuple[str, ...], key: str) -> None:
     """Looks at the first row of a dataset.
 

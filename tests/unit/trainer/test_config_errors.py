@@ -12,6 +12,7 @@ import pytest
 
 from areal.api.errors import ArealError
 from areal.trainer.run import run_training
+from tests.fakes import tiny_tokenizer
 from tests.tiny_models import tiny_model
 from tests.tiny_runs import MODEL, rl_yaml, sft_yaml
 
@@ -40,6 +41,7 @@ class FussyWorkflow:
     async def arun_episode(self, engine: Any, data: dict[str, Any]) -> None: ...
 
 
+pytestmark = pytest.mark.usefixtures("short_runs")
 HERE = __name__
 RL: list[tuple[dict[str, Any] | list[str], str]] = [
     # keys and values of the file
@@ -169,10 +171,15 @@ def test_rows_without_what_the_workflow_reads(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_a_model_that_cannot_be_served(tmp_path: Path) -> None:
     tiny_model("gemma2").save_pretrained(tmp_path / "model")
-    from tests.fakes import tiny_tokenizer
-
     tiny_tokenizer("ab").save_pretrained(tmp_path / "model")
     check(rl_yaml(tmp_path), [f"actor.path={tmp_path / 'model'}"], "softcap", tmp_path / "e")
+
+
+def test_a_tokenizer_of_another_model(tmp_path: Path) -> None:
+    tiny_model("llama").save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
+    overrides = [f"actor.path={tmp_path / 'model'}", f"tokenizer_path={tmp_path / 'tokenizer'}"]
+    check(sft_yaml(tmp_path), overrides, "do not belong together", tmp_path)
 
 
 def test_the_working_folder_stays_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

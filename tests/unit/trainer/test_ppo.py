@@ -18,6 +18,7 @@ from areal.utils.hf_utils import character_tokenizer
 from tests.tiny_models import tiny_model
 from tests.tiny_runs import CHARACTERS, DigitWorkflow, rl_yaml, train_stats
 
+pytestmark = pytest.mark.usefixtures("short_runs")
 CRITIC_FREE = sorted(set(PRESETS) - {"sft"})
 
 
@@ -232,7 +233,8 @@ def test_when_most_episodes_fail_training_stops_with_the_cause(tmp_path: Path) -
     config, _ = load_expr_config(["--config", str(rl_yaml(tmp_path))], GRPOConfig)
     with pytest.raises(EpisodeFailureError, match=r"rewards.*not finite"), PPOTrainer(config) as t:
         t.train(Spoiled, workflow_kwargs={"way": "nan_reward", "share": 1})
-    assert "not finite" in (tmp_path / "e" / "t" / "report.html").read_text()
+    record = json.loads((tmp_path / "e" / "t" / "run.json").read_text())
+    assert "not finite" in record["status"]
 
 
 class Choosy(DigitWorkflow):

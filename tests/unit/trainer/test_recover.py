@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,9 @@ from areal.trainer.sft import SFTTrainer
 from areal.utils.dataloader import SeededSampler
 from tests.tiny_runs import DigitWorkflow, rl_yaml, sft_yaml, train_stats
 
+pytestmark = pytest.mark.usefixtures("short_runs")
 NUM_ROWS = 10  # two and a half batches, so that batches reach over epochs
 STEPS = 7
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_report() -> Iterator[None]:
-    """Draws no curve and writes no page: they are half of the time of so many short runs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("areal.trainer.report.run_log.draw_curve", lambda *_: False)
-        patch.setattr("areal.trainer.report.run_log.write_page", lambda *_: None)
-        yield
 
 
 class Killed(BaseException):

@@ -14,6 +14,8 @@ from areal.api.cli_args import SFTConfig, load_expr_config
 from areal.trainer.sft import SFTTrainer, num_loss_tokens, sft_loss_fn
 from tests.tiny_runs import sft_yaml, train_stats
 
+pytestmark = pytest.mark.usefixtures("short_runs")
+
 
 def trained(path: Path, *overrides: str, **kwargs: Any) -> SFTTrainer:
     config, _ = load_expr_config(["--config", str(path), *overrides], SFTConfig)
