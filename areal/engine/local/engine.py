@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -21,6 +22,8 @@ from areal.engine.weights import SharedWeights
 from areal.infra import workflow_context
 from areal.infra.episode_gauge import EpisodeGauge
 from areal.infra.workflow_executor import WorkflowExecutor
+
+logger = logging.getLogger("LocalInferenceEngine")
 
 # Rows that decode together; further requests wait their turn.
 MAX_RUNNING_ROWS = 1024
@@ -259,16 +262,29 @@ class LocalInferenceEngine(InferenceEngine):
     # --- the decode thread
 
     def _decode_forever(self) -> None:
-        while True:
-            with self._condition:
-                self._condition.wait_for(lambda: self._is_stopped or self._can_step())
-                if self._is_stopped:
-                    pending = self._waiting + self._decoder.abort()
-                    self._waiting = []
-                    break
-                admitted = self._admit()
-            self._step(admitted)
-        self._fail(pending, _shut_down())
+        error: BaseException = _shut_down()
+        try:
+            while (admitted := self._wait_for_work()) is not None:
+                self._step(admitted)
+        except BaseException as fault:
+            # Not the model's, which _step expects: nobody may wait for a thread that is gone.
+            logger.exception("the decode thread of the embedded engine failed")
+            error = fault
+        with self._condition:
+            self._is_stopped = True
+            pending = self._waiting + self._decoder.abort()
+            self._waiting = []
+        self._fail(pending, error)
+
+    def _wait_for_work(self) -> list[Row] | None:
+        """Waits until a step can be taken.
+
+        Returns:
+            The rows that join with it, taken at that very moment; None where the engine stopped.
+        """
+        with self._condition:
+            self._condition.wait_for(lambda: self._is_stopped or self._can_step())
+            return None if self._is_stopped else self._admit()
 
     def _step(self, admitted: list[Row]) -> None:
         """Decodes one token for every row; an error costs the rows that it hits, not the engine."""
@@ -304,9 +320,9 @@ class LocalInferenceEngine(InferenceEngine):
             room = min(room, MAX_CACHE_BYTES // bytes_per_row - len(self._decoder.rows))
         if not self._decoder.rows:
             room = max(room, 1)
+        room = max(room, 0)
         if self.config.deterministic_sampling:
             self._waiting.sort(key=lambda row: row.stream_key or ())
-        room = max(room, 0)
         admitted, self._waiting = self._waiting[:room], self._waiting[room:]
         return admitted
 
@@ -317,7 +333,7 @@ class LocalInferenceEngine(InferenceEngine):
         for loop, group in by_loop.items():
             self._call_in(loop, lambda group=group: [_resolve(done) for done in group])
 
-    def _fail(self, rows: Sequence[Row], error: Exception) -> None:
+    def _fail(self, rows: Sequence[Row], error: BaseException) -> None:
         for row in rows:
             call: _Call = row.handle
             self._call_in(call.loop, lambda future=call.future: _reject(future, error))
@@ -405,6 +421,6 @@ def _resolve(done: FinishedRow) -> None:
         future.set_result(done)
 
 
-def _reject(future: asyncio.Future[Any], error: Exception) -> None:
+def _reject(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)

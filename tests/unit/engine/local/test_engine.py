@@ -191,6 +191,31 @@ def test_samples_of_a_prompt_share_its_prefill(engine: LocalInferenceEngine) -> 
     assert len({tuple(a.output_tokens) for a in answers}) > 4
 
 
+@pytest.mark.parametrize(
+    ("limit", "value", "most"), [("MAX_RUNNING_ROWS", 3, 3), ("MAX_CACHE_BYTES", 1, 1)]
+)
+def test_requests_beyond_the_room_wait_their_turn(
+    engine: LocalInferenceEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: str,
+    value: int,
+    most: int,
+) -> None:
+    monkeypatch.setattr(f"areal.engine.local.engine.{limit}", value)
+    run(engine.agenerate(request()))  # the cache's size is known from now on
+    sizes: list[int] = []
+    engine.weights.module.register_forward_pre_hook(
+        lambda *_: sizes.append(len(engine._decoder.rows))
+    )
+
+    async def main() -> list[list[int]]:
+        asked = (engine.agenerate(request([n % 30 + 2])) for n in range(7))
+        return [answer.output_tokens for answer in await asyncio.gather(*asked)]
+
+    assert run(main()) == [expected_tokens([n % 30 + 2]) for n in range(7)]
+    assert max(sizes) == most
+
+
 def test_two_event_loops_may_ask_at_once(engine: LocalInferenceEngine) -> None:
     prompts = random_prompts([4] * 24, seed=5)
 
@@ -252,6 +277,19 @@ def test_a_fault_of_the_model_fails_who_waits_and_nobody_else(
         assert [str(error) for error in failed] == ["the model is broken"] * 2
     hook.remove()
     assert run(engine.agenerate(request())).output_tokens == expected_tokens(PROMPT)
+
+
+def test_a_fault_of_the_engine_itself_leaves_nobody_waiting(
+    engine: LocalInferenceEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> list[Row]:
+        raise ArithmeticError("no room can be computed")
+
+    monkeypatch.setattr(engine, "_admit", fail)
+    with pytest.raises(ArithmeticError, match="no room"):
+        run(engine.agenerate(request()))
+    with pytest.raises(RuntimeError, match="shut down"):
+        run(engine.agenerate(request()))
 
 
 def test_an_answer_that_ends_as_another_prompt_fails_is_delivered(
