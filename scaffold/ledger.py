@@ -40,13 +40,23 @@ class MadeFile:
 
 @dataclass(frozen=True)
 class MadeEntry:
-    """Is a line that was added to a registry."""
+    """Is a line that was added to a registry.
+
+    Args:
+        file: The registry's file, relative to the root.
+        table: What to look for in it: a variable, a function, a callee, a heading.
+        shape: How it is edited; one of `scaffold.edit.shapes.SHAPES`.
+        key: What the line is known by.
+        value: What stands for it; empty for a shape that has keys only.
+        code: Which of "key" and "value" are source text rather than the content of a string.
+    """
 
     file: str
     table: str
     shape: str
     key: str
     value: str
+    code: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,7 @@ def dump_unit(unit: Unit) -> bytes:
         "answers": dict(sorted(unit.answers.items())),
         "templates": [vars(row) for row in unit.templates],
         "files": [vars(row) for row in unit.files],
-        "entries": [vars(row) for row in unit.entries],
+        "entries": [_dump_entry(row) for row in unit.entries],
         "places": [vars(row) for row in unit.places],
     }
     data = {key: value for key, value in data.items() if value != []}
@@ -187,6 +197,7 @@ def _read_unit(fields: Fields) -> Unit:
             MadeEntry(
                 _inside(row, "file"),
                 *(row.text(name) for name in ("table", "shape", "key", "value")),
+                code=row.texts("code", ()),
             )
             for row in fields.tables("entries")
         ),
@@ -197,6 +208,11 @@ def _read_unit(fields: Fields) -> Unit:
     )
     fields.done()
     return unit
+
+
+def _dump_entry(entry: MadeEntry) -> dict[str, Any]:
+    row = {**vars(entry), "code": list(entry.code)}
+    return {name: value for name, value in row.items() if value != []}
 
 
 def _inside(row: Fields, key: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from scaffold.edit import dict_table
+from scaffold.edit import shapes
 from scaffold.ledger import (
     ATTRIBUTES,
     ATTRIBUTES_TEXT,
@@ -161,7 +161,7 @@ def _check_spelling(request: Request, snapshot: Snapshot) -> None:
     for entry in request.entries():
         data = snapshot.data(entry.file)
         if data is not None:
-            known.update(dict_table.read_entries(data, entry.file, entry.table))
+            known.update(shapes.read_entries(data, entry))
     twins = sorted(
         name for name in known if fold(name) == fold(request.key) and name != request.key
     )
@@ -219,11 +219,7 @@ def _register(
     return changes, lines
 
 
-def _edit(entry: MadeEntry, text: bytes | None, snapshot: Snapshot) -> dict_table.Edit:
-    if entry.shape != "dict":
-        raise RegistryError(
-            f"a registry of shape {entry.shape!r} cannot be edited", code="registry_computed"
-        )
+def _edit(entry: MadeEntry, text: bytes | None, snapshot: Snapshot) -> shapes.Edit:
     state = snapshot.files[entry.file]
     if text is None:
         code = "outside_target" if state.is_outside else "registry_missing"
@@ -232,7 +228,7 @@ def _edit(entry: MadeEntry, text: bytes | None, snapshot: Snapshot) -> dict_tabl
             code=code,
             hint=f"it has to hold: {entry.table}: dict[str, str] = {{}}",
         )
-    return dict_table.add_entry(text, entry.file, entry.table, entry.key, entry.value)
+    return shapes.add_entry(text, entry)
 
 
 def _marked_places(rendered: Iterable[RenderedFile]) -> list[OpenPlace]:

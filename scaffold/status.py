@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from scaffold.edit.dict_table import read_entries, remove_entry
+from scaffold.edit.shapes import has_entry, remove_entry
 from scaffold.ledger import MadeEntry, MadeFile, Unit, base_path, digest
 from scaffold.manifests import kind_names, load_kind, load_style, style_names
 from scaffold.spec import ScaffoldError
@@ -75,7 +75,7 @@ def _file_status(root: Path, unit: Unit, file: MadeFile, added: Iterable[MadeEnt
 
 def _without(data: bytes, entry: MadeEntry) -> bytes:
     try:
-        return remove_entry(data, entry.file, entry.table, entry.key)
+        return remove_entry(data, entry)
     except ScaffoldError:
         return data
 
@@ -90,10 +90,9 @@ def _same_code(was: bytes, now: bytes) -> bool:
 
 def _is_registered(root: Path, entry: MadeEntry) -> bool:
     try:
-        entries = read_entries((root / entry.file).read_bytes(), entry.file, entry.table)
+        return has_entry((root / entry.file).read_bytes(), entry)
     except (OSError, ScaffoldError):
         return False
-    return entries.get(entry.key) == entry.value
 
 
 def _moved_on(unit: Unit) -> list[str]:

@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from scaffold.edit.dict_table import read_entries
+from scaffold.edit.shapes import read_entries
 from scaffold.ledger import MadeEntry, MadeFile, Unit, digest
 from scaffold.manifests import load_kind
 from scaffold.spec import LedgerError, ScaffoldError
@@ -35,10 +35,9 @@ def registered_unit(target: Target, unit_id: str) -> Unit | None:
 
 def _lookup(target: Target, kind: str, name: str) -> Unit | None:
     registry = target.registries[kind]
+    table = MadeEntry(registry.file, registry.table, "dict", "", "")
     try:
-        entries = read_entries(
-            (target.root / registry.file).read_bytes(), registry.file, registry.table
-        )
+        entries = read_entries((target.root / registry.file).read_bytes(), table)
     except (OSError, ScaffoldError):
         return None
     value = entries.get(name)

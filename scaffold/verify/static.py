@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from scaffold.edit.dict_table import read_entries
+from scaffold.edit.shapes import has_entry, text_to_add
 from scaffold.ledger import Unit
 from scaffold.places import find_places
 from scaffold.spec import ScaffoldError
@@ -63,13 +63,13 @@ def has_broken_file(level: Level) -> bool:
 
 def _registered(target: Target, unit: Unit) -> Iterator[Finding]:
     for entry in unit.entries:
-        line = f'"{entry.key}": "{entry.value}",'
+        line = text_to_add(entry)
         try:
-            entries = read_entries((target.root / entry.file).read_bytes(), entry.file, entry.table)
+            is_there = has_entry((target.root / entry.file).read_bytes(), entry)
         except (OSError, ScaffoldError) as error:
             yield failed("registry", f"{entry.file}: {error}; {entry.table} has to hold {line}")
             continue
-        if entries.get(entry.key) != entry.value:
+        if not is_there:
             yield failed("registry", f"{entry.file}: add to {entry.table}: {line}")
 
 

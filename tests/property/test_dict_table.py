@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scaffold.edit.dict_table import add_entry, read_entries, remove_entry
+from scaffold.ledger import MadeEntry
 
+TABLE = MadeEntry("f.py", "T", "dict", "", "")
 KEYS = st.from_regex(r"[a-zA-Z][a-z0-9_\-]{0,5}", fullmatch=True)
 COMMENTS = st.sampled_from(
     ["", "  # why", "  # {", '  # "x": "y",', "  # ümläut \N{GRINNING FACE}"]
@@ -54,6 +56,10 @@ def multi_line(draw: st.DrawFn, rows: list[str], comma: bool) -> str:
     return text + draw(ABOVE) + "}"
 
 
+def entry(key: str, value: str = "") -> MadeEntry:
+    return MadeEntry("f.py", "T", "dict", key, value)
+
+
 def with_line_ends(text: str, crlf: bool, bom: bool) -> bytes:
     data = (text.replace("\n", "\r\n") if crlf else text).encode()
     return (b"\xef\xbb\xbf" if bom else b"") + data
@@ -62,21 +68,21 @@ def with_line_ends(text: str, crlf: bool, bom: bool) -> bytes:
 @given(tables(), KEYS, st.booleans(), st.booleans())
 def test_add_then_remove_is_the_identity(text: str, key: str, crlf: bool, bom: bool):
     before = with_line_ends(text, crlf, bom)
-    entries = read_entries(before, "f.py", "T")
+    entries = read_entries(before, TABLE)
     if key in entries:
         return
-    edit = add_entry(before, "f.py", "T", key, "pkg.mod:attr")
-    assert read_entries(edit.data, "f.py", "T") == {**entries, key: "pkg.mod:attr"}
-    assert add_entry(edit.data, "f.py", "T", key, "pkg.mod:attr") == edit
-    assert remove_entry(edit.data, "f.py", "T", key) == before
+    edit = add_entry(before, entry(key, "pkg.mod:attr"))
+    assert read_entries(edit.data, TABLE) == {**entries, key: "pkg.mod:attr"}
+    assert add_entry(edit.data, entry(key, "pkg.mod:attr")) == edit
+    assert remove_entry(edit.data, entry(key)) == before
     assert f'"{key}"'.encode() in edit.data.splitlines()[edit.line - 1].replace(b"'", b'"')
 
 
 @given(tables(), KEYS)
 def test_no_line_changes_but_for_a_comma(text: str, key: str):
-    if key in read_entries(text.encode(), "f.py", "T"):
+    if key in read_entries(text.encode(), TABLE):
         return
-    after = add_entry(text.encode(), "f.py", "T", key, "m:f").data.decode()
+    after = add_entry(text.encode(), entry(key, "m:f")).data.decode()
     ast.parse(after)
     diff = list(difflib.ndiff(text.splitlines(), after.splitlines()))
     lost = [row for row in diff if row.startswith("- ")]
@@ -89,18 +95,18 @@ def test_no_line_changes_but_for_a_comma(text: str, key: str):
 @given(tables(), st.lists(KEYS, unique=True, min_size=1, max_size=4), st.randoms())
 def test_any_order_of_removal_gives_back_the_first_bytes(text: str, keys: list[str], rng):
     data = before = text.encode()
-    keys = [key for key in keys if key not in read_entries(before, "f.py", "T")]
+    keys = [key for key in keys if key not in read_entries(before, TABLE)]
     for key in keys:
-        data = add_entry(data, "f.py", "T", key, "m:f").data
+        data = add_entry(data, entry(key, "m:f")).data
     rng.shuffle(keys)
     for key in keys:
-        data = remove_entry(data, "f.py", "T", key)
+        data = remove_entry(data, entry(key))
     assert data == before
 
 
 @given(tables(), KEYS)
 def test_a_sorted_table_stays_sorted(text: str, key: str):
-    keys = list(read_entries(text.encode(), "f.py", "T"))
+    keys = list(read_entries(text.encode(), TABLE))
     if key not in keys and keys == sorted(keys):
-        after = add_entry(text.encode(), "f.py", "T", key, "m:f").data
-        assert list(read_entries(after, "f.py", "T")) == sorted([*keys, key])
+        after = add_entry(text.encode(), entry(key, "m:f")).data
+        assert list(read_entries(after, TABLE)) == sorted([*keys, key])

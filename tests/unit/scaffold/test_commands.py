@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from scaffold.commands import Options, add_unit, new_project
-from scaffold.edit.dict_table import read_entries
-from scaffold.ledger import base_path, digest, find_unit, read_units
+from scaffold.edit.shapes import read_entries
+from scaffold.ledger import MadeEntry, base_path, digest, find_unit, read_units
 from scaffold.manifests import load_kind, style_names
 from scaffold.report import Report
 from scaffold.spec import ScaffoldError
@@ -113,7 +113,8 @@ def test_many_in_a_row_without_a_commit(root: Path):
     for name in ("b_one", "a_two", "c_three"):
         add(root, "reward", name)
     registry = find_unit(root, "reward/b_one").entries[0].file
-    names = list(read_entries((root / registry).read_bytes(), registry, "REWARDS"))
+    table = MadeEntry(registry, "REWARDS", "dict", "", "")
+    names = list(read_entries((root / registry).read_bytes(), table))
     assert {"a_two", "b_one", "c_three"} <= set(names)
     assert names == sorted(names)
     assert {unit.name for unit in read_units(root)} >= {"a_two", "b_one", "c_three"}

@@ -7,9 +7,11 @@ import codecs
 import pytest
 
 from scaffold.edit.dict_table import add_entry, read_entries, remove_entry
+from scaffold.ledger import MadeEntry
 from scaffold.spec import RegistryError
 
 FILE = "pkg/reward/__init__.py"
+ENTRY = MadeEntry(FILE, "T", "dict", "k", "m:f")
 
 # name: (before, after adding "k": "m:f", line of the entry)
 CASES = {
@@ -174,7 +176,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_adds_one_entry_and_keeps_every_other_byte(name: str):
     before, after, line = CASES[name]
-    edit = add_entry(before.encode(), FILE, "T", "k", "m:f")
+    edit = add_entry(before.encode(), ENTRY)
     assert edit.data.decode() == after
     assert edit.line == line
 
@@ -182,7 +184,7 @@ def test_adds_one_entry_and_keeps_every_other_byte(name: str):
 @pytest.mark.parametrize("name", CASES)
 def test_a_second_run_changes_nothing(name: str):
     _, after, line = CASES[name]
-    edit = add_entry(after.encode(), FILE, "T", "k", "m:f")
+    edit = add_entry(after.encode(), ENTRY)
     assert edit.data == after.encode()
     assert edit.line == line
 
@@ -190,7 +192,7 @@ def test_a_second_run_changes_nothing(name: str):
 @pytest.mark.parametrize("name", CASES)
 def test_removal_gives_back_the_first_bytes(name: str):
     before, after, _ = CASES[name]
-    assert remove_entry(after.encode(), FILE, "T", "k") == before.encode()
+    assert remove_entry(after.encode(), ENTRY) == before.encode()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -204,32 +206,32 @@ def test_a_multi_line_literal_gains_one_line_and_others_none(name: str):
 
 def test_keeps_the_byte_order_mark():
     before = codecs.BOM_UTF8 + b'T = {\r\n    "a": "x",\r\n}\r\n'
-    after = add_entry(before, FILE, "T", "k", "m:f").data
+    after = add_entry(before, ENTRY).data
     assert after == codecs.BOM_UTF8 + b'T = {\r\n    "a": "x",\r\n    "k": "m:f",\r\n}\r\n'
-    assert remove_entry(after, FILE, "T", "k") == before
+    assert remove_entry(after, ENTRY) == before
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
 def test_keeps_the_file_s_own_encoding(encoding: str):
     text = f'# -*- coding: {encoding} -*-\n# é\nT = {{\n    "a": "é",\n}}\n'
-    after = add_entry(text.encode(encoding), FILE, "T", "k", "m:f").data
+    after = add_entry(text.encode(encoding), ENTRY).data
     assert after == text.replace("}", '    "k": "m:f",\n}').encode(encoding)
-    assert remove_entry(after, FILE, "T", "k") == text.encode(encoding)
+    assert remove_entry(after, ENTRY) == text.encode(encoding)
 
 
 def test_removing_what_is_not_there_changes_nothing():
     data = b'T = {"a": "x"}\n'
-    assert remove_entry(data, FILE, "T", "k") == data
+    assert remove_entry(data, ENTRY) == data
 
 
 def test_removing_the_only_entries_leaves_an_empty_table():
-    assert remove_entry(b'T = {\n    "k": "m:f"\n}\n', FILE, "T", "k") == b"T = {\n}\n"
-    assert remove_entry(b'T = {"k": "m:f",}\n', FILE, "T", "k") == b"T = {}\n"
+    assert remove_entry(b'T = {\n    "k": "m:f"\n}\n', ENTRY) == b"T = {\n}\n"
+    assert remove_entry(b'T = {"k": "m:f",}\n', ENTRY) == b"T = {}\n"
 
 
 def test_reads_keys_and_plain_values():
     data = b'T = {"a": "x" "y", "b": f"{1}", "c": None}\n'
-    assert read_entries(data, FILE, "T") == {"a": "xy", "b": None, "c": None}
+    assert read_entries(data, ENTRY) == {"a": "xy", "b": None, "c": None}
 
 
 REFUSALS = {
@@ -263,7 +265,7 @@ REFUSALS = {
 def test_refuses_what_is_unsafe_with_the_line_and_the_text_to_add(name: str):
     data, code, line = REFUSALS[name]
     with pytest.raises(RegistryError) as refusal:
-        add_entry(data, FILE, "T", "k", "m:f")
+        add_entry(data, ENTRY)
     assert refusal.value.code == code
     where = f"{FILE}:{line}: " if line else f"{FILE}: "
     assert refusal.value.message.startswith(where)
@@ -272,5 +274,5 @@ def test_refuses_what_is_unsafe_with_the_line_and_the_text_to_add(name: str):
 
 def test_a_table_that_is_not_ours_to_read_has_no_hint():
     with pytest.raises(RegistryError) as refusal:
-        read_entries(b"T = make()\n", FILE, "T")
+        read_entries(b"T = make()\n", ENTRY)
     assert not refusal.value.hint

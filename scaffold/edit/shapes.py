@@ -1,0 +1,95 @@
+"""The shapes of registries that can be edited: one module per family, found by the shape's name.
+
+Every module of SHAPES offers the functions of `Shape`. They are pure: bytes of a file in, bytes
+out, nothing else of the file changes, and what cannot be edited without risk is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol, cast
+
+from scaffold.ledger import MadeEntry
+from scaffold.spec import RegistryError, nearest
+
+SHAPES: dict[str, str] = {
+    "dict": "scaffold.edit.dict_table",
+}
+"""Shape to the module that edits it; loaded on first use, so that text shapes need no LibCST."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Is the outcome of an edit: the file's bytes, and the line of the entry (from 1)."""
+
+    data: bytes
+    line: int
+
+
+class Shape(Protocol):
+    """Is what a module that edits a shape offers; `entry` names file, table, key and value."""
+
+    def read_entries(self, data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+        """Returns every key of the entry's table with its value, None where that is no plain text.
+
+        Only the entry's file and table are looked at. Raises RegistryError.
+        """
+        ...
+
+    def has_entry(self, data: bytes, entry: MadeEntry) -> bool:
+        """Tells whether the entry is there, with this very value. Raises RegistryError."""
+        ...
+
+    def add_entry(self, data: bytes, entry: MadeEntry) -> Edit:
+        """Adds the entry; the same bytes come back where it is there already.
+
+        Raises RegistryError where the edit is not safe, with the exact text to add in its hint.
+        """
+        ...
+
+    def remove_entry(self, data: bytes, entry: MadeEntry) -> bytes:
+        """Takes the entry back by its key, whatever its value; bytes as before it was added.
+
+        The same bytes come back where it is not there. Raises RegistryError.
+        """
+        ...
+
+    def text_to_add(self, entry: MadeEntry) -> str:
+        """Returns the text that a person would add by hand."""
+        ...
+
+
+def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+    """Returns what a table holds; see `Shape`."""
+    return _shape(entry).read_entries(data, entry)
+
+
+def has_entry(data: bytes, entry: MadeEntry) -> bool:
+    """Tells whether an entry is there; see `Shape`."""
+    return _shape(entry).has_entry(data, entry)
+
+
+def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+    """Adds an entry; see `Shape`."""
+    return _shape(entry).add_entry(data, entry)
+
+
+def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+    """Takes an entry back; see `Shape`."""
+    return _shape(entry).remove_entry(data, entry)
+
+
+def text_to_add(entry: MadeEntry) -> str:
+    """Returns the text that a person would add by hand; see `Shape`."""
+    return _shape(entry).text_to_add(entry)
+
+
+def _shape(entry: MadeEntry) -> Shape:
+    if entry.shape not in SHAPES:
+        raise RegistryError(
+            f"{entry.file}: a registry of shape {entry.shape!r} cannot be edited"
+            f"{nearest(entry.shape, SHAPES)}",
+            code="registry_computed",
+        )
+    return cast("Shape", import_module(SHAPES[entry.shape]))
