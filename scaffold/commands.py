@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scaffold.answers import complete_answers
 from scaffold.journal import has_journal
 from scaffold.ledger import Unit, parse_unit, record_path
-from scaffold.manifests import load_styles
+from scaffold.manifests import Catalogue, catalogue_for
 from scaffold.names import canonical_key
 from scaffold.report import Report, ReportedChange, Step, unified_diff
 from scaffold.request import Request, check_same
@@ -21,7 +21,14 @@ from scaffold.spec import (
     TargetError,
     all_answers,
 )
-from scaffold.target import Target, find_target, key_names, unit_names, with_kind_names
+from scaffold.target import (
+    Target,
+    find_target,
+    key_names,
+    registry_rules,
+    unit_names,
+    with_kind_names,
+)
 
 if TYPE_CHECKING:
     from scaffold.plan import Change, Plan
@@ -57,9 +64,9 @@ def add_unit(
     kind: Kind, typed: str, styles: Iterable[str], given: Mapping[str, Any], options: Options
 ) -> Report:
     """Adds a unit of a kind to the target: its files, its registry line and its record."""
-    chosen = load_styles(kind, styles)
-    key = canonical_key(typed, kind.suffixes, kind.reserved)
     target = options.find()
+    chosen = target.catalogue.styles(kind, styles)
+    key = canonical_key(typed, kind.suffixes, kind.reserved)
     names = unit_names(target, kind, key, "" if kind.multiple else chosen[0].name)
     request = Request(
         kind,
@@ -67,7 +74,7 @@ def add_unit(
         key,
         complete_answers(all_answers(kind, chosen), given),
         names,
-        target.registry(kind.name) if kind.registry else None,
+        registry_rules(target, kind),
         frozenset(_relative(path, target.root, options.folder) for path in options.overwrite),
     )
     report = Report(kind.command, describe(target), dry_run=options.dry_run)
@@ -77,7 +84,7 @@ def add_unit(
     made = _made(target.root, request)
     if made is not None:
         return _nothing_to_do(report, target.root, request, made)
-    plan = _plan(request, target.root)
+    plan = _plan(request, target.root, target.catalogue)
     if not options.dry_run:
         from scaffold.apply import apply_changes
 
@@ -95,7 +102,7 @@ def new_project(
     with_git: bool = False,
 ) -> Report:
     """Makes a project of one's own in a new folder, inside ``--target`` or the working folder."""
-    chosen = load_styles(kind, styles)
+    chosen = catalogue_for(None).styles(kind, styles)
     key = canonical_key(typed, kind.suffixes, kind.reserved)
     root = (options.folder / (options.target or ".")).resolve() / key
     names = key_names(key) | {"kind": kind.name, "style": chosen[0].name, "package": key}
@@ -108,11 +115,12 @@ def new_project(
     if made is not None:
         return _nothing_to_do(report, root, request, made)
     _check_free(root)
-    plan = _plan(request, root)
+    plan = _plan(request, root, catalogue_for(None))
     if not options.dry_run:
         from scaffold.apply import create_folder
 
-        create_folder(root, [(change.path, change.after) for change in plan.changes])
+        files = ((change.path, change.after) for change in plan.changes)
+        create_folder(root, [(path, data) for path, data in files if data is not None])
         report.warnings += _git_init(root) if with_git else ()
     report.check = (("scaffold", "target", "--target", str(root)),)
     return _told(report, plan)
@@ -174,15 +182,15 @@ def leftover_warning(root: Path, _: str = "") -> tuple[str, ...]:
     return ("an earlier run was interrupted; the next writing command settles it first",)
 
 
-def _plan(request: Request, root: Path) -> Plan:
-    from scaffold.plan import make_plan, paths_to_read
-    from scaffold.render import read_sources
+def _plan(request: Request, root: Path, catalogue: Catalogue) -> Plan:
+    from scaffold.plan import make_plan, paths_to_read, render_request
     from scaffold.snapshot import take_snapshot
 
     made = (root / record_path(request.kind.name, "x")).parent
     siblings = [path.stem for path in sorted(made.glob("*.toml"))]
     snapshot = take_snapshot(root, paths_to_read(request), siblings)
-    return make_plan(request, read_sources(request.kind.folder), snapshot)
+    rendered = render_request(request, catalogue.files(request.kind.name))
+    return make_plan(request, rendered, snapshot)
 
 
 def _made(root: Path, request: Request) -> Unit | None:

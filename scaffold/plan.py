@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -29,7 +29,6 @@ from scaffold.request import Request
 from scaffold.snapshot import Snapshot
 from scaffold.spec import (
     ConflictError,
-    FileRule,
     RegistryError,
     RequestError,
     ScaffoldError,
@@ -39,14 +38,25 @@ from scaffold.spec import (
 )
 
 
+MANUAL = "manual"
+"""The shape of a registry line that a person adds."""
+
+
 @dataclass(frozen=True)
 class Change:
-    """Is one file before and after; ``before`` None means that nothing stood there."""
+    """Is one file before and after.
+
+    Args:
+        path: The file, relative to the root.
+        action: What the report calls the change.
+        before: Its bytes; None where nothing stands.
+        after: The bytes to be; None deletes the file.
+    """
 
     path: str
     action: str
     before: bytes | None
-    after: bytes
+    after: bytes | None
 
 
 @dataclass(frozen=True)
@@ -65,31 +75,41 @@ def paths_to_read(request: Request) -> tuple[str, ...]:
     files = _destinations(request)
     kind, key = request.kind.name, request.key
     paths = [*files, *(_package_twin(path) for path in files)]
-    paths += [entry.file for entry in request.entries()]
+    paths += [check_destination(entry.file) for entry in _edited(request)]
     paths += [record_path(kind, key), ATTRIBUTES, *(base_path(kind, key, path) for path in files)]
     return tuple(dict.fromkeys(paths))
 
 
-def make_plan(request: Request, sources: Mapping[str, bytes], snapshot: Snapshot) -> Plan:
+def render_request(request: Request, sources: Mapping[str, bytes]) -> tuple[RenderedFile, ...]:
+    """Renders the files of a request.
+
+    Args:
+        request: What is to be made.
+        sources: The kind's template files: path to bytes.
+
+    Raises:
+        TemplateError: A template is wrong.
+    """
+    return render_files(request.files(), sources, _variables(request))
+
+
+def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snapshot) -> Plan:
     """Works out every change that a request needs.
 
     Args:
         request: What is to be made.
-        sources: The kind's template folder: path to bytes.
+        rendered: Its files as they are to stand in the target.
         snapshot: What stands at `paths_to_read(request)`.
 
     Raises:
         TemplateError: A template is wrong.
         ConflictError: Something in the target forbids the request; all reasons are given at once.
     """
-    questions = all_answers(request.kind, request.styles)
-    variables = template_variables(request.names, request.style_names, questions, request.answers)
-    rendered = render_files(_rules(request), sources, variables)
     found = _Conflicts()
     found.check(lambda: _check_overwrite(request))
     found.check(lambda: _check_spelling(request, snapshot))
     files = [found.check(lambda f=file: _place_file(f, request, snapshot)) for file in rendered]
-    edited, lines = _register(request.entries(), snapshot, found)
+    edited, lines = _register(_edited(request), snapshot, found)
     places = _marked_places(rendered)
     unit = _unit(request, rendered, places)
     records = found.check(lambda: _records(unit, rendered, snapshot))
@@ -99,7 +119,7 @@ def make_plan(request: Request, sources: Mapping[str, bytes], snapshot: Snapshot
         unit,
         (*(change for change in files if change), *edited, *records),
         tuple(lines),
-        (*unfinished, *_next_steps(request, rendered, variables)),
+        (*unfinished, *_manual_steps(request), *_next_steps(request, rendered)),
         unfinished,
     )
 
@@ -128,13 +148,24 @@ class _Conflicts:
         raise first
 
 
-def _rules(request: Request) -> list[FileRule]:
-    return [*request.kind.files, *(rule for style in request.styles for rule in style.files)]
+def _variables(request: Request) -> dict[str, Any]:
+    questions = all_answers(request.kind, request.styles)
+    return template_variables(request.names, request.style_names, questions, request.answers)
+
+
+def _edited(request: Request) -> list[MadeEntry]:
+    return [entry for entry in request.entries() if entry.shape != MANUAL]
+
+
+def _manual_steps(request: Request) -> list[Step]:
+    """Returns the registry lines that no editor knows how to add."""
+    manual = (entry for entry in request.entries() if entry.shape == MANUAL)
+    return [Step(each.file, 1, f"add by hand: {each.key}{each.value}") for each in manual]
 
 
 def _destinations(request: Request) -> list[str]:
     variables = {**request.names, **request.answers}
-    paths = [check_destination(fill(rule.to, variables)) for rule in _rules(request)]
+    paths = [check_destination(fill(rule.to, variables)) for rule in request.files()]
     double = next((path for path in paths if paths.count(path) > 1), None)
     if double:
         raise TemplateError(f"two template files go to {double}", code="template_invalid")
@@ -157,20 +188,22 @@ def _check_overwrite(request: Request) -> None:
 
 
 def _check_spelling(request: Request, snapshot: Snapshot) -> None:
-    known = set(snapshot.siblings)
-    for entry in request.entries():
+    twins = _twins(request.key, snapshot.siblings)
+    for entry in _edited(request):
         data = snapshot.data(entry.file)
         if data is not None:
-            known.update(shapes.read_entries(data, entry))
-    twins = sorted(
-        name for name in known if fold(name) == fold(request.key) and name != request.key
-    )
+            twins += _twins(entry.key, shapes.read_entries(data, entry))
     if twins:
         raise ConflictError(
             f"the name {request.key!r} is taken: there is {request.kind.name} {twins[0]!r} already",
             code="name_taken",
             hint="choose another name",
         )
+
+
+def _twins(name: str, known: Iterable[str]) -> list[str]:
+    """Returns the known names that are this one in another spelling."""
+    return sorted(each for each in known if fold(each) == fold(name) and each != name)
 
 
 def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Change | None:
@@ -242,9 +275,8 @@ def _marked_places(rendered: Iterable[RenderedFile]) -> list[OpenPlace]:
     return found
 
 
-def _next_steps(
-    request: Request, rendered: Iterable[RenderedFile], variables: Mapping[str, Any]
-) -> tuple[Step, ...]:
+def _next_steps(request: Request, rendered: Iterable[RenderedFile]) -> tuple[Step, ...]:
+    variables = {**request.names, **request.answers}
     texts = {file.path: file.data.decode() for file in rendered if file.path.endswith(".py")}
     steps: list[Step] = []
     for step in (s for part in (*request.styles, request.kind) for s in part.next):
@@ -257,17 +289,19 @@ def _next_steps(
 
 
 def _unit(request: Request, rendered: Iterable[RenderedFile], places: Iterable[OpenPlace]) -> Unit:
-    parts = [(f"{request.kind.name}/{style.name}", style.version) for style in request.styles]
-    if request.kind.files:
-        parts.insert(0, (request.kind.name, request.kind.version))
+    kind = request.kind
+    parts = [(f"{kind.name}/{style.name}", style.version, style.origin) for style in request.styles]
+    if kind.files:
+        parts.insert(0, (kind.name, kind.version, kind.origin))
     return Unit(
-        kind=request.kind.name,
+        kind=kind.name,
         name=request.key,
         styles=request.style_names,
         answers=dict(request.answers),
-        templates=tuple(TemplateUse(name, version) for name, version in parts),
+        symbol=request.symbol,
+        templates=tuple(TemplateUse(*part) for part in parts),
         files=tuple(MadeFile(file.path, file.role, digest(file.data)) for file in rendered),
-        entries=request.entries(),
+        entries=tuple(_edited(request)),
         places=tuple(Place(p.file, p.symbol, p.why) for p in places),
     )
 

@@ -111,13 +111,15 @@ def error_text(error: ScaffoldError) -> str:
     return f"error: {error.message} [{error.code}]\n" + (f"hint: {hint}\n" if hint else "")
 
 
-def unified_diff(path: str, before: bytes | None, after: bytes) -> str:
+def unified_diff(path: str, before: bytes | None, after: bytes | None) -> str:
     """Returns the unified diff of one file, as `git apply` reads it; None stands for no file."""
     import difflib  # costs 3 ms, and a run that changes nothing does without
 
-    old = [] if before is None else _lines(before)
     rows = difflib.unified_diff(
-        old, _lines(after), "/dev/null" if before is None else f"a/{path}", f"b/{path}"
+        [] if before is None else _lines(before),
+        [] if after is None else _lines(after),
+        "/dev/null" if before is None else f"a/{path}",
+        "/dev/null" if after is None else f"b/{path}",
     )
     return "".join(_with_end(rows))
 
