@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from scaffold import __version__
-from scaffold.manifests import kind_names, load_kind, load_style, style_names
+from scaffold.manifests import OWN_TEMPLATES, Catalogue, catalogue_for
 from scaffold.spec import Answer, Kind, ScaffoldError
 
 if TYPE_CHECKING:
@@ -37,17 +37,22 @@ GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repo
 class KindCommand(click.Command):
     """Makes one kind of unit; its options come from the manifests of the kind and its styles."""
 
-    def __init__(self, kind: Kind, name: str) -> None:
+    def __init__(self, catalogue: Catalogue, kind: Kind, name: str) -> None:
         super().__init__(name, help=kind.help, callback=self.make)
+        self.catalogue = catalogue
         self.kind = kind
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Returns the parameters, read from the manifests on first use."""
         if not self.params:
             own = [GIT] if self.kind.new_folder else [OVERWRITE, VERIFY]
-            answers = _answer_options(self.kind)
+            answers = _answer_options(self.catalogue, self.kind)
             common = [TARGET, DRY_RUN, JSON, NO_INPUT]
-            self.params = [click.Argument(["name"]), _style_option(self.kind), *answers]
+            self.params = [
+                click.Argument(["name"]),
+                _style_option(self.catalogue, self.kind),
+                *answers,
+            ]
             self.params += [*common, *own]
         return super().get_params(ctx)
 
@@ -55,11 +60,11 @@ class KindCommand(click.Command):
         """Makes the unit that the command line asks for."""
         from scaffold import commands
 
-        names = _question_names(self.kind)
+        names = tuple(answer.name for answer, _ in _questions(self.catalogue, self.kind))
         given = {key: values.pop(key) for key in names}
         styles = tuple(chosen) if self.kind.multiple else (chosen,) * bool(chosen)
         if _may_ask(values):
-            given |= _ask(self.kind, styles, given)
+            given |= _ask(self.catalogue, self.kind, styles, given)
         options = _options(values)
         if self.kind.new_folder:
             return commands.new_project(
@@ -76,12 +81,15 @@ class KindGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the kinds."""
-        return [name for name in kind_names() if not load_kind(name).new_folder]
+        catalogue = _catalogue(ctx)
+        return [name for name in catalogue.kind_names() if not catalogue.kind(name).new_folder]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Returns the command of a kind, or None."""
-        known = cmd_name in self.list_commands(ctx)
-        return KindCommand(load_kind(cmd_name), cmd_name) if known else None
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        catalogue = _catalogue(ctx)
+        return KindCommand(catalogue, catalogue.kind(cmd_name), cmd_name)
 
 
 class Cli(click.Group):
@@ -89,12 +97,15 @@ class Cli(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the fixed commands and the kinds' own, in the order of the help."""
-        return [*_kind_commands(), *super().list_commands(ctx)]
+        return [*_kind_commands(_catalogue(ctx)), *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Returns a command by its name, or None."""
-        kind = _kind_commands().get(cmd_name)
-        return KindCommand(kind, cmd_name) if kind else super().get_command(ctx, cmd_name)
+        fixed = super().get_command(ctx, cmd_name)
+        if fixed is not None:
+            return fixed
+        kind = _kind_commands(_catalogue(ctx)).get(cmd_name)
+        return KindCommand(_catalogue(ctx), kind, cmd_name) if kind else None
 
     # Always exits with a status of our own, where click's returns in one of its modes.
     def main(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -105,6 +116,7 @@ class Cli(click.Group):
         as_json = "--json" in argv
         try:
             extra.pop("standalone_mode", None)
+            extra.setdefault("obj", catalogue_for(_own_root(argv)))
             outcome = super().main(argv, prog_name or "scaffold", standalone_mode=False, **extra)
             sys.exit(outcome if isinstance(outcome, int) else _print(outcome, as_json))
         except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -221,45 +233,70 @@ def skills_sync(check: bool, **values: Any) -> Report:
     return sync_skills(find_skills(start.resolve()), check=check, dry_run=values["dry_run"])
 
 
-def _kind_commands() -> dict[str, Kind]:
-    kinds = [load_kind(name) for name in kind_names()]
-    return {kind.command: kind for kind in sorted(kinds, key=lambda kind: not kind.new_folder)}
+def _catalogue(ctx: click.Context) -> Catalogue:
+    """Returns what can be made; completion asks without going through `Cli.main`."""
+    root = ctx.find_root()
+    if root.obj is None:
+        root.obj = catalogue_for(_own_root(sys.argv[1:]))
+    return root.obj
 
 
-def _question_names(kind: Kind) -> tuple[str, ...]:
-    return tuple(answer.name for answer, _ in _questions(kind))
+def _own_root(argv: list[str]) -> Path | None:
+    """Returns the nearest folder with templates of its own, not beyond the git root.
+
+    Kinds are commands and styles are choices, so this is looked at before the line is parsed.
+    """
+    start = Path.cwd() / next(
+        (argv[n + 1] for n, word in enumerate(argv[:-1]) if word == "--target"),
+        next((word[9:] for word in argv if word.startswith("--target=")), ""),
+    )
+    for folder in (start, *start.parents):
+        if (folder / OWN_TEMPLATES).is_dir():
+            return folder
+        if (folder / ".git").exists():
+            break
+    return None
 
 
-def _questions(kind: Kind) -> list[tuple[Answer, list[str]]]:
+def _kind_commands(catalogue: Catalogue) -> dict[str, Kind]:
+    """Returns the kinds that have a command of their own; `add KIND` knows all."""
+    kinds = [catalogue.kind(name) for name in catalogue.kind_names()]
+    ordered = sorted(kinds, key=lambda kind: not kind.new_folder)
+    return {kind.command: kind for kind in ordered if kind.command}
+
+
+def _questions(catalogue: Catalogue, kind: Kind) -> list[tuple[Answer, list[str]]]:
     """Returns every question of the kind, with the styles that ask it (none: all of them do)."""
     found: dict[str, tuple[Answer, list[str]]] = {
         name: (answer, []) for name, answer in kind.answers.items()
     }
-    for style in style_names(kind.name):
-        for name, answer in load_style(kind.name, style).answers.items():
+    for style in catalogue.style_names(kind.name):
+        for name, answer in catalogue.style(kind.name, style).answers.items():
             found.setdefault(name, (answer, []))[1].append(style)
     return list(found.values())
 
 
-def _style_option(kind: Kind) -> click.Option:
+def _style_option(catalogue: Catalogue, kind: Kind) -> click.Option:
     default = f" [default: {kind.default}]" if kind.default else ""
     return click.Option(
         [f"--{kind.option}", "chosen"],
-        type=click.Choice(style_names(kind.name)),
+        type=click.Choice(catalogue.style_names(kind.name)),
         multiple=kind.multiple,
         help=("Which ones (repeatable)." if kind.multiple else f"Which one.{default}"),
     )
 
 
-def _answer_options(kind: Kind) -> list[click.Option]:
+def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:
     types = {"str": click.STRING, "int": click.INT, "float": click.FLOAT, "bool": click.BOOL}
     options: list[click.Option] = []
-    for answer, styles in _questions(kind):
-        asked = [load_style(kind.name, style).answers[answer.name] for style in styles] or [answer]
+    count = len(catalogue.style_names(kind.name))
+    for answer, styles in _questions(catalogue, kind):
+        rows = [catalogue.style(kind.name, style).answers[answer.name] for style in styles]
+        asked = rows or [answer]
         choices = list(dict.fromkeys(choice for each in asked for choice in each.choices))
         name = answer.option
         flags = f"{name}/--no-{name[2:]}" if answer.type == "bool" else name
-        only = f" ({', '.join(styles)})" if styles and len(style_names(kind.name)) > 1 else ""
+        only = f" ({', '.join(styles)})" if styles and count > 1 else ""
         default = "" if answer.default in (None, "") else f" [default: {answer.default}]"
         options.append(
             click.Option(
@@ -276,12 +313,13 @@ def _may_ask(values: dict[str, Any]) -> bool:
     return not values["no_input"] and not values["as_json"] and sys.stdin.isatty()
 
 
-def _ask(kind: Kind, styles: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
+def _ask(
+    catalogue: Catalogue, kind: Kind, styles: tuple[str, ...], given: dict[str, Any]
+) -> dict[str, Any]:
     from scaffold.answers import missing_answers
-    from scaffold.manifests import load_styles
     from scaffold.spec import all_answers
 
-    questions = all_answers(kind, load_styles(kind, styles))
+    questions = all_answers(kind, catalogue.styles(kind, styles))
     types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
     return {
         row.name: click.prompt(
@@ -346,5 +384,8 @@ def _as_known(error: Exception) -> tuple[ScaffoldError, int]:
 def _command_name(argv: list[str]) -> str:
     words = [word for word in argv if not word.startswith("-")]
     if words[:1] == ["add"] and len(words) > 1:
-        return load_kind(words[1]).command if words[1] in kind_names() else "add"
+        catalogue = catalogue_for(_own_root(argv))
+        if words[1] in catalogue.kind_names():
+            return catalogue.kind(words[1]).command or f"add {words[1]}"
+        return "add"
     return words[0] if words else ""

@@ -77,10 +77,11 @@ def add_unit(
         registry_rules(target, kind),
         frozenset(_relative(path, target.root, options.folder) for path in options.overwrite),
     )
-    report = Report(kind.command, describe(target), dry_run=options.dry_run)
+    command = kind.command or f"add {kind.name}"
+    report = Report(command, describe(target), dry_run=options.dry_run)
     report.check = (_verify_command(request.id, options),)
     leftover = leftover_warning if options.dry_run else _settle
-    report.warnings += leftover(target.root, kind.command)
+    report.warnings += leftover(target.root, command)
     made = _made(target.root, request)
     if made is not None:
         return _nothing_to_do(report, target.root, request, made)
@@ -88,7 +89,7 @@ def add_unit(
     if not options.dry_run:
         from scaffold.apply import apply_changes
 
-        apply_changes(target.root, plan.changes, f"{kind.command} {key}")
+        apply_changes(target.root, plan.changes, f"{command} {key}")
     return _told(report, plan)
 
 

@@ -25,6 +25,10 @@ class Fields:
         self.where = where
         self._known: list[str] = []
 
+    def names(self) -> tuple[str, ...]:
+        """Returns the keys of the table, for tables whose keys are names that people chose."""
+        return tuple(self._table)
+
     def value(self, key: str, default: Any = _MISSING) -> Any:
         """Returns the raw value of a key; a missing key without default raises FieldError."""
         self._known.append(key)

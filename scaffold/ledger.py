@@ -70,7 +70,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Unit:
-    """Is everything that is remembered about one made thing."""
+    """Is everything that is remembered about one made thing.
+
+    ``symbol`` says how it is imported ("pkg.reward.sums:sums_reward_fn"), where it can be.
+    """
 
     kind: str
     name: str
@@ -80,6 +83,7 @@ class Unit:
     files: tuple[MadeFile, ...] = ()
     entries: tuple[MadeEntry, ...] = ()
     places: tuple[Place, ...] = field(default=())
+    symbol: str = ""
 
     @property
     def id(self) -> str:
@@ -113,13 +117,14 @@ def dump_unit(unit: Unit) -> bytes:
         "kind": unit.kind,
         "name": unit.name,
         "styles": list(unit.styles),
+        "symbol": unit.symbol,
         "answers": dict(sorted(unit.answers.items())),
         "templates": [vars(row) for row in unit.templates],
         "files": [vars(row) for row in unit.files],
         "entries": [_dump_entry(row) for row in unit.entries],
         "places": [vars(row) for row in unit.places],
     }
-    data = {key: value for key, value in data.items() if value != []}
+    data = {key: value for key, value in data.items() if value not in ([], "")}
     head = "# Made by scaffold. Commit it with the code; it is what updates and removal go by.\n"
     return (head + tomli_w.dumps(data)).encode()
 
@@ -185,6 +190,7 @@ def _read_unit(fields: Fields) -> Unit:
         name=fields.text("name"),
         styles=fields.texts("styles"),
         answers=cast("dict[str, AnswerValue]", fields.table("answers")),
+        symbol=fields.text("symbol", ""),
         templates=tuple(
             TemplateUse(row.text("id"), row.integer("version"), row.text("origin"))
             for row in fields.tables("templates")

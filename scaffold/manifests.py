@@ -1,14 +1,16 @@
-"""Reads the templates' manifests: every kind.toml, and the template.toml of every style."""
+"""What can be made: every kind.toml, and the template.toml of every style, of every source."""
 
 from __future__ import annotations
 
 import functools
 import tomllib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from scaffold.fields import FieldError, Fields
+from scaffold.plugins import template_packages
 from scaffold.spec import (
     Answer,
     AnswerType,
@@ -25,9 +27,131 @@ from scaffold.spec import (
 MANIFEST_SCHEMA = 1
 """The newest manifest format that this version reads."""
 
+OWN_TEMPLATES = ".scaffold/templates"
+"""Where a repository keeps templates of its own, relative to its root."""
+
 ANSWER_TYPES: tuple[AnswerType, ...] = ("str", "int", "float", "bool")
-CHECKS = ("", "regex", "identifier", "dotted")
-DEFAULT_SOURCES = ("", "training_package")
+CHECKS = ("", "regex", "identifier", "dotted", "rows")
+SAMPLED = ("question", "answer", "prompt", "chosen", "rejected", "rows")
+"""What a sample of the data can answer; see `scaffold.columns`."""
+
+DEFAULT_SOURCES = ("", "training_package", *(f"sample:{name}" for name in SAMPLED))
+
+
+@dataclass(frozen=True)
+class TemplateSource:
+    """Is a folder of kinds and styles, and whose it is: builtin, repository or "package NAME"."""
+
+    origin: str
+    folder: Path
+
+
+class Catalogue:
+    """Is every kind and style that can be made, from one source of templates or several.
+
+    Args:
+        sources: Strongest first: a style or kind.toml of one hides its namesake in the next.
+    """
+
+    def __init__(self, *sources: TemplateSource) -> None:
+        self.sources = sources
+        self._kinds: dict[str, Kind] = {}
+        self._styles: dict[tuple[str, str], Style] = {}
+
+    def kind_names(self) -> tuple[str, ...]:
+        """Returns every kind that has a manifest, sorted."""
+        found = (path for each in self.sources for path in each.folder.glob("*/kind.toml"))
+        return tuple(sorted({path.parent.name for path in found if _is_own(path)}))
+
+    def style_names(self, kind: str) -> tuple[str, ...]:
+        """Returns every style of a kind, sorted."""
+        folders = (each.folder / kind for each in self.sources)
+        found = (path for folder in folders for path in folder.glob("*/template.toml"))
+        return tuple(sorted({path.parent.name for path in found if _is_own(path)}))
+
+    def kind(self, name: str) -> Kind:
+        """Reads ``<kind>/kind.toml``.
+
+        Raises:
+            RequestError: There is no such kind.
+            TemplateError: The manifest is wrong.
+        """
+        if name not in self._kinds:
+            found = self._find(f"{name}/kind.toml")
+            if found is None or name not in self.kind_names():
+                raise RequestError(
+                    f"unknown kind {name!r}{nearest(name, self.kind_names())}",
+                    code="unknown_kind",
+                )
+            path, origin = found
+            try:
+                self._kinds[name] = _read_kind(name, path, origin)
+            except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise _broken(path, error) from error
+        return self._kinds[name]
+
+    def style(self, kind: str, name: str) -> Style:
+        """Reads ``<kind>/<style>/template.toml``.
+
+        Raises:
+            RequestError: The kind has no such style.
+            TemplateError: The manifest is wrong.
+        """
+        if (kind, name) not in self._styles:
+            found = self._find(f"{kind}/{name}/template.toml")
+            if found is None or name not in self.style_names(kind):
+                known = nearest(name, self.style_names(kind))
+                raise RequestError(
+                    f"unknown {kind} {self.kind(kind).option} {name!r}{known}",
+                    code="unknown_style",
+                )
+            path, origin = found
+            try:
+                fields = _open_manifest(path)
+                style = Style(**_common(name, path, origin, fields, prefix=f"{name}/"))
+                fields.done()
+            except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+                raise _broken(path, error) from error
+            self._styles[kind, name] = style
+        return self._styles[kind, name]
+
+    def styles(self, kind: Kind, chosen: Iterable[str]) -> tuple[Style, ...]:
+        """Reads the chosen styles of a kind, each once, in the order of their names.
+
+        Raises:
+            RequestError: A style is unknown, none is chosen, or too many are.
+        """
+        names = sorted(set(chosen)) or ([kind.default] if kind.default else [])
+        known = ", ".join(self.style_names(kind.name))
+        if not names:
+            raise RequestError(
+                f"a {kind.name} needs --{kind.option}: {known}",
+                code="answer_missing",
+                hint=f"give --{kind.option}" + (" once or more" if kind.multiple else ""),
+            )
+        if len(names) > 1 and not kind.multiple:
+            raise RequestError(f"a {kind.name} has one --{kind.option} of: {known}", code="usage")
+        return tuple(self.style(kind.name, name) for name in names)
+
+    def files(self, kind: str) -> dict[str, bytes]:
+        """Returns every template file of a kind, by its path in the kind's folder.
+
+        A stronger source lays its files over those of a weaker one; links are left out.
+        """
+        found: dict[str, bytes] = {}
+        for source in reversed(self.sources):
+            folder = source.folder / kind
+            for path in sorted(folder.rglob("*")):
+                inside = path.relative_to(folder)
+                if path.is_file() and _is_own(path) and "__pycache__" not in inside.parts:
+                    found[inside.as_posix()] = path.read_bytes()
+        return found
+
+    def _find(self, path: str) -> tuple[Path, str] | None:
+        for source in self.sources:
+            if _is_own(source.folder / path) and (source.folder / path).is_file():
+                return source.folder / path, source.origin
+        return None
 
 
 def templates_folder() -> Path:
@@ -47,76 +171,54 @@ def templates_folder() -> Path:
     )
 
 
+@functools.cache
+def builtin_catalogue() -> Catalogue:
+    """Returns the templates that come with the tool."""
+    return Catalogue(TemplateSource("builtin", templates_folder()))
+
+
+def catalogue_for(root: Path | None) -> Catalogue:
+    """Returns what can be made in a repository.
+
+    Args:
+        root: Its folder, or None outside of one; templates under .scaffold/templates come first,
+            then those of installed packages, then the built-in ones.
+    """
+    own = () if root is None else (root / OWN_TEMPLATES,)
+    sources = [TemplateSource("repository", folder) for folder in own if _is_own_folder(folder)]
+    sources += [TemplateSource(f"package {name}", path) for name, path in template_packages()]
+    if not sources:
+        return builtin_catalogue()
+    return Catalogue(*sources, *builtin_catalogue().sources)
+
+
 def kind_names() -> tuple[str, ...]:
-    """Returns every kind that has a manifest, sorted."""
-    return tuple(sorted(path.parent.name for path in templates_folder().glob("*/kind.toml")))
+    """Returns the built-in kinds."""
+    return builtin_catalogue().kind_names()
 
 
 def style_names(kind: str) -> tuple[str, ...]:
-    """Returns every style of a kind, sorted."""
-    found = (templates_folder() / kind).glob("*/template.toml")
-    return tuple(sorted(path.parent.name for path in found))
+    """Returns the built-in styles of a kind."""
+    return builtin_catalogue().style_names(kind)
 
 
-@functools.cache
 def load_kind(name: str) -> Kind:
-    """Reads ``templates/<name>/kind.toml``.
-
-    Raises:
-        RequestError: There is no such kind.
-        TemplateError: The manifest is wrong.
-    """
-    if name not in kind_names():
-        raise RequestError(
-            f"unknown kind {name!r}{nearest(name, kind_names())}", code="unknown_kind"
-        )
-    path = templates_folder() / name / "kind.toml"
-    try:
-        return _read_kind(name, path)
-    except (FieldError, tomllib.TOMLDecodeError) as error:
-        raise _broken(path, error) from error
+    """Returns a built-in kind; see `Catalogue.kind`."""
+    return builtin_catalogue().kind(name)
 
 
-@functools.cache
 def load_style(kind: str, name: str) -> Style:
-    """Reads ``templates/<kind>/<name>/template.toml``.
-
-    Raises:
-        RequestError: The kind has no such style.
-        TemplateError: The manifest is wrong.
-    """
-    if name not in style_names(kind):
-        raise RequestError(
-            f"unknown {kind} {load_kind(kind).option} {name!r}{nearest(name, style_names(kind))}",
-            code="unknown_style",
-        )
-    path = templates_folder() / kind / name / "template.toml"
-    try:
-        fields = _open_manifest(path)
-        style = Style(**_common(name, path, fields, prefix=f"{name}/"))
-        fields.done()
-    except (FieldError, tomllib.TOMLDecodeError) as error:
-        raise _broken(path, error) from error
-    return style
+    """Returns a built-in style; see `Catalogue.style`."""
+    return builtin_catalogue().style(kind, name)
 
 
-def load_styles(kind: Kind, chosen: Iterable[str]) -> tuple[Style, ...]:
-    """Reads the chosen styles of a kind, each once, in the order of their names.
+def _is_own(path: Path) -> bool:
+    """Tells whether a manifest or template is no link, nor stands in a folder that is one."""
+    return not (path.is_symlink() or path.parent.is_symlink())
 
-    Raises:
-        RequestError: A style is unknown, none is chosen, or too many are.
-    """
-    names = sorted(set(chosen)) or ([kind.default] if kind.default else [])
-    known = ", ".join(style_names(kind.name))
-    if not names:
-        raise RequestError(
-            f"a {kind.name} needs --{kind.option}: {known}",
-            code="answer_missing",
-            hint=f"give --{kind.option}" + (" once or more" if kind.multiple else ""),
-        )
-    if len(names) > 1 and not kind.multiple:
-        raise RequestError(f"a {kind.name} has one --{kind.option} of: {known}", code="usage")
-    return tuple(load_style(kind.name, name) for name in names)
+
+def _is_own_folder(folder: Path) -> bool:
+    return folder.is_dir() and not (folder.is_symlink() or folder.parent.is_symlink())
 
 
 def _broken(path: Path, error: Exception) -> TemplateError:
@@ -137,11 +239,12 @@ def _open_manifest(path: Path) -> Fields:
     return fields
 
 
-def _common(name: str, path: Path, fields: Fields, prefix: str) -> dict[str, Any]:
+def _common(name: str, path: Path, origin: str, fields: Fields, prefix: str) -> dict[str, Any]:
     table = fields.table("answers")
     return {
         "name": name,
         "folder": path.parent,
+        "origin": origin,
         "version": fields.integer("version"),
         "title": fields.text("title"),
         "help": fields.text("help"),
@@ -151,21 +254,22 @@ def _common(name: str, path: Path, fields: Fields, prefix: str) -> dict[str, Any
     }
 
 
-def _read_kind(name: str, path: Path) -> Kind:
+def _read_kind(name: str, path: Path, origin: str) -> Kind:
     fields = _open_manifest(path)
     style = fields.fields("style")
     kind = Kind(
-        **_common(name, path, fields, prefix=""),
-        command=fields.text("command"),
+        **_common(name, path, origin, fields, prefix=""),
+        command=fields.text("command", ""),
         new_folder=fields.boolean("new_folder", False),
         suffixes=fields.texts("suffixes", ()),
         reserved=fields.texts("reserved", ()),
         option=style.text("option", "style"),
         multiple=style.boolean("multiple", False),
         default=style.text("default", ""),
+        symbol=fields.text("symbol", ""),
         names=fields.text_map("names"),
         place=fields.text_map("place"),
-        registry=tuple(_read_registry(row) for row in fields.tables("registry")),
+        registry=tuple(read_registry(row) for row in fields.tables("registry")),
         verify=fields.table("verify"),
     )
     style.done()
@@ -173,9 +277,23 @@ def _read_kind(name: str, path: Path) -> Kind:
     return kind
 
 
-def _read_registry(row: Fields) -> RegistryRule:
-    rule = RegistryRule(row.text("shape"), row.text("key"), row.text("value"))
+def read_registry(row: Fields) -> RegistryRule:
+    """Reads a [[registry]] table, of a kind.toml, a layout or [tool.scaffold].
+
+    Raises:
+        FieldError: A key is missing, unknown or wrong.
+    """
+    rule = RegistryRule(
+        shape=row.text("shape", "dict"),
+        key=row.text("key"),
+        value=row.text("value", ""),
+        file=row.text("file", ""),
+        table=row.text("table", ""),
+        code=row.texts("code", ()),
+    )
     row.done()
+    if not set(rule.code) <= {"key", "value"}:
+        raise FieldError(f'{row.where}: code holds other words than "key" and "value"')
     return rule
 
 

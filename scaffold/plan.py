@@ -37,7 +37,6 @@ from scaffold.spec import (
     fill,
 )
 
-
 MANUAL = "manual"
 """The shape of a registry line that a person adds."""
 

@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, cast
 
 import jinja2
@@ -36,15 +36,6 @@ class RenderedFile:
 
 class FreeText(str):
     """Is an answer that may hold anything, so that templates can only output it quoted."""
-
-
-def read_sources(folder: Path) -> dict[str, bytes]:
-    """Returns every file of a kind's template folder, by its path in it; links are left out."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts
-    }
 
 
 def template_variables(
@@ -127,6 +118,28 @@ def _text_literal(text: str) -> str:
     return '"' + re.sub(r"\\.|\"", lambda found: swap.get(found[0], found[0]), single) + '"'
 
 
+def rows_literal(text: Any) -> str:
+    """Returns the JSON text of a list of objects as Python source, one value per line.
+
+    Args:
+        text: What an answer with the check "rows" holds.
+    """
+    return _exploded(json.loads(str(text)), "")
+
+
+def _exploded(value: Any, indent: str) -> str:
+    """Returns a value as ruff formats it where every list and object ends in a comma."""
+    inner = indent + "    "
+    if isinstance(value, dict) and value:
+        pairs = cast("dict[str, Any]", value).items()
+        lines = [f"{inner}{python_literal(k)}: {_exploded(v, inner)},\n" for k, v in pairs]
+        return "{\n" + "".join(lines) + indent + "}"
+    if isinstance(value, list) and value:
+        items = cast("list[Any]", value)
+        return "[\n" + "".join(f"{inner}{_exploded(v, inner)},\n" for v in items) + indent + "]"
+    return python_literal(value)
+
+
 def toml_literal(value: Any) -> str:
     """Returns text as a TOML basic string; JSON's escapes are TOML's, but for DEL."""
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -194,6 +207,7 @@ def _environment(sources: Mapping[str, bytes], package: str) -> jinja2.Environme
     environment.globals.clear()
     environment.filters["py"] = python_literal
     environment.filters["doc"] = doc_text
+    environment.filters["rows"] = rows_literal
     environment.filters["toml"] = toml_literal
     environment.filters["sh"] = shell_word
     environment.filters["imports"] = lambda block: sorted_imports(str(block), (package, "tests"))

@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scaffold.ledger import MadeEntry, Unit, record_path
-from scaffold.spec import AnswerValue, ConflictError, Kind, Style, all_answers, fill
-from scaffold.target import Registry
+from scaffold.spec import (
+    AnswerValue,
+    ConflictError,
+    FileRule,
+    Kind,
+    RegistryRule,
+    Style,
+    all_answers,
+    fill,
+)
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,7 @@ class Request:
         key: Its canonical name.
         answers: An answer to every question of the kind and the styles.
         names: The variables of manifests and templates.
-        registry: The table that will name it; None for kinds that register nothing.
+        rules: The lines that register it, each with its file and table.
         overwrite: Paths, relative to the root, that may be replaced although they are not ours.
     """
 
@@ -29,7 +37,7 @@ class Request:
     key: str
     answers: Mapping[str, AnswerValue]
     names: Mapping[str, str]
-    registry: Registry | None = None
+    rules: tuple[RegistryRule, ...] = ()
     overwrite: frozenset[str] = frozenset()
 
     @property
@@ -44,19 +52,29 @@ class Request:
 
     def entries(self) -> tuple[MadeEntry, ...]:
         """Returns the registry lines that the unit needs."""
-        if self.registry is None:
-            return ()
         variables = {**self.names, **self.answers}
-        return tuple(
-            MadeEntry(
-                self.registry.file,
-                self.registry.table,
-                rule.shape,
-                fill(rule.key, variables),
-                fill(rule.value, variables),
-            )
-            for rule in self.kind.registry
-        )
+        styles = self.style_names or ("",)
+        found = [
+            _entry(rule, {**variables, "each_style": style})
+            for rule in self.rules
+            for style in (styles if "{each_style}" in rule.key + rule.value else styles[:1])
+        ]
+        return tuple(found)
+
+    def files(self) -> tuple[FileRule, ...]:
+        """Returns every template file that is rendered."""
+        return (*self.kind.files, *(rule for style in self.styles for rule in style.files))
+
+    @property
+    def symbol(self) -> str:
+        """Returns how the unit is imported, as ``module:attr``; empty where it is no such thing."""
+        return fill(self.kind.symbol, self.names)
+
+
+def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> MadeEntry:
+    texts = (rule.file, rule.table, rule.key, rule.value)
+    file, table, key, value = (fill(text, variables) for text in texts)
+    return MadeEntry(file, table, rule.shape, key, value, rule.code)
 
 
 def check_same(request: Request, made: Unit) -> tuple[str, ...]:

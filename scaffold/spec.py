@@ -38,6 +38,7 @@ CODES: dict[str, str] = {
     "registry_missing": "The registry's file, or the table in it, does not exist.",
     "registry_syntax": "The registry's file cannot be parsed.",
     "skill_invalid": "A skill's SKILL.md cannot be read.",
+    "target_ambiguous": "The folder lies in two targets, one inside the other.",
     "target_invalid": "The target's [tool.scaffold] table is wrong or incomplete.",
     "target_missing": "No folder that the tool knows how to extend was found.",
     "target_newer": "A newer version of the tool wrote this; upgrade areal-scaffold.",
@@ -147,19 +148,35 @@ class NextStep:
 
 @dataclass(frozen=True)
 class RegistryRule:
-    """Says how a unit of the kind is registered; the file and table come from the target."""
+    """Says how a unit of the kind is registered.
+
+    Args:
+        shape: How the registry is edited; "manual" leaves the line to a person.
+        key: What the line is known by.
+        value: What stands for it.
+        file: Where the registry is; empty for the one that the target names for the kind.
+        table: What to look for in the file; empty as above.
+        code: Which of "key" and "value" are source text rather than the content of a string.
+    """
 
     shape: str
     key: str
-    value: str
+    value: str = ""
+    file: str = ""
+    table: str = ""
+    code: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Holds what a kind.toml and a template.toml have in common."""
+    """Holds what a kind.toml and a template.toml have in common.
+
+    ``origin`` says whose it is: "builtin", "repository" or "package NAME".
+    """
 
     name: str
     folder: Path
+    origin: str
     version: int
     title: str
     help: str
@@ -184,6 +201,7 @@ class Kind(Manifest):
     option: str = "style"
     multiple: bool = False
     default: str = ""
+    symbol: str = ""
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     place: Mapping[str, str] = field(default_factory=dict[str, str])
     registry: tuple[RegistryRule, ...] = ()

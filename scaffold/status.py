@@ -10,7 +10,7 @@ from typing import Literal
 
 from scaffold.edit.shapes import has_entry, remove_entry
 from scaffold.ledger import MadeEntry, MadeFile, Unit, base_path, digest
-from scaffold.manifests import kind_names, load_kind, load_style, style_names
+from scaffold.manifests import Catalogue
 from scaffold.spec import ScaffoldError
 
 FileStatus = Literal["untouched", "edited", "missing"]
@@ -40,12 +40,15 @@ class UnitStatus:
         return (*states, *(["outdated"] * bool(self.moved_on))) or ("untouched",)
 
 
-def unit_status(root: Path, unit: Unit, others: Iterable[Unit] = ()) -> UnitStatus:
+def unit_status(
+    root: Path, unit: Unit, catalogue: Catalogue, others: Iterable[Unit] = ()
+) -> UnitStatus:
     """Looks at every file and registry line of a unit; Python is compared by its syntax tree.
 
     Args:
         root: The target's folder.
         unit: What was made.
+        catalogue: What can be made there.
         others: All units made there; lines that they added to the unit's files are no edits.
     """
     added = [entry for other in others for entry in other.entries]
@@ -53,7 +56,7 @@ def unit_status(root: Path, unit: Unit, others: Iterable[Unit] = ()) -> UnitStat
         unit,
         {file.path: _file_status(root, unit, file, added) for file in unit.files},
         tuple(entry for entry in unit.entries if not _is_registered(root, entry)),
-        tuple(_moved_on(unit)),
+        tuple(_moved_on(unit, catalogue)),
     )
 
 
@@ -95,17 +98,19 @@ def _is_registered(root: Path, entry: MadeEntry) -> bool:
         return False
 
 
-def _moved_on(unit: Unit) -> list[str]:
+def _moved_on(unit: Unit, catalogue: Catalogue) -> list[str]:
     found: list[str] = []
     for use in unit.templates:
-        newest = _newest_version(use.id)
+        newest = _newest_version(use.id, catalogue)
         if newest is not None and newest > use.version:
             found.append(f"{use.id} {use.version} -> {newest}")
     return found
 
 
-def _newest_version(template: str) -> int | None:
+def _newest_version(template: str, catalogue: Catalogue) -> int | None:
     kind, _, style = template.partition("/")
-    if kind not in kind_names() or (style and style not in style_names(kind)):
+    if kind not in catalogue.kind_names():
         return None
-    return load_style(kind, style).version if style else load_kind(kind).version
+    if not style:
+        return catalogue.kind(kind).version
+    return catalogue.style(kind, style).version if style in catalogue.style_names(kind) else None

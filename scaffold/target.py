@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from scaffold.fields import FieldError, Fields
+from scaffold.layouts import KindPlace, Registry, load_layouts, registry_address
+from scaffold.manifests import Catalogue, catalogue_for, read_registry, templates_folder
 from scaffold.names import pascal
-from scaffold.spec import Kind, TargetError, fill
+from scaffold.spec import Kind, RegistryRule, TargetError, fill
 
 CONFIG_SCHEMA = 1
 """The newest format of [tool.scaffold] that this version reads."""
-
-
-@dataclass(frozen=True)
-class Registry:
-    """Is a literal table in a file of the target; ``file`` is relative to the root."""
-
-    file: str
-    table: str
 
 
 @dataclass(frozen=True)
@@ -31,53 +26,54 @@ class Target:
 
     Args:
         root: Its folder; nothing outside is ever written.
-        layout: How it was recognised: "areal" or "project".
+        layout: How it was recognised: "project", or the name of a layout file.
         package: The top-level package that units go into.
         tests: The folder of the tests, relative to the root.
-        registries: Kind to the table that names its units.
+        kinds: Kind to where its units go.
         python: The interpreter that the target asks for, if any.
+        why: By what it was recognised.
     """
 
     root: Path
     layout: str
     package: str
     tests: str
-    registries: Mapping[str, Registry]
+    kinds: Mapping[str, KindPlace]
     python: str | None = None
+    why: str = "its pyproject.toml has a [tool.scaffold] table"
 
-    def registry(self, kind: str) -> Registry:
-        """Returns the table that names the units of a kind.
+    @functools.cached_property
+    def catalogue(self) -> Catalogue:
+        """What can be made here."""
+        return catalogue_for(self.root)
+
+    def place(self, kind: Kind) -> KindPlace | None:
+        """Returns where units of a kind go, or None where the kind's manifest says it all.
 
         Raises:
-            TargetError: The target has none.
+            TargetError: Neither the target nor the manifest says it.
         """
-        if kind in self.registries:
-            return self.registries[kind]
+        if kind.name in self.kinds:
+            return self.kinds[kind.name]
+        if kind.place and all(rule.file for rule in kind.registry):
+            return None
         raise TargetError(
-            f"{self.root} has no registry for the kind {kind!r}",
+            f"{self.root} has no registry for the kind {kind.name!r}",
             code="target_invalid",
             hint="add to its pyproject.toml, under [tool.scaffold.registries]:\n"
-            f'    {kind} = "{self.package}/{kind}/__init__.py:{kind.upper()}S"',
+            f'    {kind.name} = "{self.package}/{kind.name}/__init__.py:{kind.name.upper()}S"',
         )
 
 
-AREAL_REGISTRIES = {
-    "dataset": Registry("areal/dataset/__init__.py", "DATASETS"),
-    "reward": Registry("areal/reward/__init__.py", "REWARDS"),
-    "workflow": Registry("areal/workflow/__init__.py", "WORKFLOWS"),
-}
-"""The tables of this repository's training package."""
-
-
 def find_target(start: Path, *, exact: bool = False) -> Target:
-    """Returns the nearest target at a folder or above it, not beyond the git root.
+    """Returns the target at a folder or above it, not beyond the git root.
 
     Args:
         start: Where to begin.
         exact: Look at this folder only, as ``--target`` asks.
 
     Raises:
-        TargetError: There is none, or its configuration is wrong.
+        TargetError: There is none, there are two, or its configuration is wrong.
     """
     start = start.resolve()
     if not start.is_dir():
@@ -85,14 +81,23 @@ def find_target(start: Path, *, exact: bool = False) -> Target:
             f"{start} is no folder", code="target_missing", hint="give --target an existing folder"
         )
     looked: list[Path] = []
+    found: list[Target] = []
     for folder in (start, *start.parents):
         looked.append(folder)
         target = target_at(folder)
         if target is not None:
-            return target
+            found.append(target)
         if exact or (folder / ".git").exists():
             break
-    raise _no_target(start, looked)
+    if not found:
+        raise _no_target(start, looked)
+    if len(found) > 1:
+        raise TargetError(
+            f"there are two targets at {start} and above it, one inside the other",
+            code="target_ambiguous",
+            hint="say which: " + " or ".join(f"--target {each.root}" for each in found),
+        )
+    return found[0]
 
 
 def target_at(folder: Path) -> Target | None:
@@ -104,11 +109,13 @@ def target_at(folder: Path) -> Target | None:
     table = _tool_table(folder)
     if table is not None:
         return _configured(folder, table)
-    return (
-        Target(folder, "areal", "areal", "tests/unit", AREAL_REGISTRIES)
-        if _is_areal(folder)
-        else None
-    )
+    for layout in load_layouts(templates_folder() / "layouts"):
+        if layout.recognises(folder):
+            kinds = layout.kinds(folder)
+            return Target(
+                folder, layout.name, layout.package, layout.tests, kinds, why=layout.title
+            )
+    return None
 
 
 def unit_names(target: Target, kind: Kind, key: str, style: str = "") -> dict[str, str]:
@@ -120,21 +127,37 @@ def unit_names(target: Target, kind: Kind, key: str, style: str = "") -> dict[st
         key: The canonical name.
         style: The one chosen style; empty for kinds that allow several.
     """
-    registry = target.registry(kind.name)
-    folder = str(PurePosixPath(registry.file).parent)
-    registry_module = _module_of(target, folder)
+    place = target.place(kind)
     names = key_names(key) | {
         "kind": kind.name,
         "style": style,
         "package": target.package,
         "tests": target.tests,
-        "folder": folder,
-        "registry": registry.file,
-        "registry_module": registry_module,
-        "table": registry.table,
-        "module": f"{registry_module}.{key}",
     }
-    return with_kind_names(kind, names)
+    if place is not None:
+        folder = str(PurePosixPath(place.registry.file).parent)
+        module = _module_of(target, folder)
+        names |= {
+            "folder": folder,
+            "registry": place.registry.file,
+            "registry_module": module,
+            "table": place.registry.table,
+            "module": f"{module}.{key}",
+        }
+    return with_kind_names(kind, names, {} if place is None else place.names)
+
+
+def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
+    """Returns the lines that register a unit of a kind, each with its file and table."""
+    place = target.place(kind)
+    if place is None:
+        return kind.registry
+    file, table = place.registry.file, place.registry.table
+    rules = place.rules or kind.registry
+    return tuple(
+        replace(rule, file=rule.file or file, table=rule.table or (table if not rule.file else ""))
+        for rule in rules
+    )
 
 
 def key_names(key: str) -> dict[str, str]:
@@ -149,11 +172,18 @@ def key_names(key: str) -> dict[str, str]:
     }
 
 
-def with_kind_names(kind: Kind, names: dict[str, str]) -> dict[str, str]:
-    """Returns the names, extended by those that the kind's [names] and [place] derive from them."""
-    for table in (kind.names, kind.place):
-        for name, pattern in table.items():
-            names[name] = fill(pattern, names)
+def with_kind_names(
+    kind: Kind, names: dict[str, str], otherwise: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Returns the names, extended by those that the kind's [names] and [place] derive from them.
+
+    Args:
+        kind: The kind's manifest.
+        names: What is known so far.
+        otherwise: What a target calls differently; it may use all names before it.
+    """
+    for name, pattern in {**kind.names, **kind.place, **(otherwise or {})}.items():
+        names[name] = fill(pattern, names)
     return names
 
 
@@ -195,9 +225,8 @@ def _configured(root: Path, table: Fields) -> Target:
         package = table.text("package")
         tests = table.text("tests", "tests")
         python = table.text("python", "")
-        rows = table.text_map("registries")
+        kinds = _kind_places(table.fields("registries"))
         table.done()
-        registries = {kind: _registry(table.where, kind, row) for kind, row in rows.items()}
         _check_inside(table.where, "tests", tests)
     except FieldError as error:
         raise TargetError(
@@ -207,15 +236,24 @@ def _configured(root: Path, table: Fields) -> Target:
         raise TargetError(
             f"{table.where}: package {package!r} is no importable name", code="target_invalid"
         )
-    return Target(root, "project", package, tests, registries, python or None)
+    return Target(root, "project", package, tests, kinds, python or None)
 
 
-def _registry(where: str, kind: str, row: str) -> Registry:
-    file, _, name = row.partition(":")
-    if not name.isidentifier() or not file.endswith(".py"):
-        raise FieldError(f'{where}: registry {kind} = "{row}" must read "folder/file.py:TABLE"')
-    _check_inside(where, f"registry {kind}", file)
-    return Registry(file, name)
+def _kind_places(rows: Fields) -> dict[str, KindPlace]:
+    """Reads [tool.scaffold.registries]: per kind "file:TABLE", or an array of tables."""
+    found: dict[str, KindPlace] = {}
+    for kind in rows.names():
+        if isinstance(rows.value(kind), str):
+            place = KindPlace(registry_address(rows.where, kind, rows.text(kind)), (), {})
+        else:
+            rules = tuple(read_registry(row) for row in rows.tables(kind))
+            if not rules or not all(rule.file for rule in rules):
+                raise FieldError(f"{rows.where}: every line of registry {kind} needs a file")
+            place = KindPlace(Registry(rules[0].file, rules[0].table), rules, {})
+        for file in (place.registry.file, *(rule.file for rule in place.rules)):
+            _check_inside(rows.where, f"registry {kind}", file)
+        found[kind] = place
+    return found
 
 
 def _check_inside(where: str, what: str, path: str) -> None:
@@ -233,16 +271,6 @@ def _module_of(target: Target, folder: str) -> str:
             hint="make package and registries in [tool.scaffold] agree",
         )
     return ".".join(parts[parts.index(target.package) :])
-
-
-def _is_areal(folder: Path) -> bool:
-    if not (folder / "areal" / "api" / "registry.py").is_file():
-        return False
-    tables = AREAL_REGISTRIES.values()
-    return any(
-        re.search(rf"^{row.table}\b", _text_or_empty(folder / row.file), re.MULTILINE)
-        for row in tables
-    )
 
 
 def _no_target(start: Path, looked: list[Path]) -> TargetError:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scaffold.commands import Options, describe, leftover_warning
 from scaffold.ledger import find_unit, read_units
-from scaffold.manifests import kind_names, load_kind, load_style, style_names
+from scaffold.manifests import Catalogue, catalogue_for
 from scaffold.report import Report, Step
 from scaffold.spec import Kind, Style, TargetError, all_answers
 
@@ -16,18 +16,21 @@ if TYPE_CHECKING:
 
 def list_templates(options: Options) -> Report:
     """Lists what can be made, and what was made in the target, if there is one."""
-    kinds = [_kind_json(load_kind(name)) for name in kind_names()]
-    report = Report("list", extra={"kinds": kinds, "units": []})
-    rows: list[str] = []
-    for kind in kinds:
-        rows.append(f"{kind['command']:<14} {kind['title']}")
-        rows += [f"  --{kind['option']} {s['name']:<12} {s['help']}" for s in kind["styles"]]
     try:
         target = options.find()
     except TargetError:
         if options.target is not None:
             raise
         target = None
+    catalogue = target.catalogue if target else catalogue_for(None)
+    kinds = [_kind_json(catalogue, catalogue.kind(name)) for name in catalogue.kind_names()]
+    report = Report("list", extra={"kinds": kinds, "units": []})
+    rows: list[str] = []
+    for kind in kinds:
+        rows.append(f"{kind['command']:<14} {kind['title']}{_origin(kind['origin'])}")
+        for style in kind["styles"]:
+            head = f"  --{kind['option']} {style['name']:<12}"
+            rows.append(f"{head} {style['help']}{_origin(style['origin'])}")
     if target is not None:
         report.target = describe(target)
         report.extra["units"] = [unit.id for unit in read_units(target.root)]
@@ -39,13 +42,10 @@ def list_templates(options: Options) -> Report:
 def explain_target(options: Options) -> Report:
     """Tells which target was found, why, and where things go in it."""
     target = options.find()
-    registries = {kind: f"{row.file}:{row.table}" for kind, row in target.registries.items()}
-    reasons = {
-        "areal": "the training package with its literal registries stands in areal/",
-        "project": "its pyproject.toml has a [tool.scaffold] table",
-    }
+    rows = {kind: place.registry for kind, place in target.kinds.items()}
+    registries = {kind: f"{row.file}:{row.table}" for kind, row in rows.items()}
     extra = {"tests": target.tests, "registries": registries, "python": target.python}
-    rows = [f"target     {target.root}", f"layout     {target.layout}: {reasons[target.layout]}"]
+    rows = [f"target     {target.root}", f"layout     {target.layout}: {target.why}"]
     rows += [f"package    {target.package}", f"tests      {target.tests}"]
     rows += [f"registry   {kind:<10} {where}" for kind, where in sorted(registries.items())]
     return Report(
@@ -60,7 +60,7 @@ def show_status(options: Options) -> Report:
 
     target = options.find()
     units = read_units(target.root)
-    found = [unit_status(target.root, unit, units) for unit in units]
+    found = [unit_status(target.root, unit, target.catalogue, units) for unit in units]
     rows = [f"{status.unit.id:<32} {', '.join(status.states)}" for status in found]
     return Report(
         "status",
@@ -78,7 +78,7 @@ def show_unit(unit_id: str, options: Options) -> Report:
 
     target = options.find()
     unit = find_unit(target.root, unit_id)
-    status = unit_status(target.root, unit, read_units(target.root))
+    status = unit_status(target.root, unit, target.catalogue, read_units(target.root))
     places = tuple(Step(p.file, p.line, p.why) for p in open_places(target.root, unit))
     rows = [f"{unit.id}: {', '.join(status.states)}"]
     rows += [f"template   {use.id} version {use.version}" for use in unit.templates]
@@ -96,12 +96,18 @@ def show_unit(unit_id: str, options: Options) -> Report:
     )
 
 
-def _kind_json(kind: Kind) -> dict[str, Any]:
-    styles = [load_style(kind.name, name) for name in style_names(kind.name)]
+def _origin(origin: str) -> str:
+    """Returns what to print of a template that is not built in."""
+    return "" if origin == "builtin" else f" (from the {origin})"
+
+
+def _kind_json(catalogue: Catalogue, kind: Kind) -> dict[str, Any]:
+    styles = [catalogue.style(kind.name, name) for name in catalogue.style_names(kind.name)]
     return {
         "kind": kind.name,
         "command": kind.command,
         "title": kind.title,
+        "origin": kind.origin,
         "option": kind.option,
         "multiple": kind.multiple,
         "default": kind.default,
@@ -119,6 +125,7 @@ def _style_json(kind: Kind, style: Style) -> dict[str, Any]:
         "name": style.name,
         "title": style.title,
         "help": style.help,
+        "origin": style.origin,
         "version": style.version,
         "answers": answers,
     }

@@ -201,7 +201,7 @@ def _request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
     if unit.kind == "dataset":
         return _dataset_request(bench, unit)
     return {
-        "symbol": unit.entries[0].value,
+        "symbol": unit.symbol,
         "rows": _own_rows(bench.data),
         "engine": bench.engine,
         "episode_timeout_s": bench.limits.episode_s,
@@ -211,7 +211,7 @@ def _request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
 
 def _dataset_request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
     request: dict[str, Any] = {
-        "module": unit.entries[0].value,
+        "module": unit.symbol,
         "name": unit.name,
         "types": list(unit.styles),
         "path": None if bench.data is None else str(bench.data.resolve()),

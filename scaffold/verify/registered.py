@@ -8,7 +8,6 @@ from pathlib import Path
 
 from scaffold.edit.shapes import read_entries
 from scaffold.ledger import MadeEntry, MadeFile, Unit, digest
-from scaffold.manifests import load_kind
 from scaffold.spec import LedgerError, ScaffoldError
 from scaffold.target import Target, unit_names
 
@@ -22,7 +21,7 @@ def registered_unit(target: Target, unit_id: str) -> Unit | None:
     kind, _, name = unit_id.rpartition("/")
     found = [
         unit
-        for each in target.registries
+        for each in target.kinds
         if kind in ("", each) and (unit := _lookup(target, each, name)) is not None
     ]
     if len(found) > 1:
@@ -34,7 +33,7 @@ def registered_unit(target: Target, unit_id: str) -> Unit | None:
 
 
 def _lookup(target: Target, kind: str, name: str) -> Unit | None:
-    registry = target.registries[kind]
+    registry = target.kinds[kind].registry
     table = MadeEntry(registry.file, registry.table, "dict", "", "")
     try:
         entries = read_entries((target.root / registry.file).read_bytes(), table)
@@ -44,7 +43,7 @@ def _lookup(target: Target, kind: str, name: str) -> Unit | None:
     if value is None:
         return None
     source = value.partition(":")[0].replace(".", "/") + ".py"
-    names = unit_names(target, load_kind(kind), name)
+    names = unit_names(target, target.catalogue.kind(kind), name)
     paths = [(source, "source"), (names["test"], "test")]
     files = tuple(
         MadeFile(path, role, digest((target.root / path).read_bytes()))
@@ -53,7 +52,7 @@ def _lookup(target: Target, kind: str, name: str) -> Unit | None:
     )
     entry = MadeEntry(registry.file, registry.table, "dict", name, value)
     styles = _loader_types(target.root / source, name) if kind == "dataset" else ()
-    return Unit(kind, name, styles, {}, files=files, entries=(entry,))
+    return Unit(kind, name, styles, {}, symbol=value, files=files, entries=(entry,))
 
 
 def _loader_types(path: Path, name: str) -> tuple[str, ...]:

@@ -240,7 +240,7 @@ CONTRACTS: dict[str, Callable[[Unit, str, ast.Module], Iterator[Finding]]] = {
 
 
 def _registered_name(unit: Unit) -> str:
-    return next((entry.value.partition(":")[2] for entry in unit.entries), "")
+    return unit.symbol.partition(":")[2]
 
 
 def _top_function(tree: ast.Module, name: str) -> Function | None:

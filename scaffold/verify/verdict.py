@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from scaffold.ledger import Unit, find_unit, read_units
-from scaffold.manifests import load_kind
 from scaffold.places import OpenPlace, open_places
 from scaffold.report import Report, Step
 from scaffold.spec import LedgerError
@@ -102,7 +101,7 @@ def _find(target: Target, unit_id: str) -> Unit:
 
 
 def _verify(bench: Bench, unit: Unit, allow_stub: bool, log: Callable[[str], None]) -> UnitVerdict:
-    rules = load_kind(unit.kind).verify
+    rules = _rules(bench.target, unit)
     static = check_static(bench.target, unit, str(rules.get("contract", "")))
     _tell(log, unit, static)
     if has_broken_file(static):
@@ -113,6 +112,12 @@ def _verify(bench: Bench, unit: Unit, allow_stub: bool, log: Callable[[str], Non
     for level in levels[1:]:
         _tell(log, unit, level)
     return UnitVerdict(unit, tuple(levels), open_places(bench.target.root, unit), allow_stub)
+
+
+def _rules(target: Target, unit: Unit) -> Mapping[str, Any]:
+    """Returns the [verify] table of a unit's kind; a kind that is gone has none."""
+    known = unit.kind in target.catalogue.kind_names()
+    return target.catalogue.kind(unit.kind).verify if known else {}
 
 
 def _run_levels(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> tuple[Level, Level]:

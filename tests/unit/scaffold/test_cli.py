@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from scaffold import cli, views
 from scaffold.cli import main
-from scaffold.manifests import load_kind
+from scaffold.manifests import Catalogue, builtin_catalogue, load_kind, style_names
 from scaffold.spec import CODES
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schema/report.schema.json").read_text())
@@ -176,7 +176,7 @@ def test_options_come_from_the_manifests():
     text = run("add-workflow", "--help").stdout
     for answer in ("--max-turns", "--turn-discount", "--system-prompt"):
         assert answer in text
-    assert "[multi-turn|rlvr]" in text
+    assert f"[{'|'.join(style_names('workflow'))}]" in "".join(text.split())
 
 
 def test_the_help_lists_every_command_with_one_line():
@@ -189,10 +189,10 @@ def test_the_help_lists_every_command_with_one_line():
 
 def test_asks_on_a_terminal_only(in_project: Path, monkeypatch: pytest.MonkeyPatch):
     kind = load_kind("reward")
-    style = cli.load_style("reward", "regex")
+    style = builtin_catalogue().style("reward", "regex")
     pattern = type(style.answers["pattern"])(**{**vars(style.answers["pattern"]), "default": None})
     asking = type(style)(**{**vars(style), "answers": {**style.answers, "pattern": pattern}})
-    monkeypatch.setattr("scaffold.manifests.load_style", lambda *_: asking)
+    monkeypatch.setattr(Catalogue, "style", lambda *_: asking)
     monkeypatch.setattr(cli, "_may_ask", lambda values: not values["no_input"])
 
     asked = run("add-reward", "sums", "--style", "regex", stdin=r"(\d+)" + "\n")

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from scaffold import manifests
-from scaffold.manifests import kind_names, load_kind, load_style, load_styles, style_names
+from scaffold.manifests import (
+    Catalogue,
+    TemplateSource,
+    builtin_catalogue,
+    catalogue_for,
+    kind_names,
+    load_kind,
+    load_style,
+    style_names,
+)
 from scaffold.spec import RequestError, TemplateError, all_answers
 
 KIND = """
@@ -41,11 +50,9 @@ def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "loss" / "kind.toml").write_text(KIND)
     (tmp_path / "loss" / "plain" / "template.toml").write_text(STYLE)
     monkeypatch.setattr(manifests, "templates_folder", lambda: tmp_path)
-    load_kind.cache_clear()
-    load_style.cache_clear()
+    builtin_catalogue.cache_clear()
     yield tmp_path
-    load_kind.cache_clear()
-    load_style.cache_clear()
+    builtin_catalogue.cache_clear()
 
 
 def test_the_four_kinds_are_there():
@@ -81,7 +88,7 @@ def test_a_manifest_is_read_into_its_parts(templates: Path):
     assert style.answers["scale"].option == "--scale"
     assert style.files[0].source == "plain/loss.py.jinja"
     assert style.files[0].role == "source"
-    assert load_styles(load_kind("loss"), []) == (style,)
+    assert builtin_catalogue().styles(load_kind("loss"), []) == (style,)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +133,40 @@ def test_unknown_kinds_and_styles_suggest_the_nearest():
 
 def test_styles_are_chosen_once_each_and_sorted():
     dataset = load_kind("dataset")
-    chosen = load_styles(dataset, ["sft", "rl", "sft"])
+    chosen = builtin_catalogue().styles(dataset, ["sft", "rl", "sft"])
     assert [style.name for style in chosen] == ["rl", "sft"]
     with pytest.raises(RequestError, match="needs --type"):
-        load_styles(dataset, [])
+        builtin_catalogue().styles(dataset, [])
     with pytest.raises(RequestError, match="has one --style"):
-        load_styles(load_kind("reward"), ["exact", "math"])
+        builtin_catalogue().styles(load_kind("reward"), ["exact", "math"])
+
+
+def make_style(folder: Path, style: str, title: str) -> Path:
+    (folder / "loss" / style).mkdir(parents=True)
+    text = STYLE.replace('title = "Plain"', f'title = "{title}"')
+    (folder / "loss" / style / "template.toml").write_text(text)
+    (folder / "loss" / style / "loss.py.jinja").write_text(f"# {title}\n")
+    return folder
+
+
+def test_a_stronger_source_hides_a_style_and_leaves_the_rest(templates: Path, tmp_path: Path):
+    (templates / "loss" / "plain" / "loss.py.jinja").write_text("# built in\n")
+    own = make_style(tmp_path / "repo" / ".scaffold" / "templates", "plain", "Ours")
+    make_style(own, "huber", "Huber")
+    catalogue = catalogue_for(tmp_path / "repo")
+    assert catalogue.style_names("loss") == ("huber", "plain")
+    assert catalogue.kind("loss").origin == "builtin"
+    style = catalogue.style("loss", "plain")
+    assert (style.title, style.origin) == ("Ours", "repository")
+    assert catalogue.files("loss")["plain/loss.py.jinja"] == b"# Ours\n"
+
+
+def test_links_are_no_templates(tmp_path: Path):
+    secret = make_style(tmp_path / "elsewhere", "secret", "Secret")
+    (tmp_path / "t" / "loss").mkdir(parents=True)
+    (tmp_path / "t" / "loss" / "kind.toml").write_text(KIND)
+    (tmp_path / "t" / "loss" / "linked").symlink_to(secret / "loss" / "secret")
+    (tmp_path / "t" / "loss" / "a.jinja").symlink_to(secret / "loss" / "secret" / "loss.py.jinja")
+    catalogue = Catalogue(TemplateSource("repository", tmp_path / "t"))
+    assert catalogue.style_names("loss") == ()
+    assert list(catalogue.files("loss")) == ["kind.toml"]

@@ -16,7 +16,6 @@ from scaffold.render import (
     check_destination,
     doc_text,
     python_literal,
-    read_sources,
     render_files,
     shell_word,
     sorted_imports,
@@ -182,14 +181,6 @@ def test_destinations_outside_the_target_are_refused(path: str):
 def test_plain_destinations_are_normalised():
     assert check_destination("a/./b.py") == "a/b.py"
     assert check_destination(".gitignore") == ".gitignore"
-
-
-def test_links_in_a_template_folder_are_left_out(tmp_path: Path):
-    (tmp_path / "t").mkdir()
-    (tmp_path / "secret").write_text("secret")
-    (tmp_path / "t" / "a.jinja").write_text("a")
-    (tmp_path / "t" / "b.jinja").symlink_to(tmp_path / "secret")
-    assert read_sources(tmp_path / "t") == {"a.jinja": b"a"}
 
 
 IMPORTS = """

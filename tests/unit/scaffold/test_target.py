@@ -8,7 +8,7 @@ import pytest
 
 from scaffold.manifests import load_kind
 from scaffold.spec import TargetError
-from scaffold.target import AREAL_REGISTRIES, Registry, find_target, unit_names
+from scaffold.target import Registry, find_target, unit_names
 
 CONFIG = """
 [tool.scaffold]
@@ -31,14 +31,18 @@ def test_finds_a_project_from_any_folder_in_it(project: Path):
     target = find_target(project / "my_rl" / "reward")
     assert (target.root, target.layout, target.package) == (project, "project", "my_rl")
     assert target.tests == "tests"
-    assert set(target.registries) == {"dataset", "reward", "workflow"}
+    assert set(target.kinds) == {"dataset", "reward", "workflow"}
 
 
 def test_finds_the_training_package_by_its_layout(checkout: Path):
     target = find_target(checkout / "areal" / "reward")
     assert (target.root, target.layout, target.package) == (checkout, "areal", "areal")
     assert target.tests == "tests/unit"
-    assert target.registries == AREAL_REGISTRIES
+    assert {kind: place.registry for kind, place in target.kinds.items()} == {
+        "dataset": Registry("areal/dataset/__init__.py", "DATASETS"),
+        "reward": Registry("areal/reward/__init__.py", "REWARDS"),
+        "workflow": Registry("areal/workflow/__init__.py", "WORKFLOWS"),
+    }
 
 
 def test_finds_this_repository():
@@ -47,8 +51,15 @@ def test_finds_this_repository():
     assert target.layout == "areal"
 
 
-def test_the_nearest_of_two_wins(checkout: Path):
+def test_two_candidates_are_an_error_that_lists_both(checkout: Path):
     inner = write(checkout / "demo", CONFIG)
+    with pytest.raises(TargetError) as refusal:
+        find_target(inner)
+    assert refusal.value.code == "target_ambiguous"
+    assert f"--target {inner}" in refusal.value.hint
+    assert f"--target {checkout}" in refusal.value.hint
+    assert find_target(inner, exact=True).root == inner
+    (inner / ".git").mkdir()
     assert find_target(inner).root == inner
 
 
@@ -59,7 +70,7 @@ def test_what_is_configured_wins_over_a_known_layout(checkout: Path):
 
 def test_reads_the_configuration(tmp_path: Path):
     target = find_target(write(tmp_path, CONFIG))
-    assert target.registries == {"reward": Registry("src/pkg/scores/__init__.py", "SCORES")}
+    assert target.kinds["reward"].registry == Registry("src/pkg/scores/__init__.py", "SCORES")
     assert (target.tests, target.python) == ("checks", ".venv/bin/python")
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.layouts import KindPlace, Registry
 from scaffold.ledger import MadeEntry, MadeFile, Unit
-from scaffold.target import AREAL_REGISTRIES, Registry, Target
+from scaffold.target import Target
 from scaffold.verify.findings import Level
 from scaffold.verify.static import check_static, has_broken_file
 
@@ -39,7 +40,7 @@ def level(
     (folder / "__init__.py").write_text(f"TABLE: dict[str, str] = {{\n{line}}}\n")
     (folder / "x.py").write_text(source, encoding="utf-8")
     registry = Registry(f"pkg/{kind}/__init__.py", "TABLE")
-    target = Target(root, layout, "pkg", "tests", {**AREAL_REGISTRIES, kind: registry})
+    target = Target(root, layout, "pkg", "tests", {kind: KindPlace(registry, (), {})})
     unit = Unit(
         kind,
         "x",
@@ -47,6 +48,7 @@ def level(
         {},
         files=(MadeFile(f"pkg/{kind}/x.py", "source", ""),),
         entries=(MadeEntry(registry.file, registry.table, "dict", "x", value),),
+        symbol=value,
     )
     return check_static(target, unit, kind)
 
@@ -192,7 +194,7 @@ def test_a_lost_registry_line_is_given_back(tmp_path: Path, entry: str) -> None:
 def test_a_missing_file_keeps_the_other_levels_from_running(tmp_path: Path) -> None:
     level(tmp_path, "reward", GOOD["reward"])
     registry = Registry("pkg/reward/__init__.py", "TABLE")
-    target = Target(tmp_path, "project", "pkg", "tests", {"reward": registry})
+    target = Target(tmp_path, "project", "pkg", "tests", {"reward": KindPlace(registry, (), {})})
     unit = Unit("reward", "x", (), {}, files=(MadeFile("pkg/reward/y.py", "source", ""),))
     found = check_static(target, unit, "reward")
     assert has_broken_file(found)
