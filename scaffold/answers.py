@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from scaffold.spec import Answer, AnswerValue, RequestError
 
@@ -102,6 +102,24 @@ def _check_by_name(question: Answer, value: str) -> None:
         parts = re.split(r"[.:]", value)
         if len(parts) < 2 or not all(part.isidentifier() for part in parts):
             raise _refusal(question, f"must be a dotted path (pkg.module.name), not {value[:80]!r}")
+    elif question.check == "rows" and value:
+        _check_rows(question, value)
+
+
+def _check_rows(question: Answer, value: str) -> None:
+    import json  # 3 ms, and only rows need it
+
+    try:
+        rows = json.loads(value, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise _refusal(question, f"is no JSON: {error}") from error
+    is_list = isinstance(rows, list) and bool(cast("list[Any]", rows))
+    if not is_list or not all(isinstance(row, dict) and row for row in cast("list[Any]", rows)):
+        raise _refusal(question, "must be a JSON list of objects, each with a column at least")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _check_range(question: Answer, size: float, unit: str) -> None:

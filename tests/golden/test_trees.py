@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -21,12 +22,20 @@ ROOT = Path(__file__).parents[2]
 TREES = Path(__file__).parent / "trees"
 HOSTILE = 'it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand \N{GRINNING FACE} \'\'\'"""'
 
+SIDES = {"chosen_column": "better", "rejected_column": "worse"}
+CHAT = [{"role": "user", "content": HOSTILE}]
+PAIRS = [
+    {side: [*CHAT, {"role": "assistant", "content": f"{side} {n}"}] for side in SIDES.values()}
+    for n in (1, 2)
+]
+
 Case = tuple[str, str, tuple[str, ...], dict[str, Any]]
 EVERY_STYLE: list[Case] = [
     ("reward", "plain_exact", ("exact",), {}),
     ("reward", "plain_math", ("math",), {}),
     ("reward", "plain_regex", ("regex",), {}),
     ("dataset", "plain_rows", ("rl", "sft"), {}),
+    ("dataset", "plain_pairs", ("dpo", "rw"), {}),
     ("workflow", "plain_turn", ("rlvr",), {}),
     ("workflow", "plain_turns", ("multi-turn",), {}),
 ]
@@ -38,6 +47,9 @@ EVERY_CHOICE: list[Case] = [
     ("reward", "present", ("regex",), {"pattern": "[\"']{{.*}}\\\\n", "compare": "presence"}),
     ("dataset", "only_rl", ("rl",), {"question_column": HOSTILE, "answer_column": "a\\b"}),
     ("dataset", "only_sft", ("sft",), {"question_column": "q", "answer_column": "a"}),
+    ("dataset", "turns", ("rl", "sft"), {"question_column": "chat", "answer_column": "chat"}),
+    ("dataset", "only_rw", ("rw",), {**SIDES, "samples": json.dumps(PAIRS)}),
+    ("dataset", "only_dpo", ("dpo",), {**SIDES, "prompt_column": HOSTILE}),
     ("workflow", "told", ("rlvr",), {"system_prompt": HOSTILE}),
     ("workflow", "fed_back", ("multi-turn",), {"feedback": HOSTILE, "max_turns": 5}),
 ]
@@ -143,9 +155,10 @@ def test_rendered_modules_import(made: Path) -> None:
 
 
 def test_units_are_small(made: Path) -> None:
-    """A unit is at most 120 lines, its test at most 150: an author has to read both."""
+    """A unit is at most 120 lines, its test and two loaders in a module at most 150 each."""
     for path in sources_of(made):
-        limit = 150 if path.name.startswith("test_") else 120
+        is_longer = path.name.startswith("test_") or path.parent.name == "dataset"
+        limit = 150 if is_longer else 120
         count = len(path.read_text(encoding="utf-8").splitlines())
         assert count <= limit, f"{path} has {count} lines"
 

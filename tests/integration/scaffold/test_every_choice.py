@@ -18,6 +18,10 @@ TEXTS: dict[str, list[str]] = {
     "system_prompt": ["", QUOTES],
     "question_column": ["", QUOTES],
     "answer_column": ["a\\b"],
+    "prompt_column": ["", QUOTES],
+    "chosen_column": ["", "it's \\ better"],
+    "rejected_column": ['"worse"'],
+    "samples": [""],
 }
 
 

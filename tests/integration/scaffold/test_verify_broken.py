@@ -136,7 +136,7 @@ def unit_of(target: Target, kind: str, attribute: str, source: str, test: str = 
     )
     value = f"my_rl.{kind}.broken" + (f":{attribute}" if attribute else "")
     entry = MadeEntry(f"my_rl/{kind}/__init__.py", f"{kind.upper()}S", "dict", "broken", value)
-    return Unit(kind, "broken", ("sft",), {}, files=made, entries=(entry,))
+    return Unit(kind, "broken", ("sft",), {}, symbol=value, files=made, entries=(entry,))
 
 
 def episodes(

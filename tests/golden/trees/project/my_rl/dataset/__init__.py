@@ -11,9 +11,13 @@ from areal.api.registry import nearest_names
 
 DATASETS: dict[str, str] = {
     # "name": "my_rl.dataset.name", sorted, one per line
+    "only_dpo": "my_rl.dataset.only_dpo",
     "only_rl": "my_rl.dataset.only_rl",
+    "only_rw": "my_rl.dataset.only_rw",
     "only_sft": "my_rl.dataset.only_sft",
+    "plain_pairs": "my_rl.dataset.plain_pairs",
     "plain_rows": "my_rl.dataset.plain_rows",
+    "turns": "my_rl.dataset.turns",
 }
 
 

@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from areal.utils import logging
 from areal.utils.hf_utils import apply_chat_template
 from datasets import Dataset, load_dataset
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+logger = logging.getLogger("Dataset")
+
 COLUMNS = ('it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand 😀 \'\'\'"""', "a\\b")
 QUESTION_COLUMN, ANSWER_COLUMN = COLUMNS
 
 
-def load_rows(path: str, split: str | None) -> Dataset:
-    """Loads the source as it is.
+def load_rows(path: str, split: str | None, columns: Sequence[str]) -> Dataset:
+    """Loads the rows of the source that have a value in every column.
 
     Raises:
-        ValueError: The source has no rows or lacks a column.
+        ValueError: The source lacks a column, or has no such rows.
     """
-    if Path(path).is_file():
-        form = "parquet" if path.endswith(".parquet") else "json"
-        rows = load_dataset(form, data_files=path, split="train")
+    place = Path(path)
+    is_csv = place.suffix == ".csv" or any(place.glob("*.csv"))
+    # Text stays what it is: 007 is not 7, and the word None is no gap.
+    text = {"converters": dict.fromkeys(columns, str), "na_filter": False} if is_csv else {}
+    if place.is_file():
+        form = {".csv": "csv", ".parquet": "parquet"}.get(place.suffix, "json")
+        rows = load_dataset(form, data_files=path, split="train", **text)
     else:
-        rows = load_dataset(path, split=split or "train")
-    missing = [name for name in COLUMNS if name not in rows.column_names]
+        rows = load_dataset(path, split=split or "train", **text)
+    missing = [name for name in columns if name not in rows.column_names]
     if missing:
         raise ValueError(f"{path!r} lacks the columns {missing}; it has {rows.column_names}")
-    if not len(rows):
-        raise ValueError(f"{path!r} has no rows in the split {split!r}")
-    return rows
+    whole = rows.filter(lambda row: all(row[name] not in (None, "", []) for name in columns))
+    if not len(whole):
+        raise ValueError(f"{path!r} has no rows with values in {list(columns)}, split {split!r}")
+    if len(whole) < len(rows):
+        logger.warning("%s: %d rows lack a value and go", path, len(rows) - len(whole))
+    return whole
 
 
-def to_messages(sample: dict[str, Any]) -> list[dict[str, str]]:
-    """Makes the prompt of one row of the source."""
-    return [{"role": "user", "content": str(sample[QUESTION_COLUMN])}]
+def to_messages(value: Any, role: str = "user") -> list[dict[str, str]]:
+    """Makes one message of a text; of messages it keeps role and content."""
+    if isinstance(value, list):
+        return [{"role": each["role"], "content": each["content"]} for each in value]
+    return [{"role": role, "content": str(value)}]
+
+
+def split_sample(sample: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
+    """Returns the prompt of one row, as messages, and the answer to it."""
+    answer = to_messages(sample[ANSWER_COLUMN])[-1]["content"]
+    return to_messages(sample[QUESTION_COLUMN]), answer
 
 
 def get_only_rl_rl_dataset(
@@ -48,7 +67,7 @@ def get_only_rl_rl_dataset(
     """Loads rows for reinforcement learning.
 
     Args:
-        path: A JSONL or Parquet file, a folder of such, or a hub id.
+        path: A JSONL, CSV or Parquet file, a folder of such, or a hub id.
         split: Which part of a folder or hub id, such as train or test.
         tokenizer: A tokenizer with a chat template; counts the tokens of a prompt.
         max_length: Rows with a longer prompt are dropped; None keeps all.
@@ -58,13 +77,12 @@ def get_only_rl_rl_dataset(
     """
 
     def shape(sample: dict[str, Any]) -> dict[str, Any]:
-        return {"messages": to_messages(sample), "answer": str(sample[ANSWER_COLUMN])}
+        messages, answer = split_sample(sample)
+        return {"messages": messages, "answer": answer}
 
-    def is_short(row: dict[str, Any]) -> bool:
-        messages = row["messages"]
-        prompt = apply_chat_template(tokenizer, messages, add_generation_prompt=True)
-        return len(prompt) <= max_length
+    def length(row: dict[str, Any]) -> int:
+        return len(apply_chat_template(tokenizer, row["messages"], add_generation_prompt=True))
 
-    rows = load_rows(path, split)
+    rows = load_rows(path, split, COLUMNS)
     rows = rows.map(shape, remove_columns=rows.column_names)
-    return rows if max_length is None else rows.filter(is_short)
+    return rows if max_length is None else rows.filter(lambda row: length(row) <= max_length)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from datasets import Dataset
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -22,6 +22,7 @@ SAMPLES: list[dict[str, Any]] = [
         "a\\b": "42",
     },
 ]
+TEXTS = all(isinstance(value, str) for sample in SAMPLES for value in sample.values())
 
 CHAT = (
     "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<eos>{% endfor %}"
@@ -50,38 +51,51 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return write(tmp_path / "data", SAMPLES)
 
 
-def write(folder: Path, samples: list[dict[str, Any]]) -> str:
+def write(folder: Path, samples: list[dict[str, Any]], form: str = "json") -> str:
     folder.mkdir()
-    lines = "".join(json.dumps(sample) + "\n" for sample in samples)
-    (folder / "train.jsonl").write_text(lines, encoding="utf-8")
+    getattr(Dataset.from_list(samples), f"to_{form}")(folder / f"train.{form}")
     return str(folder)
 
 
+def text_of(value: Any) -> str:
+    """Returns a text, or that of the last message."""
+    return value[-1]["content"] if isinstance(value, list) else str(value)
+
+
+@pytest.mark.parametrize("form", ["json", "parquet", *["csv"] * TEXTS])
 @pytest.mark.parametrize("kind", ["rl"])
-def test_a_file_gives_the_rows_of_its_folder(kind: str, source: str) -> None:
+def test_every_form_gives_the_same_rows(kind: str, form: str, source: str, tmp_path: Path) -> None:
     load = getattr(module, f"get_only_rl_{kind}_dataset")
-    from_folder = load(source, "train", make_tokenizer())
-    from_file = load(f"{source}/train.jsonl", None, make_tokenizer())
+    folder = write(tmp_path / form, SAMPLES, form)
+    from_folder = load(folder, "train", make_tokenizer())
+    from_file = load(f"{folder}/train.{form}", None, make_tokenizer())
+    assert list(from_folder) == list(load(source, "train", make_tokenizer()))
     assert list(from_file) == list(from_folder)
 
 
 @pytest.mark.parametrize("kind", ["rl"])
-def test_a_source_without_the_columns_is_refused(kind: str, source: str, tmp_path: Path) -> None:
+def test_a_source_without_columns_or_values_is_refused(
+    kind: str, source: str, tmp_path: Path
+) -> None:
     load = getattr(module, f"get_only_rl_{kind}_dataset")
     other = write(tmp_path / "other", [{"something": "else"}])
     with pytest.raises(ValueError, match="lacks the columns"):
         load(other, "train", make_tokenizer())
+    empty = write(tmp_path / "empty", [dict.fromkeys(SAMPLES[0], "")])
+    with pytest.raises(ValueError, match="no rows with values"):
+        load(empty, "train", make_tokenizer())
 
 
 def test_rl_has_messages_and_answer(source: str) -> None:
     load = module.get_only_rl_rl_dataset
     rows = load(source, "train", make_tokenizer())
     assert sorted(rows.column_names) == ["answer", "messages"]
-    assert len(rows) == len(SAMPLES)
     for row, sample in zip(rows, SAMPLES, strict=True):
-        assert row["answer"] == str(sample[module.ANSWER_COLUMN])
-        assert [set(message) for message in row["messages"]] == [{"role", "content"}]
-        assert str(sample[module.QUESTION_COLUMN]) in row["messages"][-1]["content"]
+        assert [set(message) for message in row["messages"]] == [{"role", "content"}] * len(
+            row["messages"]
+        )
+        assert row["answer"] == text_of(sample[module.ANSWER_COLUMN])
+        assert row["messages"][-1]["content"] == text_of(sample[module.QUESTION_COLUMN])
 
 
 def test_rl_drops_prompts_that_are_too_long(source: str) -> None:
