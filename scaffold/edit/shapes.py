@@ -14,7 +14,14 @@ from scaffold.ledger import MadeEntry
 from scaffold.spec import RegistryError, nearest
 
 SHAPES: dict[str, str] = {
-    "dict": "scaffold.edit.dict_table",
+    "dict": "scaffold.edit.literals",
+    "list": "scaffold.edit.literals",
+    "markdown": "scaffold.edit.markdown_table",
+    "markdown-list": "scaffold.edit.markdown_list",
+    "owners": "scaffold.edit.owners",
+    "text": "scaffold.edit.text_lines",
+    "toml": "scaffold.edit.toml_lines",
+    "yaml": "scaffold.edit.yaml_list",
 }
 """Shape to the module that edits it; loaded on first use, so that text shapes need no LibCST."""
 

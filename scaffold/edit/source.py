@@ -7,6 +7,8 @@ import io
 import tokenize
 from dataclasses import dataclass
 
+from scaffold.edit.layout import line_at
+
 
 @dataclass(frozen=True)
 class Source:
@@ -23,7 +25,11 @@ class Source:
     bom: bytes
 
     def with_raw(self, raw: bytes) -> bytes:
-        """Returns the file's bytes for a changed text."""
+        """Returns the file's bytes for a changed text.
+
+        Raises:
+            UnicodeEncodeError: The file's encoding cannot hold the text.
+        """
         return self.bom + raw.decode("utf-8").encode(self.encoding)
 
 
@@ -31,15 +37,31 @@ def read_source(data: bytes) -> Source:
     """Reads a Python file's bytes as the interpreter does.
 
     Raises:
-        SyntaxError: The encoding cookie is unknown, or the bytes do not decode.
+        SyntaxError: The encoding cookie is unknown, or the bytes do not decode; it has a line.
     """
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     bom = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-    encoding = "utf-8" if bom else encoding
+    encoding = "utf-8" if bom else _encoding(data)
     try:
         source = Source(data[len(bom) :].decode(encoding).encode("utf-8"), encoding, bom)
+        if source.with_raw(source.raw) != data:
+            raise _error(f"the bytes do not survive decoding as {encoding}", 1)
     except UnicodeDecodeError as error:
-        raise SyntaxError(f"not {encoding}: {error}") from error
-    if source.with_raw(source.raw) != data:
-        raise SyntaxError(f"the bytes do not survive decoding as {encoding}")
+        line = line_at(data, len(bom) + error.start)
+        raise _error(f"a byte on this line is no {encoding}", line) from error
+    except (UnicodeError, LookupError) as error:
+        raise _error(f"the text cannot be read as {encoding}", 1) from error
     return source
+
+
+def _encoding(data: bytes) -> str:
+    try:
+        return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    except SyntaxError as error:
+        first = data.split(b"\n", 1)[0]
+        if b"coding" in b"".join(data.splitlines()[:2]) and "unknown" in str(error):
+            raise _error(str(error), 1 if b"coding" in first else 2) from error
+        return "utf-8"
+
+
+def _error(message: str, line: int) -> SyntaxError:
+    return SyntaxError(message, (None, line, None, None))

@@ -8,7 +8,7 @@ import difflib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaffold.edit.dict_table import add_entry, read_entries, remove_entry
+from scaffold.edit.literals import add_entry, read_entries, remove_entry
 from scaffold.ledger import MadeEntry
 
 TABLE = MadeEntry("f.py", "T", "dict", "", "")

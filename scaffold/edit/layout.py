@@ -1,0 +1,91 @@
+"""Bytes between the entries of a registry: lines, indentation, comments, and splices into them.
+
+Offsets count in the UTF-8 text of `scaffold.edit.source.Source.raw`; a line ends as Python says, by
+``\\n``, ``\\r\\n`` or ``\\r`` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+NEWLINE = re.compile(rb"\r\n|\n|\r")
+TAIL = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(\r\n|\n|\r)")
+"""What may stand between an entry and the end of its line."""
+
+_LAYOUT = re.compile(rb"(?:[ \t\f]|(?:\\)?(?:\r\n|\n|\r)|#[^\r\n]*)*")
+_INDENT = re.compile(rb"[ \t\f]*")
+_OWN_LINE_COMMENT = re.compile(rb"(?:^|[\r\n])[ \t\f]*(#[^\r\n]*)")
+
+
+@dataclass(frozen=True)
+class Splice:
+    """Is one replacement: the bytes from ``start`` to ``end`` give way to ``text``."""
+
+    start: int
+    end: int
+    text: bytes = b""
+
+
+def spliced(raw: bytes, splices: Iterable[Splice]) -> bytes:
+    """Returns the text with all replacements made; they must not overlap."""
+    for splice in sorted(splices, key=lambda each: each.start, reverse=True):
+        raw = raw[: splice.start] + splice.text + raw[splice.end :]
+    return raw
+
+
+def line_at(raw: bytes, offset: int) -> int:
+    """Returns the number of the line, from 1, that an offset is in."""
+    return len(NEWLINE.findall(raw, 0, offset)) + 1
+
+
+def line_starts(raw: bytes) -> list[int]:
+    """Returns the offset at which each line begins."""
+    return [0, *(found.end() for found in NEWLINE.finditer(raw))]
+
+
+def line_start(raw: bytes, offset: int) -> int:
+    """Returns where the line of an offset begins."""
+    return max(raw.rfind(b"\n", 0, offset), raw.rfind(b"\r", 0, offset)) + 1
+
+
+def newline_before(raw: bytes, offset: int) -> int:
+    """Returns where the line end in front of the line of an offset begins."""
+    start = line_start(raw, offset)
+    return start - 2 if raw[start - 2 : start] == b"\r\n" else start - 1
+
+
+def begins_line(raw: bytes, offset: int) -> bool:
+    """Tells whether only whitespace stands before an offset on its line."""
+    return not raw[line_start(raw, offset) : offset].strip()
+
+
+def indent_at(raw: bytes, offset: int) -> bytes:
+    """Returns the whitespace that the line of an offset begins with."""
+    found = _INDENT.match(raw, line_start(raw, offset))
+    assert found is not None
+    return found[0]
+
+
+def column_pad(raw: bytes, offset: int) -> bytes:
+    """Returns whitespace as wide as what stands before an offset on its line."""
+    before = raw[line_start(raw, offset) : offset].decode("utf-8")
+    return "".join("\t" if each == "\t" else " " for each in before).encode()
+
+
+def indent_unit(raw: bytes) -> bytes:
+    """Returns what one level of indentation is in a file: a tab, or four spaces."""
+    return b"\t" if re.search(rb"^\t", raw, re.MULTILINE) else b"    "
+
+
+def skip_layout(raw: bytes, offset: int) -> int:
+    """Returns the offset of the first byte that is no whitespace, comment or continued line."""
+    found = _LAYOUT.match(raw, offset)
+    assert found is not None
+    return found.end()
+
+
+def own_line_comments(gap: bytes) -> list[bytes]:
+    """Returns the comments in a gap between two entries that have a line to themselves."""
+    return [found[1] for found in _OWN_LINE_COMMENT.finditer(gap)]

@@ -1,0 +1,135 @@
+"""Which place among the entries of a literal a new one takes.
+
+- Where the keys are in an order, the entry takes its place in it.
+- Where they are not, but comments or blank lines divide them into groups that each keep one order,
+  it joins the group with the entry that it resembles most (the last such group), in its order.
+- Else it comes last.
+
+At the border of two groups the entry joins the one it resembles more, or the upper one. A comment
+that has a line to itself heads a group, unless it names the entry below it or no group is larger
+than one entry: such comments are about single entries, and nothing comes between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scaffold.edit.forms import Item, Literal
+from scaffold.edit.layout import NEWLINE, TAIL, own_line_comments
+from scaffold.edit.ordering import Order, likeness, order_of, sorted_index
+from scaffold.edit.python_file import text_of
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Is a place: in front of the entry of an index, and below the comments above that entry?"""
+
+    index: int
+    is_below_comments: bool = False
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Is a run of entries; ``is_headed`` where a comment stands above the first of them."""
+
+    start: int
+    end: int
+    is_headed: bool
+
+
+def find_slot(literal: Literal, key: str, value: str) -> Slot:
+    """Returns where an entry goes."""
+    items = literal.items
+    groups = _groups(literal)
+    order = order_of([_keys(items)])
+    if not _keys(items):
+        return Slot(len(items))
+    if order is not None:
+        index = _index_in(items, 0, len(items), key, order)
+        return Slot(index, _goes_below(literal, groups, index, key, value))
+    runs = [_keys(items[group.start : group.end]) for group in groups]
+    order = order_of(runs)
+    if len(groups) < 2 or order is None or max(map(len, runs)) < 2:
+        return Slot(len(items))
+    group = max(reversed(groups), key=lambda each: _likeness(items, each, key, value))
+    index = _index_in(items, group.start, group.end, key, order)
+    return Slot(index, index == group.start)
+
+
+def likeness_of(items: Sequence[Item], key: str, value: str) -> int:
+    """Returns how much an entry has in common with the one it resembles most."""
+    present = ((item.key, text_of(item.value_node)) for item in items if item.key is not None)
+    return max((likeness((key, value), other) for other in present), default=0)
+
+
+def _likeness(items: Sequence[Item], group: _Group, key: str, value: str) -> int:
+    return likeness_of(items[group.start : group.end], key, value)
+
+
+def _keys(items: Sequence[Item]) -> list[str]:
+    return [item.key for item in items if item.key is not None]
+
+
+def _index_in(items: Sequence[Item], start: int, end: int, key: str, order: Order) -> int:
+    plain = [n for n in range(start, end) if items[n].key is not None]
+    place = sorted_index(_keys(items[start:end]), key, order)
+    return plain[place] if place < len(plain) else end
+
+
+def _goes_below(literal: Literal, groups: list[_Group], index: int, key: str, value: str) -> bool:
+    """Tells whether an entry in front of a group goes below the comments that head the group."""
+    items = literal.items
+    position = next((n for n, group in enumerate(groups) if group.start == index), None)
+    if position is None:
+        return False
+    if position == 0:
+        if own_line_comments(_gap(literal, 0)) and _names_entry(literal, 0):
+            return False
+        return _comments_head(groups) or not any(
+            own_line_comments(_gap(literal, n)) for n in range(1, len(items))
+        )
+    if groups[position].is_headed and not _comments_head(groups):
+        return False
+    here, above = (_likeness(items, groups[n], key, value) for n in (position, position - 1))
+    return here > above
+
+
+def _comments_head(groups: list[_Group]) -> bool:
+    return any(group.is_headed and group.end - group.start > 1 for group in groups)
+
+
+def _groups(literal: Literal) -> list[_Group]:
+    starts = [0] if literal.items else []
+    starts += [n for n in range(1, len(literal.items)) if _is_border(literal, n)]
+    ends = [*starts[1:], len(literal.items)]
+    return [
+        _Group(start, end, _is_headed(literal, start))
+        for start, end in zip(starts, ends, strict=False)
+    ]
+
+
+def _is_border(literal: Literal, index: int) -> bool:
+    """Tells whether a comment or an empty line parts an entry from the one above."""
+    gap = _gap(literal, index)
+    is_apart = any(not row.strip() for row in NEWLINE.split(gap)[:-1])
+    return is_apart or _is_headed(literal, index)
+
+
+def _is_headed(literal: Literal, index: int) -> bool:
+    return bool(own_line_comments(_gap(literal, index))) and not _names_entry(literal, index)
+
+
+def _names_entry(literal: Literal, index: int) -> bool:
+    key = literal.items[index].key
+    comments = b" ".join(own_line_comments(_gap(literal, index))).decode("utf-8")
+    return bool(key) and re.search(rf"(?<!\w){re.escape(key or '')}(?!\w)", comments) is not None
+
+
+def _gap(literal: Literal, index: int) -> bytes:
+    """Returns the whole lines between an entry and the one above, or the bracket."""
+    raw = literal.raw
+    before = literal.items[index - 1].after if index else literal.inside
+    tail = TAIL.match(raw, before)
+    return raw[tail.end() : literal.items[index].start] if tail else b""

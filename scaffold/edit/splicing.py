@@ -1,0 +1,217 @@
+"""How an entry is written into a literal and taken out again: splices that touch one line.
+
+What follows the last entry, comments too, belongs to the closing bracket. A literal over several
+lines gains one line, and a last entry without a comma stays one without; a literal on one line
+grows on that line. Removal undoes exactly this.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from scaffold.edit.forms import EMPTY_CALLS, Literal, callee
+from scaffold.edit.layout import (
+    NEWLINE,
+    TAIL,
+    Splice,
+    begins_line,
+    column_pad,
+    indent_at,
+    indent_unit,
+    line_start,
+    newline_before,
+)
+from scaffold.edit.placing import Slot
+
+
+class RemovalError(Exception):
+    """An entry cannot be taken out without loss; the text says why."""
+
+
+def insertion(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
+    """Returns what puts an entry into its slot.
+
+    Args:
+        literal: The literal.
+        slot: Where in it.
+        entry: The entry's text, without comma.
+    """
+    if not literal.items:
+        return [_into_empty(literal, entry)]
+    if _commas_lead(literal):
+        return [_with_leading_comma(literal, slot.index, entry)]
+    if slot.index < len(literal.items):
+        return _before(literal, slot, entry)
+    return _at_end(literal, entry)
+
+
+def removal(literal: Literal, index: int) -> list[Splice]:
+    """Returns what takes an entry out.
+
+    Raises:
+        RemovalError: A comment would be lost with it.
+    """
+    raw, items, item = literal.raw, literal.items, literal.items[index]
+    if len(items) == 1 and _collapses(literal):
+        return [_collapse(literal)]
+    if index and _commas_lead(literal):
+        lead, tail = items[index - 1].after - 1, TAIL.match(raw, item.end)
+        if tail is None:  # the closing bracket stands behind it
+            return [Splice(newline_before(raw, lead), item.end)]
+        return [Splice(line_start(raw, lead), tail.end())]
+    splices = _comma_left_over(literal, index)
+    is_last = index == len(items) - 1
+    tail = None if literal.is_bare else TAIL.match(raw, item.after)
+    if begins_line(raw, item.start) and tail:
+        return [*splices, Splice(line_start(raw, item.start), tail.end())]
+    if begins_line(raw, item.start) and is_last and not literal.is_bare:
+        return [*splices, Splice(newline_before(raw, item.start), item.after)]
+    if not is_last:
+        following = items[index + 1].start
+        end = following if not raw[item.after : following].strip() else item.after
+        return [*splices, Splice(item.start, end)]
+    start = items[index - 1].after if index else item.start
+    return [*splices, Splice(start, item.after)]
+
+
+# ---- into a literal ------------------------------------------------------------------------------
+
+
+def _into_empty(literal: Literal, entry: bytes) -> Splice:
+    raw = literal.raw
+    if literal.kind == "call":
+        return _into_empty_call(literal, entry)
+    newlines = list(NEWLINE.finditer(raw, literal.inside, literal.close))
+    if not newlines:
+        # A comma tells `list([])` from `list()` when the entry is taken out again.
+        is_wrapped = literal.kind == "list" and callee(literal.outer) in ("list", "tuple")
+        comma = b"," if is_wrapped or literal.kind == "tuple" else b""
+        return Splice(literal.inside, literal.inside, entry + comma)
+    start = newlines[-1].end()
+    comments = re.findall(rb"^([ \t]*)#", raw[newlines[0].end() : start], re.MULTILINE)
+    indent = comments[-1] if comments else indent_at(raw, literal.close) + indent_unit(raw)
+    return Splice(start, start, indent + entry + b"," + newlines[-1][0])
+
+
+def _into_empty_call(literal: Literal, entry: bytes) -> Splice:
+    name = callee(literal.node) if isinstance(literal.node, ast.Call) else ""
+    if name == "set":
+        start, end = literal.file.start(literal.node), literal.close + 1
+        return Splice(start, end, b"{" + entry + b"}")
+    opening, closing = (b"{", b"}") if name == "frozenset" else (b"[", b"]")
+    return Splice(literal.inside, literal.close, opening + entry + closing)
+
+
+def _before(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
+    raw, items, index = literal.raw, literal.items, slot.index
+    item = items[index]
+    tail = TAIL.match(raw, items[index - 1].after if index else literal.inside)
+    if tail and not literal.is_bare:
+        start = line_start(raw, item.start) if slot.is_below_comments else tail.end()
+        return [Splice(start, start, indent_at(raw, item.start) + entry + b"," + tail[1])]
+    newline = NEWLINE.search(raw, item.after, items[1].start if len(items) > 1 else literal.close)
+    if index == 0 and newline and not literal.is_bare:
+        pad = column_pad(raw, item.start)
+        return [Splice(item.start, item.start, entry + b"," + newline[0] + pad)]
+    front = Splice(item.start, item.start, entry + b", ")
+    return [front, *_without_lone_comma(literal)]
+
+
+def _without_lone_comma(literal: Literal) -> list[Splice]:
+    """Drops the comma that only a tuple of one needs."""
+    item = literal.items[0]
+    is_lone = literal.kind == "tuple" and len(literal.items) == 1
+    if is_lone and item.comma == item.end and literal.close == item.after:
+        return [Splice(item.end, item.after)]
+    return []
+
+
+def _at_end(literal: Literal, entry: bytes) -> list[Splice]:
+    raw, last = literal.raw, literal.items[-1]
+    # A literal without a last comma stays one: the comma moves on, and removal moves it back.
+    text, comma = (entry, b",") if last.comma is None else (entry + b",", b"")
+    tail = None if literal.is_bare else TAIL.match(raw, last.after)
+    if tail:
+        line = Splice(tail.end(), tail.end(), indent_at(raw, last.start) + text + tail[1])
+        return [Splice(last.end, last.end, comma), line]
+    newline = _newline_between(literal)
+    if newline and not literal.is_bare:
+        indent = indent_at(raw, last.start)
+        return [Splice(last.after, last.after, comma + newline + indent + text)]
+    if literal.kind == "tuple" and len(literal.items) == 1:
+        text = entry
+    return [Splice(last.after, last.after, comma + b" " + text)]
+
+
+def _newline_between(literal: Literal) -> bytes | None:
+    """Returns the line end that the last line with an entry begins after, if it has its own."""
+    raw, items = literal.raw, literal.items
+    on_line = line_start(raw, items[-1].start)
+    first = next(item for item in items if item.start >= on_line)
+    newline = NEWLINE.search(raw, literal.inside, first.start)
+    return newline[0] if newline and begins_line(raw, first.start) else None
+
+
+# ---- commas in front -----------------------------------------------------------------------------
+
+
+def _commas_lead(literal: Literal) -> bool:
+    """Tells whether every entry but the first stands behind a comma that begins its line."""
+    commas = [item.comma for item in literal.items[:-1]]
+    return bool(commas) and all(
+        comma is not None and begins_line(literal.raw, comma) and TAIL.match(literal.raw, item.end)
+        for comma, item in zip(commas, literal.items, strict=False)
+    )
+
+
+def _with_leading_comma(literal: Literal, index: int, entry: bytes) -> Splice:
+    raw, items = literal.raw, literal.items
+    comma = items[0].comma
+    assert comma is not None
+    lead = indent_at(raw, comma) + b","
+    lead += raw[comma + 1 : items[1].start]
+    if index == 0:
+        newline = NEWLINE.search(raw, items[0].end)
+        assert newline is not None
+        return Splice(items[0].start, items[0].start, entry + newline[0] + lead)
+    tail = TAIL.match(raw, items[index - 1].end)
+    if tail is None:  # the closing bracket stands behind the last entry
+        end, newline = items[index - 1].end, NEWLINE.search(raw, items[0].end)
+        assert newline is not None
+        return Splice(end, end, newline[0] + lead + entry)
+    return Splice(tail.end(), tail.end(), lead + entry + tail[1])
+
+
+# ---- out of a literal ----------------------------------------------------------------------------
+
+
+def _comma_left_over(literal: Literal, index: int) -> list[Splice]:
+    """Moves the last comma back, or gives a tuple of one the comma that it needs."""
+    items, item = literal.items, literal.items[index]
+    is_tuple_of_one = literal.kind == "tuple" and len(items) == 2
+    if is_tuple_of_one:
+        other = items[1 - index]
+        return [Splice(other.end, other.end, b",")] if other.comma is None else []
+    before = items[index - 1] if index else None
+    if index == len(items) - 1 and item.comma is None and before is not None:
+        assert before.comma is not None
+        return [Splice(before.comma, before.comma + 1)]
+    return []
+
+
+def _collapses(literal: Literal) -> bool:
+    """Tells whether the literal without its only entry would be none of its kind."""
+    if literal.kind == "set":
+        return True
+    is_inline = not NEWLINE.search(literal.raw, literal.inside, literal.close)
+    is_wrapped = literal.kind == "list" and callee(literal.outer) in ("list", "tuple")
+    return is_wrapped and is_inline and literal.items[0].comma is None
+
+
+def _collapse(literal: Literal) -> Splice:
+    file, item = literal.file, literal.items[0]
+    if b"#" in literal.raw[literal.inside : item.start] + literal.raw[item.end : literal.close]:
+        raise RemovalError("it is the only entry, and comments stand beside it")
+    start, end = file.start(literal.node), file.end(literal.node)
+    return Splice(start, end, b"" if callee(literal.outer) in EMPTY_CALLS else b"set()")
