@@ -71,6 +71,23 @@ def check_answer(question: Answer, value: Any) -> AnswerValue:
     return value
 
 
+def parse_answer(question: Answer, text: str) -> AnswerValue:
+    """Returns the value that a text stands for, in the question's type.
+
+    Raises:
+        RequestError: The text stands for none.
+    """
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    try:
+        if question.type == "bool":
+            return words[text.lower()]
+        if question.type == "int":
+            return int(text)
+        return float(text) if question.type == "float" else text
+    except (ValueError, KeyError) as error:
+        raise _refusal(question, f"must be {question.type}, not {text[:80]!r}") from error
+
+
 def _given_or_default(question: Answer, given: Mapping[str, Any]) -> Any:
     value = given.get(question.name)
     return question.default if value is None else value

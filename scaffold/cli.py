@@ -170,11 +170,19 @@ def target(**values: Any) -> Report:
     return views.explain_target(_options(values))
 
 
-@_command("status")
-def status(**values: Any) -> Report:
+@_command(
+    "status",
+    click.Option(["--fix"], is_flag=True, help="Add lost registry lines again."),
+    DRY_RUN,
+)
+def status(fix: bool, **values: Any) -> Report:
     """Compares what was made with what is there."""
     from scaffold import views
 
+    if fix:
+        from scaffold import upkeep
+
+        return upkeep.fix_registries(_options(values))
     return views.show_status(_options(values))
 
 
@@ -213,6 +221,79 @@ def verify(ids: tuple[str, ...], **values: Any) -> Report:
 
     how = commands.Trial(values["python"], values["allow_stub"], values["data"], values["timeout"])
     return commands.verify_made(ids, how, _log, _options(values))
+
+
+@_command(
+    "remove",
+    click.Argument(["id"]),
+    click.Option(
+        ["--discard-edits", "discard"],
+        multiple=True,
+        metavar="ID",
+        help="Delete the edited files of this unit too, after copying them.",
+    ),
+    DRY_RUN,
+)
+def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
+    """Takes back what was made; edited files stay.
+
+    ID is kind/name, or a name that is unique.
+    """
+    from scaffold import upkeep
+
+    return upkeep.remove_unit(id, discard, _options(values))
+
+
+@_command(
+    "update",
+    click.Argument(["ids"], nargs=-1, metavar="[ID]..."),
+    click.Option(
+        ["--set", "settings"],
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Another answer, for one unit (repeatable).",
+    ),
+    DRY_RUN,
+)
+def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Report:
+    """Merges what the templates say by now into what was made.
+
+    A conflict is marked in the file and reported; the exit status is 1 then.
+    """
+    from scaffold import upkeep
+
+    return upkeep.update_units(ids, settings, _options(values))
+
+
+@_command("eject", click.Argument(["template"]), DRY_RUN)
+def eject(template: str, **values: Any) -> Report:
+    """Copies a template into the repository, to change it.
+
+    TEMPLATE is kind/style, or a kind for what its styles share.
+    """
+    from scaffold import upkeep
+
+    return upkeep.eject_template(template, _options(values))
+
+
+@_command(
+    "recover",
+    click.Option(["--keep-edited"], is_flag=True, help="Leave files alone that changed since."),
+    DRY_RUN,
+)
+def recover(keep_edited: bool, **values: Any) -> Report:
+    """Finishes or undoes a command that was cut short."""
+    from scaffold import upkeep
+
+    return upkeep.recover_target(keep_edited, _options(values))
+
+
+@_command("uninstall", DRY_RUN)
+def uninstall(**values: Any) -> Report:
+    """Forgets all that was made, and leaves the code."""
+    from scaffold import upkeep
+
+    return upkeep.uninstall(_options(values))
 
 
 @click.group("skills", help="Keeps the skills for coding agents in step with their source.")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from scaffold.answers import complete_answers
 from scaffold.journal import has_journal
 from scaffold.ledger import Unit, parse_unit, record_path
-from scaffold.manifests import Catalogue, catalogue_for
+from scaffold.manifests import catalogue_for
 from scaffold.names import canonical_key
 from scaffold.report import Report, ReportedChange, Step, unified_diff
 from scaffold.request import Request, check_same
@@ -18,6 +18,7 @@ from scaffold.spec import (
     Answer,
     ConflictError,
     Kind,
+    Style,
     TargetError,
     all_answers,
 )
@@ -31,7 +32,12 @@ from scaffold.target import (
 )
 
 if TYPE_CHECKING:
-    from scaffold.plan import Change, Plan
+    from scaffold.changes import Change
+    from scaffold.plan import Plan
+    from scaffold.render import RenderedFile
+    from scaffold.snapshot import Snapshot
+
+    RenderedFiles = tuple[RenderedFile, ...]
 
 # Rendering and LibCST are imported where they are used: help, listing and a run that has nothing to
 # do must not pay for them.
@@ -67,30 +73,45 @@ def add_unit(
     target = options.find()
     chosen = target.catalogue.styles(kind, styles)
     key = canonical_key(typed, kind.suffixes, kind.reserved)
-    names = unit_names(target, kind, key, "" if kind.multiple else chosen[0].name)
-    request = Request(
-        kind,
-        chosen,
-        key,
-        complete_answers(all_answers(kind, chosen), given),
-        names,
-        registry_rules(target, kind),
-        frozenset(_relative(path, target.root, options.folder) for path in options.overwrite),
+    request = replace(
+        request_for(target, kind, chosen, key, given),
+        overwrite=frozenset(_relative(p, target.root, options.folder) for p in options.overwrite),
     )
     command = kind.command or f"add {kind.name}"
     report = Report(command, describe(target), dry_run=options.dry_run)
     report.check = (_verify_command(request.id, options),)
-    leftover = leftover_warning if options.dry_run else _settle
-    report.warnings += leftover(target.root, command)
+    report.warnings += _origins(request)
     made = _made(target.root, request)
-    if made is not None:
+    if made is not None and not has_journal(target.root):
         return _nothing_to_do(report, target.root, request, made)
-    plan = _plan(request, target.root, target.catalogue)
-    if not options.dry_run:
-        from scaffold.apply import apply_changes
+    rendered = rendered_files(target, request)
+    if options.dry_run:
+        report.warnings += leftover_warning(target.root)
+        return _told(report, _plan(request, rendered, _look(request, target.root)))
+    from scaffold.apply import session
 
-        apply_changes(target.root, plan.changes, f"{command} {key}")
+    # Refusals come before the lock, which leaves a file; what is written is planned under it.
+    seen = None if has_journal(target.root) else _look(request, target.root)
+    plan = None if seen is None else _plan(request, rendered, seen)
+    with session(target.root, f"{command} {key}") as opened:
+        report.warnings += settled_warning(opened.settled)
+        made = _made(target.root, request)
+        if made is not None:
+            return _nothing_to_do(report, target.root, request, made)
+        found = _look(request, target.root)
+        if plan is None or found != seen:
+            plan = _plan(request, rendered, found)
+        opened.apply(plan.changes)
     return _told(report, plan)
+
+
+def request_for(
+    target: Target, kind: Kind, styles: tuple[Style, ...], key: str, given: Mapping[str, Any]
+) -> Request:
+    """Returns the request for one unit in a target, its answers checked and its names derived."""
+    names = unit_names(target, kind, key, "" if kind.multiple else styles[0].name)
+    answers = complete_answers(all_answers(kind, styles), given)
+    return Request(kind, styles, key, answers, names, registry_rules(target, kind))
 
 
 def new_project(
@@ -103,7 +124,8 @@ def new_project(
     with_git: bool = False,
 ) -> Report:
     """Makes a project of one's own in a new folder, inside ``--target`` or the working folder."""
-    chosen = catalogue_for(None).styles(kind, styles)
+    catalogue = catalogue_for(None)
+    chosen = catalogue.styles(kind, styles)
     key = canonical_key(typed, kind.suffixes, kind.reserved)
     root = (options.folder / (options.target or ".")).resolve() / key
     names = key_names(key) | {"kind": kind.name, "style": chosen[0].name, "package": key}
@@ -116,7 +138,10 @@ def new_project(
     if made is not None:
         return _nothing_to_do(report, root, request, made)
     _check_free(root)
-    plan = _plan(request, root, catalogue_for(None))
+    from scaffold.plan import render_request
+
+    rendered = render_request(request, catalogue.files(kind.name))
+    plan = _plan(request, rendered, _look(request, root))
     if not options.dry_run:
         from scaffold.apply import create_folder
 
@@ -176,22 +201,43 @@ def describe(target: Target) -> dict[str, str]:
     return {"root": str(target.root), "layout": target.layout, "package": target.package}
 
 
-def leftover_warning(root: Path, _: str = "") -> tuple[str, ...]:
+def leftover_warning(root: Path) -> tuple[str, ...]:
     """Returns what to say where a run was cut short and nothing may be written."""
     if not has_journal(root):
         return ()
-    return ("an earlier run was interrupted; the next writing command settles it first",)
+    from scaffold.journal import describe_leftover
+
+    left = describe_leftover(root)
+    if left is None:
+        return ()
+    if left.is_running:
+        return (f"`scaffold {left.command}` is writing here at this moment",)
+    return (
+        f"`scaffold {left.command}` was interrupted while it wrote {', '.join(left.files)}; "
+        "`scaffold recover` or the next writing command settles it first",
+    )
 
 
-def _plan(request: Request, root: Path, catalogue: Catalogue) -> Plan:
-    from scaffold.plan import make_plan, paths_to_read, render_request
+def rendered_files(target: Target, request: Request) -> RenderedFiles:
+    """Returns the files of a request as they are to stand in the target."""
+    from scaffold.plan import render_request
+
+    return render_request(request, target.catalogue.files(request.kind.name))
+
+
+def _look(request: Request, root: Path) -> Snapshot:
+    from scaffold.plan import paths_to_read
     from scaffold.snapshot import take_snapshot
 
     made = (root / record_path(request.kind.name, "x")).parent
     siblings = [path.stem for path in sorted(made.glob("*.toml"))]
-    snapshot = take_snapshot(root, paths_to_read(request), siblings)
-    rendered = render_request(request, catalogue.files(request.kind.name))
-    return make_plan(request, rendered, snapshot)
+    return take_snapshot(root, paths_to_read(request), siblings)
+
+
+def _plan(request: Request, rendered: RenderedFiles, seen: Snapshot) -> Plan:
+    from scaffold.plan import make_plan
+
+    return make_plan(request, rendered, seen)
 
 
 def _made(root: Path, request: Request) -> Unit | None:
@@ -213,22 +259,30 @@ def _nothing_to_do(report: Report, root: Path, request: Request, made: Unit) -> 
     return report
 
 
-def _settle(root: Path, command: str) -> tuple[str, ...]:
-    if not has_journal(root):
-        return ()
-    from scaffold.apply import settle
+def settled_warning(settled: str) -> tuple[str, ...]:
+    """Returns what to say of an earlier run that was settled first."""
+    return (f"an earlier run was interrupted; it was {settled} first",) if settled else ()
 
-    done = settle(root, command)
-    return (f"an earlier run was interrupted; it was {done} first",) if done else ()
+
+def _origins(request: Request) -> tuple[str, ...]:
+    """Returns what to say of templates that did not come with the tool."""
+    parts = [request.kind, *request.styles]
+    foreign = sorted({part.origin for part in parts if part.origin != "builtin"})
+    return tuple(f"a template of {request.id} comes from the {each}" for each in foreign)
 
 
 def _told(report: Report, plan: Plan) -> Report:
     """Returns the report with what the plan comes to."""
-    report.changes = tuple(_reported(change) for change in plan.changes)
+    report.changes = reported_changes(plan.changes)
     report.registered = plan.registered
     report.next = plan.next
     report.unfinished = plan.unfinished
     return report
+
+
+def reported_changes(changes: Iterable[Change]) -> tuple[ReportedChange, ...]:
+    """Returns changes as reports carry them."""
+    return tuple(_reported(change) for change in changes)
 
 
 def _reported(change: Change) -> ReportedChange:

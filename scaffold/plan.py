@@ -7,25 +7,21 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from scaffold.changes import Change
 from scaffold.edit import shapes
 from scaffold.ledger import (
     ATTRIBUTES,
-    ATTRIBUTES_TEXT,
     MadeEntry,
-    MadeFile,
-    Place,
-    TemplateUse,
     Unit,
     base_path,
-    digest,
-    dump_unit,
     record_path,
 )
 from scaffold.names import fold
-from scaffold.places import OpenPlace, find_places, symbol_line
+from scaffold.places import symbol_line
+from scaffold.records import marked_places, records_of, unit_of
 from scaffold.render import RenderedFile, check_destination, render_files, template_variables
 from scaffold.report import Registration, Step
-from scaffold.request import Request
+from scaffold.request import MANUAL, Request
 from scaffold.snapshot import Snapshot
 from scaffold.spec import (
     ConflictError,
@@ -36,26 +32,6 @@ from scaffold.spec import (
     all_answers,
     fill,
 )
-
-MANUAL = "manual"
-"""The shape of a registry line that a person adds."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """Is one file before and after.
-
-    Args:
-        path: The file, relative to the root.
-        action: What the report calls the change.
-        before: Its bytes; None where nothing stands.
-        after: The bytes to be; None deletes the file.
-    """
-
-    path: str
-    action: str
-    before: bytes | None
-    after: bytes | None
 
 
 @dataclass(frozen=True)
@@ -74,7 +50,7 @@ def paths_to_read(request: Request) -> tuple[str, ...]:
     files = _destinations(request)
     kind, key = request.kind.name, request.key
     paths = [*files, *(_package_twin(path) for path in files)]
-    paths += [check_destination(entry.file) for entry in _edited(request)]
+    paths += [check_destination(entry.file) for entry in request.edited()]
     paths += [record_path(kind, key), ATTRIBUTES, *(base_path(kind, key, path) for path in files)]
     return tuple(dict.fromkeys(paths))
 
@@ -108,10 +84,10 @@ def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snap
     found.check(lambda: _check_overwrite(request))
     found.check(lambda: _check_spelling(request, snapshot))
     files = [found.check(lambda f=file: _place_file(f, request, snapshot)) for file in rendered]
-    edited, lines = _register(_edited(request), snapshot, found)
-    places = _marked_places(rendered)
-    unit = _unit(request, rendered, places)
-    records = found.check(lambda: _records(unit, rendered, snapshot))
+    edited, lines = _register(request.edited(), snapshot, found)
+    places = marked_places(rendered)
+    unit = unit_of(request, rendered)
+    records = found.check(lambda: records_of(unit, rendered, snapshot))
     found.raise_all()
     unfinished = tuple(Step(place.file, place.line, place.why) for place in places)
     return Plan(
@@ -152,10 +128,6 @@ def _variables(request: Request) -> dict[str, Any]:
     return template_variables(request.names, request.style_names, questions, request.answers)
 
 
-def _edited(request: Request) -> list[MadeEntry]:
-    return [entry for entry in request.entries() if entry.shape != MANUAL]
-
-
 def _manual_steps(request: Request) -> list[Step]:
     """Returns the registry lines that no editor knows how to add."""
     manual = (entry for entry in request.entries() if entry.shape == MANUAL)
@@ -188,7 +160,7 @@ def _check_overwrite(request: Request) -> None:
 
 def _check_spelling(request: Request, snapshot: Snapshot) -> None:
     twins = _twins(request.key, snapshot.siblings)
-    for entry in _edited(request):
+    for entry in request.edited():
         data = snapshot.data(entry.file)
         if data is not None:
             twins += _twins(entry.key, shapes.read_entries(data, entry))
@@ -263,17 +235,6 @@ def _edit(entry: MadeEntry, text: bytes | None, snapshot: Snapshot) -> shapes.Ed
     return shapes.add_entry(text, entry)
 
 
-def _marked_places(rendered: Iterable[RenderedFile]) -> list[OpenPlace]:
-    found: list[OpenPlace] = []
-    for file in rendered:
-        if file.path.endswith(".py"):
-            try:
-                found += find_places(file.path, file.data.decode())
-            except ValueError as error:
-                raise TemplateError(f"{file.path}: {error}", code="template_invalid") from error
-    return found
-
-
 def _next_steps(request: Request, rendered: Iterable[RenderedFile]) -> tuple[Step, ...]:
     variables = {**request.names, **request.answers}
     texts = {file.path: file.data.decode() for file in rendered if file.path.endswith(".py")}
@@ -285,39 +246,3 @@ def _next_steps(request: Request, rendered: Iterable[RenderedFile]) -> tuple[Ste
             raise TemplateError(f"{file} has no {symbol!r}", code="template_invalid")
         steps.append(Step(file, line, fill(step.why, variables)))
     return tuple(steps)
-
-
-def _unit(request: Request, rendered: Iterable[RenderedFile], places: Iterable[OpenPlace]) -> Unit:
-    kind = request.kind
-    parts = [(f"{kind.name}/{style.name}", style.version, style.origin) for style in request.styles]
-    if kind.files:
-        parts.insert(0, (kind.name, kind.version, kind.origin))
-    return Unit(
-        kind=kind.name,
-        name=request.key,
-        styles=request.style_names,
-        answers=dict(request.answers),
-        symbol=request.symbol,
-        templates=tuple(TemplateUse(*part) for part in parts),
-        files=tuple(MadeFile(file.path, file.role, digest(file.data)) for file in rendered),
-        entries=tuple(_edited(request)),
-        places=tuple(Place(p.file, p.symbol, p.why) for p in places),
-    )
-
-
-def _records(unit: Unit, rendered: Iterable[RenderedFile], snapshot: Snapshot) -> list[Change]:
-    """Returns the tool's own files: the ledger entry, the bases, and how git treats them."""
-    wanted = {base_path(unit.kind, unit.name, file.path): file.data for file in rendered}
-    wanted[record_path(unit.kind, unit.name)] = dump_unit(unit)
-    if snapshot.data(ATTRIBUTES) is None:
-        wanted[ATTRIBUTES] = ATTRIBUTES_TEXT
-    for path in wanted:
-        if snapshot.files[path].problem:
-            state = snapshot.files[path]
-            code = "outside_target" if state.is_outside else "file_exists"
-            raise ConflictError(f"{path} {state.problem}", code=code)
-    return [
-        Change(path, "record", snapshot.data(path), data)
-        for path, data in sorted(wanted.items())
-        if data != snapshot.data(path)
-    ]

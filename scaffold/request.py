@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scaffold.ledger import MadeEntry, Unit, record_path
+from scaffold.ledger import MadeEntry, Unit
 from scaffold.spec import (
     AnswerValue,
     ConflictError,
@@ -16,6 +17,9 @@ from scaffold.spec import (
     all_answers,
     fill,
 )
+
+MANUAL = "manual"
+"""The shape of a registry line that a person adds."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,10 @@ class Request:
         ]
         return tuple(found)
 
+    def edited(self) -> tuple[MadeEntry, ...]:
+        """Returns the registry lines that are added, as against those left to a person."""
+        return tuple(entry for entry in self.entries() if entry.shape != MANUAL)
+
     def files(self) -> tuple[FileRule, ...]:
         """Returns every template file that is rendered."""
         return (*self.kind.files, *(rule for style in self.styles for rule in style.files))
@@ -69,6 +77,18 @@ class Request:
     def symbol(self) -> str:
         """Returns how the unit is imported, as ``module:attr``; empty where it is no such thing."""
         return fill(self.kind.symbol, self.names)
+
+
+def _how_to_change(request: Request, made: Unit) -> str:
+    if made.styles != request.style_names:
+        return f"choose another name; or scaffold remove {made.id}, then add it again"
+    questions = all_answers(request.kind, request.styles)
+    changed = [
+        f"--set {name}={shlex.quote(str(wanted))}"
+        for name, wanted in sorted(request.answers.items())
+        if made.answers.get(name, questions[name].default) != wanted
+    ]
+    return f"scaffold update {made.id} {' '.join(changed)}"
 
 
 def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> MadeEntry:
@@ -100,8 +120,7 @@ def check_same(request: Request, made: Unit) -> tuple[str, ...]:
         raise ConflictError(
             f"{request.id} exists, made with other answers: {'; '.join(differences)}",
             code="answers_differ",
-            hint="choose another name; or delete its files, its registry line and "
-            f"{record_path(made.kind, made.name)}, then add it again",
+            hint=_how_to_change(request, made),
         )
     newest = {f"{request.kind.name}/{style.name}": style.version for style in request.styles}
     newest[request.kind.name] = request.kind.version

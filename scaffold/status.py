@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Literal
 from scaffold.edit.shapes import has_entry, remove_entry
 from scaffold.ledger import MadeEntry, MadeFile, Unit, base_path, digest
 from scaffold.manifests import Catalogue
+from scaffold.sameness import is_same
 from scaffold.spec import ScaffoldError
 
 FileStatus = Literal["untouched", "edited", "missing"]
@@ -43,7 +43,7 @@ class UnitStatus:
 def unit_status(
     root: Path, unit: Unit, catalogue: Catalogue, others: Iterable[Unit] = ()
 ) -> UnitStatus:
-    """Looks at every file and registry line of a unit; Python is compared by its syntax tree.
+    """Looks at every file and registry line of a unit.
 
     Args:
         root: The target's folder.
@@ -54,24 +54,34 @@ def unit_status(
     added = [entry for other in others for entry in other.entries]
     return UnitStatus(
         unit,
-        {file.path: _file_status(root, unit, file, added) for file in unit.files},
+        {file.path: file_status(root, unit, file, added) for file in unit.files},
         tuple(entry for entry in unit.entries if not _is_registered(root, entry)),
         tuple(_moved_on(unit, catalogue)),
     )
 
 
-def _file_status(root: Path, unit: Unit, file: MadeFile, added: Iterable[MadeEntry]) -> FileStatus:
+def file_status(
+    root: Path, unit: Unit, file: MadeFile, others: Iterable[MadeEntry] = ()
+) -> FileStatus:
+    """Tells what became of a file; see `scaffold.sameness` for what counts as an edit.
+
+    Args:
+        root: The target's folder.
+        unit: What the file belongs to.
+        file: The file as it was rendered.
+        others: Registry lines that may have been added to it since, which are no edits.
+    """
     try:
         now = (root / file.path).read_bytes()
     except OSError:
         return "missing"
-    for entry in added:
+    for entry in others:
         if entry.file == file.path:
             now = _without(now, entry)
     if digest(now) == file.sha256:
         return "untouched"
     base = root / base_path(unit.kind, unit.name, file.path)
-    if file.path.endswith(".py") and base.is_file() and _same_code(base.read_bytes(), now):
+    if base.is_file() and is_same(file.path, base.read_bytes(), now):
         return "untouched"
     return "edited"
 
@@ -81,14 +91,6 @@ def _without(data: bytes, entry: MadeEntry) -> bytes:
         return remove_entry(data, entry)
     except ScaffoldError:
         return data
-
-
-def _same_code(was: bytes, now: bytes) -> bool:
-    """Compares by syntax tree, which a formatter leaves alone; comments are not code."""
-    try:
-        return ast.dump(ast.parse(was)) == ast.dump(ast.parse(now))
-    except (SyntaxError, ValueError):
-        return False
 
 
 def _is_registered(root: Path, entry: MadeEntry) -> bool:

@@ -55,7 +55,7 @@ class Target:
         """
         if kind.name in self.kinds:
             return self.kinds[kind.name]
-        if kind.place and all(rule.file for rule in kind.registry):
+        if kind.new_folder or (kind.place and all(rule.file for rule in kind.registry)):
             return None
         raise TargetError(
             f"{self.root} has no registry for the kind {kind.name!r}",

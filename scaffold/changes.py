@@ -1,0 +1,22 @@
+"""Changes: what a plan says and what is written to disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Change:
+    """Is one file before and after.
+
+    Args:
+        path: The file, relative to the root.
+        action: What the report calls the change.
+        before: Its bytes; None where nothing stands.
+        after: The bytes to be; None deletes the file.
+    """
+
+    path: str
+    action: str
+    before: bytes | None
+    after: bytes | None
