@@ -1,68 +1,131 @@
-"""Changes to disk, all or nothing: the only module that writes to a target."""
+"""Changes to disk, all or nothing: the only module that writes to a target.
+
+A run holds the target's lock, writes a journal, puts every new file beside its place, and then
+renames one after the other. `scaffold.journal` says what its phases mean. Between the last look at
+a file and its renaming lie microseconds; what a person saves before is found and never overwritten.
+"""
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from scaffold import disk
 from scaffold.journal import (
     Journal,
     JournalStep,
-    locked,
+    Phase,
+    find_journal,
+    journal_path,
     read_journal,
-    state_folder,
-    sync_folder,
-    write_durably,
     write_journal,
 )
 from scaffold.ledger import digest
 from scaffold.spec import ApplyError, ConflictError
+from scaffold.state import locked, locked_folder, state_folders
 
 if TYPE_CHECKING:
-    from scaffold.plan import Change  # LibCST comes with it, and settling a journal needs none
+    from scaffold.changes import Change
+
+_UNREADABLE = "unreadable"
+"""Stands for the hash of what cannot be read; no file has it."""
 
 
-def apply_changes(root: Path, changes: Sequence[Change], command: str) -> None:
-    """Writes the changes of a plan; after a failure everything is as it was.
+class Session:
+    """Is a target while its lock is held: nobody else writes between planning and applying.
 
     Args:
-        root: The target's folder.
-        changes: What to write; a file that is not as planned any more stops the run.
-        command: What to call the run in the journal and to others that wait for the lock.
-
-    Raises:
-        ConflictError: A file changed since the plan was made, or leads out of the target.
-        ApplyError: Writing failed, or another command holds the lock.
+        root: The target's folder, resolved.
+        state: Where the journal goes.
+        command: What the run is called.
+        settled: What was done about an earlier run: "" (nothing was left over), "finished" or
+            "undone".
     """
-    root = root.resolve()
-    state = state_folder(root)
-    try:
-        with locked(state, command):
-            _settle(root, state)
-            _check_unchanged(root, changes)
-            run = _Run(root, state / "journal.json", _new_journal(root, changes, command))
+
+    def __init__(self, root: Path, state: Path, command: str, settled: str) -> None:
+        self.root = root
+        self.state = state
+        self.command = command
+        self.settled = settled
+
+    def apply(self, changes: Sequence[Change], *, prune: bool = False) -> None:
+        """Writes the changes of a plan; after a failure everything is as it was.
+
+        Args:
+            changes: What to write; a file that is not as planned any more stops the run.
+            prune: Whether folders that the deletions leave empty are removed as well, up to the
+                root.
+
+        Raises:
+            ConflictError: A file changed since the plan was made, or leads out of the target.
+            ApplyError: Writing failed.
+        """
+        if not changes:
+            return
+        with _as_apply_errors():
+            journal = _new_journal(self.root, changes, self.command, prune)
+            _check_unchanged(self.root, changes)
+            run = _Run(self.root, self.state, journal, "staging")
             try:
                 run.stage(changes)
                 run.put_in_place()
-            except BaseException:
-                run.roll_back()
+            except BaseException as error:
+                _undo_after(run, error)
                 raise
+        try:
             run.clean_up()
-    except OSError as error:
-        raise _write_failed(error) from error
+        except BaseException as error:
+            _clean_up_after(run, error)
+
+    def forget(self) -> None:
+        """Removes the target's state, its lock last: nothing of the tool is to stay."""
+        for state in state_folders(self.root):
+            for path in (state / ".gitignore", state / "journal.new", state / "lock"):
+                with suppress(OSError):
+                    disk.DISK.unlink(path)
+            with suppress(OSError):  # not empty: other targets have their state there
+                disk.DISK.rmdir(state)
+                disk.DISK.rmdir(state.parent)
 
 
-def settle(root: Path, command: str) -> str:
+@contextmanager
+def session(root: Path, command: str) -> Generator[Session]:
+    """Holds the lock of a target, after settling what an earlier run left over.
+
+    What is planned inside is planned on what will be there: two commands at once both come to
+    pass. Import what planning needs before, so that others wait for the planning alone.
+
+    Args:
+        root: The target's folder.
+        command: What to call the run in the journal and to others that wait for the lock.
+
+    Raises:
+        ApplyError: Another command holds the lock, or what is left over cannot be settled.
+    """
+    root = root.resolve()
+    with _entered(root, command) as state:
+        yield Session(root, state, command, _settle(root))
+
+
+def apply_changes(
+    root: Path, changes: Sequence[Change], command: str, *, prune: bool = False
+) -> None:
+    """Writes the changes of a plan in a session of their own; see `Session.apply`."""
+    with session(root, command) as opened:
+        opened.apply(changes, prune=prune)
+
+
+def settle(root: Path, command: str, *, keep_edited: bool = False) -> str:
     """Finishes or undoes a run that was cut short.
 
     Args:
         root: The target's folder.
         command: What to call this run to others that wait for the lock.
+        keep_edited: Whether files that were changed since stay as they are while the rest is
+            settled; without it they stop the run before anything is touched.
 
     Returns:
         What was done: "" (nothing was left over), "finished" or "undone".
@@ -71,11 +134,10 @@ def settle(root: Path, command: str) -> str:
         ApplyError: A file is neither as it was before nor as it was to be; nothing was touched.
     """
     root = root.resolve()
-    state = state_folder(root)
-    if not (state / "journal.json").exists():
+    if find_journal(root) is None:
         return ""
-    with locked(state, command):
-        return _settle(root, state)
+    with _entered(root, command):
+        return _settle(root, keep_edited=keep_edited)
 
 
 def create_folder(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
@@ -88,134 +150,252 @@ def create_folder(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
     Raises:
         ApplyError: Writing failed.
     """
-    stage = folder.parent / f".{folder.name}.scaffold-{os.urandom(4).hex()}"
-    try:
-        stage.mkdir()
-        for path, data in files:
-            place = stage / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(place, data)
-        for inner in [*(path for path in stage.rglob("*") if path.is_dir()), stage]:
-            sync_folder(inner)
-        if folder.is_dir():
-            folder.rmdir()  # an empty one; Windows cannot rename over it
-        os.rename(stage, folder)
-        sync_folder(folder.parent)
-    except OSError as error:
-        raise _write_failed(error) from error
-    finally:
-        _drop_tree(stage)
+    stage = folder.parent / f".{folder.name}.scaffold-new"
+    with _as_apply_errors():
+        disk.DISK.mkdir(stage)
+        with locked_folder(stage):
+            try:
+                _empty(stage)  # of what a run that was cut short has left
+                _fill(stage, files)
+                if os.name == "nt" and folder.is_dir():
+                    disk.DISK.rmdir(folder)  # Windows renames over no folder, be it empty
+                disk.DISK.replace(stage, folder)
+            except BaseException:
+                _drop(stage)
+                raise
+    with suppress(OSError):  # it stands, and whole; without this its name is on disk a bit later
+        disk.DISK.sync(folder.parent)
 
 
-def _settle(root: Path, state: Path) -> str:
-    path = state / "journal.json"
-    journal = read_journal(path)
-    if journal is None:
-        return ""
-    run = _Run(root, path, journal)
-    if journal.phase == "ready" and run.can_finish():
-        run.put_in_place()
-        run.clean_up()
-        return "finished"
-    run.check_can_undo()
-    run.roll_back()
-    return "undone"
+def _fill(stage: Path, files: Iterable[tuple[str, bytes]]) -> None:
+    made = [stage]
+    for path, data in files:
+        place = stage / path
+        for folder in reversed(place.parents):
+            if folder.is_relative_to(stage) and folder not in made:
+                disk.DISK.mkdir(folder)
+                made.append(folder)
+        disk.DISK.create(place, data)
+        made.append(place)
+    for path in reversed(made):
+        disk.DISK.sync(path)
+
+
+def _empty(folder: Path) -> None:
+    for entry in list(folder.iterdir()):
+        if entry.is_dir() and not entry.is_symlink():
+            _empty(entry)
+            disk.DISK.rmdir(entry)
+        else:
+            disk.DISK.unlink(entry)
+
+
+def _drop(folder: Path) -> None:
+    with suppress(OSError):
+        _empty(folder)
+        disk.DISK.rmdir(folder)
+
+
+@contextmanager
+def _entered(root: Path, command: str) -> Generator[Path]:
+    """Holds the lock; what goes wrong in taking it is reported as what happens inside is not."""
+    with ExitStack() as stack:
+        with _as_apply_errors():
+            state = stack.enter_context(locked(root, command))
+        yield state
+
+
+def _settle(root: Path, *, keep_edited: bool = False) -> str:
+    done = ""
+    while (found := find_journal(root)) is not None:
+        state, phase = found
+        run = _Run(root, state, read_journal(state, phase), phase)
+        try:
+            done = run.settle(keep_edited=keep_edited)
+        except OSError as error:
+            raise ApplyError(
+                f"an earlier run was interrupted and cannot be settled: {_told(error)}",
+                code="journal_unfinished",
+                hint="check free space and permissions, then run the command again",
+            ) from error
+    return done
 
 
 class _Run:
     """Is one run over a journal; every method may be called again after it was cut short."""
 
-    def __init__(self, root: Path, path: Path, journal: Journal) -> None:
+    def __init__(self, root: Path, state: Path, journal: Journal, phase: Phase) -> None:
         self.root = root
-        self.path = path
+        self.state = state
         self.journal = journal
+        self.phase: Phase = phase
+        indices = range(len(journal.steps))
+        self.places = [root / step.path for step in journal.steps]
+        self.stages = [root / journal.stage(index) for index in indices]
+        self.backups = [root / journal.backup(index) for index in indices]
 
     def stage(self, changes: Sequence[Change]) -> None:
-        """Writes every new file, and a copy of every old one, beside its place."""
-        write_journal(self.path, self.journal)
+        """Writes every new file, and keeps every old one, beside its place."""
+        write_journal(self.state, self.journal)
         for folder in self.journal.folders:
-            (self.root / folder).mkdir(exist_ok=True)
-        for step, change in zip(self.journal.steps, changes, strict=True):
-            place = self.root / step.path
-            mode = stat.S_IMODE(place.stat().st_mode) if change.before is not None else None
-            write_durably(self.root / step.stage, change.after, mode)
-            if change.before is not None:
-                write_durably(self.root / step.backup, change.before, mode)
+            disk.DISK.mkdir(self.root / folder)
+        written: list[Path] = []
+        for index, change in enumerate(changes):
+            if change.after is not None:
+                place = self.places[index]
+                like = None if change.before is None else place.stat()
+                disk.DISK.create(self.stages[index], change.after, like)
+                written.append(self.stages[index])
+                if like is not None and not _second_name(place, self.backups[index]):
+                    disk.DISK.create(self.backups[index], change.before or b"", like)
+                    written.append(self.backups[index])
+        for path in written:  # all at once, which most disks do in one go
+            disk.DISK.sync(path)
         self._sync_folders()
-        self.journal = replace(self.journal, phase="ready")
-        write_journal(self.path, self.journal)
+        self._enter("ready")
+        disk.DISK.sync(self.state)
 
-    def put_in_place(self) -> None:
-        """Renames every stage that is still there to its place."""
-        for step in self.journal.steps:
-            if (self.root / step.stage).exists():
-                os.replace(self.root / step.stage, self.root / step.path)
+    def put_in_place(self, kept: Iterable[int] = ()) -> None:
+        """Renames every stage to its place, and what is to be deleted to its backup.
+
+        Args:
+            kept: Steps whose files were changed by a person and stay as they are.
+        """
+        for index, step in enumerate(self.journal.steps):
+            now = self._now(index)
+            if index in kept or now == step.after:
+                continue
+            if now != step.before:
+                raise _changed(step.path)
+            if step.after is None:
+                disk.DISK.replace(self.places[index], self.backups[index])
+            else:
+                disk.DISK.replace(self.stages[index], self.places[index])
         self._sync_folders()
+        self._enter("done")
 
-    def roll_back(self) -> None:
+    def undo(self, kept: Iterable[int] = ()) -> None:
         """Puts every file back as it was, as far as this run changed it, and drops the rest."""
-        for step in self.journal.steps:
-            place, backup = self.root / step.path, self.root / step.backup
-            if _hash(place) == step.after and self.journal.phase == "ready":
-                if step.before is None:
-                    place.unlink()
-                elif _hash(backup) == step.before:
-                    os.replace(backup, place)
+        if self.phase != "staging":
+            self._enter("undoing")
+            for index, step in enumerate(self.journal.steps):
+                if index not in kept and self._now(index) == step.after:
+                    self._put_back(index, step)
+            self._sync_folders()
         self.clean_up()
-        for folder in reversed(self.journal.folders):
-            with suppress(OSError):  # not empty: somebody else put something there
-                (self.root / folder).rmdir()
-
-    def can_finish(self) -> bool:
-        """Tells whether every file is as it was to be, or is as before and has its stage."""
-        return all(
-            _hash(self.root / step.path) == step.after
-            or (
-                _hash(self.root / step.path) == step.before
-                and _hash(self.root / step.stage) == step.after
-            )
-            for step in self.journal.steps
-        )
-
-    def check_can_undo(self) -> None:
-        """Raises ApplyError if a file is neither as before nor can be put back."""
-        for step in self.journal.steps:
-            now, backup = _hash(self.root / step.path), _hash(self.root / step.backup)
-            ours = now == step.after and (step.before is None or backup == step.before)
-            if now != step.before and not (ours and self.journal.phase == "ready"):
-                raise ApplyError(
-                    f"an earlier run was interrupted, and {step.path} was changed since",
-                    code="journal_unfinished",
-                    hint=f"put {step.path} back, or delete {self.path} to keep what is there",
-                )
 
     def clean_up(self) -> None:
-        """Drops stages, backups and, last, the journal."""
-        for step in self.journal.steps:
-            for path in (step.stage, step.backup):
-                (self.root / path).unlink(missing_ok=True)
-        self.path.with_suffix(".new").unlink(missing_ok=True)
-        self.path.unlink(missing_ok=True)
+        """Drops stages and backups, folders that are not wanted and, last, the journal."""
+        for path in (*self.stages, *self.backups):
+            disk.DISK.unlink(path)
+        is_done = self.phase == "done"
+        for folder in self.journal.pruned if is_done else reversed(self.journal.folders):
+            with suppress(OSError):  # not empty: somebody else has something there
+                disk.DISK.rmdir(self.root / folder)
+        disk.DISK.unlink(journal_path(self.state, self.phase))
+
+    def settle(self, *, keep_edited: bool) -> str:
+        """Ends a run that was cut short, in whatever phase; returns "finished" or "undone"."""
+        self._check_places()
+        edited = self._edited() if self.phase in ("ready", "undoing") else []
+        if edited and not keep_edited:
+            raise self._refusal(edited)
+        if self.phase == "ready" and self._can_finish(edited):
+            self.put_in_place(edited)
+        if self.phase == "done":
+            self.clean_up()
+            return "finished"
+        if self.phase != "staging" and not self._can_undo(edited):
+            raise self._refusal([i for i in range(len(self.places)) if not self._is_back(i)])
+        self.undo(edited)
+        return "undone"
+
+    def _enter(self, phase: Phase) -> None:
+        if phase != self.phase:
+            disk.DISK.replace(journal_path(self.state, self.phase), journal_path(self.state, phase))
+            self.phase = phase
+
+    def _put_back(self, index: int, step: JournalStep) -> None:
+        if step.before is None:
+            disk.DISK.unlink(self.places[index])
+        elif _hash(self.backups[index]) == step.before:
+            disk.DISK.replace(self.backups[index], self.places[index])
+
+    def _now(self, index: int) -> str | None:
+        return _hash(self.places[index])
+
+    def _edited(self) -> list[int]:
+        """Returns the steps whose files are neither as before nor as they were to be."""
+        steps = enumerate(self.journal.steps)
+        return [i for i, step in steps if self._now(i) not in (step.before, step.after)]
+
+    def _can_finish(self, kept: Iterable[int]) -> bool:
+        return all(
+            index in kept
+            or self._now(index) == step.after
+            or step.after is None
+            or _hash(self.stages[index]) == step.after
+            for index, step in enumerate(self.journal.steps)
+        )
+
+    def _can_undo(self, kept: Iterable[int]) -> bool:
+        return all(index in kept or self._is_back(index) for index in range(len(self.places)))
+
+    def _is_back(self, index: int) -> bool:
+        """Tells whether a file is as before, or can be put back."""
+        before = self.journal.steps[index].before
+        return before is None or before in (self._now(index), _hash(self.backups[index]))
+
+    def _check_places(self) -> None:
+        """Raises ApplyError if a folder has become a link since: it may lead anywhere."""
+        for place in self.places:
+            if place.parent.resolve() != place.parent:
+                raise ApplyError(
+                    f"an earlier run was interrupted, and {place.parent} leads elsewhere since",
+                    code="journal_unfinished",
+                    hint="put the folder back, then run the command again",
+                )
+
+    def _refusal(self, indices: Iterable[int]) -> ApplyError:
+        files = ", ".join(self.journal.steps[index].path for index in indices)
+        return ApplyError(
+            f"an earlier run (scaffold {self.journal.command}) was interrupted, and changed since: "
+            f"{files}; nothing was touched",
+            code="journal_unfinished",
+            hint="put these files back as they were, or keep them as they are and settle the rest "
+            "with: scaffold recover --keep-edited",
+        )
 
     def _sync_folders(self) -> None:
-        for folder in {(self.root / step.path).parent for step in self.journal.steps}:
-            sync_folder(folder)
+        made = [self.root / folder for folder in self.journal.folders]
+        folders = dict.fromkeys(path.parent for path in (*self.places, *made))
+        for folder in folders:
+            if folder.is_dir():  # one that a person has removed needs no care
+                disk.DISK.sync(folder)
 
 
-def _new_journal(root: Path, changes: Sequence[Change], command: str) -> Journal:
-    token = os.urandom(4).hex()
+def _new_journal(root: Path, changes: Sequence[Change], command: str, prune: bool) -> Journal:
     folders: dict[str, None] = {}
-    steps: list[JournalStep] = []
+    pruned: dict[str, None] = {}
+    steps: dict[str, JournalStep] = {}
     for change in changes:
         place = _real_place(root, change.path)
         path = place.relative_to(root).as_posix()
-        missing = [each for each in place.parents if not each.exists()]
-        folders.update((each.relative_to(root).as_posix(), None) for each in reversed(missing))
-        beside = (place.parent / f".{place.name}").relative_to(root).as_posix()
-        before = None if change.before is None else digest(change.before)
-        stage, backup = f"{beside}.{token}.stage", f"{beside}.{token}.backup"
-        steps.append(JournalStep(path, before, digest(change.after), stage, backup))
-    return Journal(command, "staging", tuple(folders), tuple(steps))
+        if path in steps:
+            raise ConflictError(
+                f"{change.path} is the same file as {path}, which is changed too",
+                code="file_exists",
+            )
+        inner = [str(each) for each in PurePosixPath(path).parents[:-1]]
+        if change.after is not None:
+            missing = [each for each in inner if not (root / each).exists()]
+            folders.update(dict.fromkeys(reversed(missing)))
+        elif prune:
+            pruned.update(dict.fromkeys(inner))
+        steps[path] = JournalStep(path, _hash_of(change.before), _hash_of(change.after))
+    innermost_first = sorted(pruned, key=lambda folder: -folder.count("/"))
+    token = os.urandom(4).hex()
+    return Journal(command, token, tuple(folders), tuple(innermost_first), tuple(steps.values()))
 
 
 def _real_place(root: Path, path: str) -> Path:
@@ -227,36 +407,94 @@ def _real_place(root: Path, path: str) -> Path:
 
 
 def _check_unchanged(root: Path, changes: Iterable[Change]) -> None:
+    """Checks that every file is as the plan saw it, and that its owner lets it be written."""
     for change in changes:
         place = _real_place(root, change.path)
-        expected = None if change.before is None else digest(change.before)
-        if _hash(place) != expected or (expected is None and place.exists()):
-            raise ConflictError(
-                f"{change.path} changed while the command ran; nothing was written",
-                code="changed_meanwhile",
-                hint="run the command again",
+        if _hash(place) != _hash_of(change.before):
+            raise _changed(change.path)
+        if change.before is not None and not os.access(place, os.W_OK):
+            raise ApplyError(
+                f"{change.path} is read-only; nothing was changed",
+                code="write_failed",
+                hint="give write permission, then run the command again",
             )
 
 
-def _drop_tree(folder: Path) -> None:
-    """Removes what is left of a folder that this run made."""
-    if folder.exists():
-        import shutil
+def _second_name(place: Path, backup: Path) -> bool:
+    """Keeps an old file by a second name, which costs no space; some file systems have none."""
+    try:
+        disk.DISK.link(place, backup)
+    except (PermissionError, NotImplementedError):
+        return False
+    except OSError as error:
+        import errno
 
-        shutil.rmtree(folder, ignore_errors=True)
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            return False
+        raise
+    return True
+
+
+def _undo_after(run: _Run, error: BaseException) -> None:
+    """Undoes a run that failed; if that fails as well the journal stays, and is reported."""
+    try:
+        run.undo()
+    except OSError as second:
+        raise ApplyError(
+            f"writing failed ({error}), and so did putting everything back ({second})",
+            code="journal_unfinished",
+            hint="check free space and permissions; the next scaffold command that writes puts "
+            "everything back first",
+        ) from error
+
+
+def _clean_up_after(run: _Run, error: BaseException) -> None:
+    """Tries once more to drop what a run that is done needs no longer."""
+    try:
+        run.clean_up()
+    except OSError as second:
+        raise ApplyError(
+            f"everything was written, but what was needed for it cannot be removed: {second}",
+            code="journal_unfinished",
+            hint="check permissions; the next scaffold command that writes removes it first",
+        ) from error
+    if not isinstance(error, OSError):
+        raise error
 
 
 def _hash(path: Path) -> str | None:
     try:
         return digest(path.read_bytes())
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        return _UNREADABLE
 
 
-def _write_failed(error: OSError) -> ApplyError:
-    where = f"{error.filename}: " if error.filename else ""
-    return ApplyError(
-        f"writing failed, nothing was changed: {where}{error.strerror or error}",
-        code="write_failed",
-        hint="check free space and permissions, then run the command again",
+def _hash_of(data: bytes | None) -> str | None:
+    return None if data is None else digest(data)
+
+
+def _changed(path: str) -> ConflictError:
+    return ConflictError(
+        f"{path} changed while the command ran; nothing was written",
+        code="changed_meanwhile",
+        hint="run the command again",
     )
+
+
+@contextmanager
+def _as_apply_errors() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ApplyError(
+            f"writing failed, nothing was changed: {_told(error)}",
+            code="write_failed",
+            hint="check free space and permissions, then run the command again",
+        ) from error
+
+
+def _told(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"

@@ -1,179 +1,204 @@
 """The journal of a run that writes: enough to finish it, or to undo it, if it is cut short.
 
-Version 1: one JSON object ``{"schema", "command", "phase", "folders", "steps"}``, paths relative to
-the target. Phase "staging" means that nothing but stages and backups was written, and all of it is
-to be dropped; phase "ready" means that every stage is whole on disk. A step names a file, the hash
-before (null where nothing stood) and after, and the stage and backup beside it.
+A journal is one file ``journal-<phase>.json`` in the target's state folder, so that a run goes from
+phase to phase by renaming it, which needs no space on a full disk:
+
+- staging: nothing but folders, stages and backups was made, and all of it is to be dropped;
+- ready: every stage is whole on disk, and files are being put in place;
+- undoing: files are being put back;
+- done: every file is in place, and stages and backups are to be dropped.
+
+Version 1 of the format is one object ``{"schema", "command", "token", "folders", "pruned",
+"steps"}`` with paths relative to the target. A step names a file and its hash before and after,
+null where nothing stands. Its stage and its backup lie beside it, under names made from the token.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from time import monotonic, sleep
-from typing import Any, BinaryIO, Literal
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal, cast, get_args
 
-from scaffold.ledger import FOLDER
+from scaffold import disk
 from scaffold.spec import ApplyError
+from scaffold.state import is_locked, state_folders
 
 JOURNAL_SCHEMA = 1
-LOCK_WAIT_S = 5.0
-"""How long a second command waits for the first before it gives up."""
+"""The newest journal format that this version reads."""
+
+Phase = Literal["staging", "ready", "undoing", "done"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 @dataclass(frozen=True)
 class JournalStep:
-    """Is one file to be put in place; paths are relative to the root."""
+    """Is one file to be put in place, or to be deleted (``after`` None)."""
 
     path: str
     before: str | None
-    after: str
-    stage: str
-    backup: str
+    after: str | None
 
 
 @dataclass(frozen=True)
 class Journal:
-    """Is one run: the folders that it makes and the files that it puts in place."""
+    """Is one run.
+
+    Args:
+        command: What the run was called.
+        token: What tells its stages and backups from all other files.
+        folders: The folders that it makes, outermost first.
+        pruned: The folders that it removes at the end if they are empty, innermost first.
+        steps: The files that it changes.
+    """
 
     command: str
-    phase: Literal["staging", "ready"]
+    token: str
     folders: tuple[str, ...]
+    pruned: tuple[str, ...]
     steps: tuple[JournalStep, ...]
 
+    def stage(self, index: int) -> str:
+        """Returns where the new bytes of a step wait, relative to the root."""
+        return self._beside(index, "new")
 
-def state_folder(root: Path) -> Path:
-    """Returns where journal and lock of a target live: in git's own folder, else by the ledger.
+    def backup(self, index: int) -> str:
+        """Returns where the old bytes of a step are kept, relative to the root."""
+        return self._beside(index, "old")
 
-    It is what ``git rev-parse --git-path`` says, read from the files: a linked worktree and a
-    submodule have a file ``.git`` that names their folder.
+    def _beside(self, index: int, suffix: str) -> str:
+        name = f".scaffold-{self.token}-{index}.{suffix}"
+        return str(PurePosixPath(self.steps[index].path).with_name(name))
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Is what a run that was cut short has left, or what one that is going on is at.
+
+    Args:
+        command: What the run was called.
+        phase: How far it came; see the head of this module.
+        files: The files that it changes, relative to the root.
+        is_running: Whether it still goes on.
+        journal: The journal's file.
     """
-    for folder in (root, *root.parents):
-        git = folder / ".git"
-        if git.is_file():
-            text = git.read_text(encoding="utf-8", errors="replace")
-            git = folder / text.removeprefix("gitdir:").strip()
-        if (git / "HEAD").is_file():
-            return git / "areal-scaffold" / ("-".join(root.relative_to(folder).parts) or "root")
-    return root / FOLDER / "state"
+
+    command: str
+    phase: Phase
+    files: tuple[str, ...]
+    is_running: bool
+    journal: Path
 
 
 def has_journal(root: Path) -> bool:
     """Tells whether a run on a target was cut short, or is going on."""
-    return (state_folder(root.resolve()) / "journal.json").exists()
+    return find_journal(root.resolve()) is not None
 
 
-def write_journal(path: Path, journal: Journal) -> None:
-    """Puts the journal on disk in one step, whole or not at all."""
-    import json
+def find_journal(root: Path) -> tuple[Path, Phase] | None:
+    """Returns the state folder that holds a journal, and its phase, or None."""
+    for state in state_folders(root):
+        for phase in PHASES:
+            try:
+                if journal_path(state, phase).exists():
+                    return state, phase
+            except OSError:
+                continue
+    return None
 
-    fresh = path.with_suffix(".new")
-    write_durably(
-        fresh, json.dumps({"schema": JOURNAL_SCHEMA, **asdict(journal)}, indent=1).encode()
-    )
-    os.replace(fresh, path)
-    sync_folder(path.parent)
 
-
-def read_journal(path: Path) -> Journal | None:
-    """Returns the journal of an unfinished run, or None.
+def describe_leftover(root: Path) -> Leftover | None:
+    """Returns what a run that was cut short has left, changing nothing; None where all is well.
 
     Raises:
+        ApplyError: The journal cannot be read.
+    """
+    root = root.resolve()
+    found = find_journal(root)
+    if found is None:
+        return None
+    is_running = is_locked(root)
+    state, phase = found
+    try:
+        journal = read_journal(state, phase)
+    except FileNotFoundError:  # the run went on
+        return describe_leftover(root)
+    files = tuple(step.path for step in journal.steps)
+    return Leftover(journal.command, phase, files, is_running, journal_path(state, phase))
+
+
+def journal_path(state: Path, phase: Phase) -> Path:
+    """Returns the file of a journal in one of its phases."""
+    return state / f"journal-{phase}.json"
+
+
+def write_journal(state: Path, journal: Journal) -> None:
+    """Puts the journal of a run that begins on disk in one step, whole or not at all."""
+    import json
+
+    fresh = state / "journal.new"
+    disk.DISK.unlink(fresh)
+    text = json.dumps({"schema": JOURNAL_SCHEMA, **asdict(journal)}, indent=1)
+    disk.DISK.create(fresh, text.encode())
+    disk.DISK.sync(fresh)
+    disk.DISK.replace(fresh, journal_path(state, "staging"))
+    disk.DISK.sync(state)
+
+
+def read_journal(state: Path, phase: Phase) -> Journal:
+    """Reads the journal of an unfinished run.
+
+    Raises:
+        FileNotFoundError: There is none in this phase.
         ApplyError: It cannot be read, or a newer version wrote it.
     """
     import json
 
+    path = journal_path(state, phase)
     try:
-        data: dict[str, Any] = json.loads(path.read_bytes())
-        schema = data.pop("schema")
-        if schema > JOURNAL_SCHEMA:
-            raise ApplyError(
-                f"{path} has journal schema {schema}; this version reads up to {JOURNAL_SCHEMA}",
-                code="target_newer",
-                hint="pip install --upgrade areal-scaffold",
-            )
-        steps = tuple(JournalStep(**step) for step in data.pop("steps"))
-        folders = tuple(data.pop("folders"))
-        return Journal(**data, folders=folders, steps=steps)
+        data: Any = json.loads(path.read_bytes())
+        return _parse(data, path)
     except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ApplyError(
-            f"the journal {path} cannot be read: {error}",
+            f"the journal {path} cannot be read: {error!r}",
             code="journal_unfinished",
             hint="look at the working tree, then delete the journal",
         ) from error
 
 
-def write_durably(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Writes a file and waits until it is on disk."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    if mode is not None:
-        path.chmod(mode)
+def _parse(data: Mapping[str, Any], path: Path) -> Journal:
+    if data["schema"] > JOURNAL_SCHEMA:
+        raise ApplyError(
+            f"{path} has journal schema {data['schema']}; this version reads up to "
+            f"{JOURNAL_SCHEMA}",
+            code="target_newer",
+            hint="pip install --upgrade areal-scaffold",
+        )
+    steps = tuple(
+        JournalStep(_inside(step["path"]), _hash(step["before"]), _hash(step["after"]))
+        for step in data["steps"]
+    )
+    folders, pruned = (
+        tuple(_inside(folder) for folder in data[name]) for name in ("folders", "pruned")
+    )
+    token = str(data["token"])
+    if not re.fullmatch("[0-9a-f]{8}", token):
+        raise ValueError(f"{token!r} is no token")
+    return Journal(str(data["command"]), token, folders, pruned, steps)
 
 
-def sync_folder(path: Path) -> None:
-    """Waits until the names in a folder are on disk; a no-op where folders cannot be opened."""
-    if sys.platform != "win32":
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _inside(path: object) -> str:
+    """Checks a path that is to lie below the root: whoever wrote the journal may mean harm."""
+    inside = Path(cast(str, path))
+    if inside.anchor or not inside.parts or ".." in inside.parts:
+        raise ValueError(f"{path!r} leads out of the target")
+    return inside.as_posix()
 
 
-@contextmanager
-def locked(state: Path, command: str) -> Generator[None]:
-    """Holds the lock of a target while its files are written.
-
-    Raises:
-        ApplyError: Another command holds it for longer than LOCK_WAIT_S; the message says which.
-    """
-    state.mkdir(parents=True, exist_ok=True)
-    if FOLDER in state.parts:
-        (state / ".gitignore").write_text("*\n")  # git, if it comes later, is not to see the lock
-    with (state / "lock").open("a+b") as file:
-        deadline = monotonic() + LOCK_WAIT_S
-        while not _try_lock(file):
-            if monotonic() > deadline:
-                file.seek(0)
-                holder = file.read(200).decode("utf-8", "replace").strip() or "another command"
-                raise ApplyError(
-                    f"{holder} is writing to the same target",
-                    code="locked",
-                    hint="run the command again when it is done",
-                )
-            sleep(0.02)
-        file.seek(0)
-        file.truncate()
-        file.write(f"scaffold {command} (process {os.getpid()})".encode())
-        file.flush()
-        try:
-            yield
-        finally:
-            file.seek(0)
-            file.truncate()
-
-
-def _try_lock(file: BinaryIO) -> bool:
-    """Takes the lock if it is free; the system gives it back however the process ends."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            file.seek(1 << 30)  # far behind the text, which others may then read
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+def _hash(value: object) -> str | None:
+    if value is not None and not (isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value)):
+        raise ValueError(f"{value!r} is no hash")
+    return value

@@ -1,208 +1,387 @@
-"""Apply: all or nothing, whatever fails, and at whatever moment the process dies."""
+"""Apply: all or nothing, whatever fails, and at whatever step the process dies."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from scaffold import apply, journal
-from scaffold.apply import apply_changes, create_folder, settle
-from scaffold.journal import has_journal, locked, read_journal, state_folder
-from scaffold.plan import Change
+from scaffold import disk, state
+from scaffold.apply import apply_changes, create_folder, session, settle
+from scaffold.changes import Change
+from scaffold.journal import find_journal, has_journal
 from scaffold.spec import ApplyError, ConflictError
+from scaffold.state import locked, state_folders
+from tests.faulty_disk import NO_SPACE, Death, FaultyDisk, die, raising
 
 OLD = b"old \xff\r\n"
+BEFORE = {"old.py": OLD, "other.py": b"", "bye/bye/gone.py": b"gone\n", "kept/gone.py": b"gone\n"}
 CHANGES = (
     Change("a/new.py", "created", None, b"new\n"),
     Change("a/deep/er/new.py", "created", None, b"deep\n"),
     Change("old.py", "edited", OLD, b"edited\n"),
     Change("other.py", "edited", b"", b"filled\n"),
+    Change("bye/bye/gone.py", "deleted", b"gone\n", None),
+    Change("kept/gone.py", "deleted", b"gone\n", None),
+    Change(".scaffold/made/reward/x.toml", "record", None, b"x = 1\n"),
 )
+MORE = (Change("more.py", "created", None, b"more\n"),)
+
+Tree = dict[str, tuple[bytes, int] | None]
+
+needs_fork = pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+
+
+def make_root(folder: Path) -> Path:
+    """Makes a folder with a git folder, so that journal and lock are out of the tree."""
+    (folder / ".git").mkdir(parents=True)
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    for path, data in BEFORE.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    (folder / "kept" / "by a person").touch()
+    (folder / "old.py").chmod(0o750)
+    return folder
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Makes a folder with a git folder, so that journal and lock are out of the tree."""
-    folder = tmp_path / "root"
-    (folder / ".git").mkdir(parents=True)
-    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
-    (folder / "old.py").write_bytes(OLD)
-    (folder / "other.py").write_bytes(b"")
-    return folder
+    return make_root(tmp_path / "root")
 
 
-def tree(root: Path) -> dict[str, bytes | None]:
-    """Returns every path outside of .git with its bytes; None for a folder."""
+def tree(root: Path) -> Tree:
+    """Returns every path outside of .git with its bytes and mode; None for a folder."""
     paths = [path for path in sorted(root.rglob("*")) if ".git" not in path.parts]
-    return {str(p.relative_to(root)): None if p.is_dir() else p.read_bytes() for p in paths}
+    return {str(path.relative_to(root)): _entry(path) for path in paths}
 
 
-def after(before: dict[str, bytes | None]) -> dict[str, bytes | None]:
-    folders = {"a": None, "a/deep": None, "a/deep/er": None}
-    return {**before, **folders, **{change.path: change.after for change in CHANGES}}
+def _entry(path: Path) -> tuple[bytes, int] | None:
+    found = path.lstat()
+    return None if path.is_dir() else (path.read_bytes(), stat.S_IMODE(found.st_mode))
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> tuple[Tree, Tree]:
+    """Returns the tree before and the tree after, the latter as a run without faults makes it."""
+    root = make_root(tmp_path / "expected")
+    before = tree(root)
+    apply_changes(root, CHANGES, "test", prune=True)
+    return before, tree(root)
+
+
+def steps_of(run: Callable[[], object]) -> list[str]:
+    """Returns the steps that a run takes."""
+    counter = FaultyDisk()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "DISK", counter)
+        run()
+    return counter.steps
+
+
+def run_with(faulty: FaultyDisk, run: Callable[[], object]) -> BaseException | None:
+    """Runs something on a faulty disk, and returns what it raised."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "DISK", faulty)
+        try:
+            run()
+        except (ApplyError, Death, KeyboardInterrupt) as error:
+            return error
+    return None
+
+
+def apply_to(root: Path, changes: Sequence[Change] = CHANGES) -> Callable[[], object]:
+    return lambda: apply_changes(root, changes, "test", prune=True)
 
 
 def test_writes_every_change(root: Path):
-    expected = after(tree(root))
-    apply_changes(root, CHANGES, "test")
-    assert tree(root) == expected
+    names = set(tree(root)) - {"bye", "bye/bye", "bye/bye/gone.py", "kept/gone.py"}
+    apply_changes(root, CHANGES, "test", prune=True)
+    after = tree(root)
+    made = {"a", "a/deep", "a/deep/er", "a/new.py", "a/deep/er/new.py", ".scaffold"}
+    records = {".scaffold/made", ".scaffold/made/reward", ".scaffold/made/reward/x.toml"}
+    assert set(after) == names | made | records
+    for change in CHANGES:
+        entry = after.get(change.path)
+        assert change.after == (None if entry is None else entry[0])
+    assert after["old.py"] == (b"edited\n", 0o750)
     assert not has_journal(root)
 
 
-def test_keeps_the_mode_of_an_edited_file(root: Path):
-    (root / "old.py").chmod(0o750)
+def test_folders_stay_unless_pruning_is_asked_for(root: Path):
     apply_changes(root, CHANGES, "test")
-    assert stat.S_IMODE((root / "old.py").stat().st_mode) == 0o750
+    assert (root / "bye" / "bye").is_dir()
 
 
-class Breaker:
-    """Lets a function fail at one of its calls."""
-
-    def __init__(
-        self, function: Callable[..., object], at: int, fail: Callable[[], object]
-    ) -> None:
-        self.function, self.left, self.fail = function, at, fail
-
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        self.left -= 1
-        if self.left == 0:
-            self.fail()
-        return self.function(*args, **kwargs)
-
-
-def no_space() -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
+def test_every_kind_of_step_is_one_that_can_fail(root: Path):
+    steps = steps_of(apply_to(root))
+    assert set(steps) == {
+        "create",
+        "write",
+        "sync",
+        "link",
+        "replace",
+        "mkdir",
+        "unlink",
+        "rmdir",
+    }
 
 
-def interrupt() -> None:
-    raise KeyboardInterrupt
+def test_every_write_goes_through_the_disk_that_tests_can_replace(root: Path):
+    """Else the exhaustive tests below would not be exhaustive."""
+    seen: list[str] = []
+    is_on = True
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if is_on and event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link"):
+            seen.append(event)
+
+    state_folders(root)[0].mkdir(parents=True)
+    sys.addaudithook(hook)
+    steps = steps_of(apply_to(root))
+    is_on = False
+    counted = {"replace", "unlink", "mkdir", "rmdir", "link"}
+    # The first look for the state folder, which stands, is the only one outside.
+    assert len(seen) - 1 == len([step for step in steps if step in counted])
 
 
-# The number of calls that one run makes of each; the test below would notice another. The first
-# mkdir is that of the state folder, which the tests make beforehand.
-CALLS = {"replace": 6, "fsync": 16, "mkdir": 4}
-POINTS = [(name, at) for name, calls in CALLS.items() for at in range(1, calls + 1)]
-POINTS.remove(("mkdir", 1))
-
-
-def break_at(name: str, at: int, fail: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(os, name, Breaker(getattr(os, name), at, fail))
-
-
-def test_the_points_of_failure_are_all_of_them(root: Path, monkeypatch: pytest.MonkeyPatch):
-    state_folder(root).mkdir(parents=True)
-    counters = {name: Breaker(getattr(os, name), -1, no_space) for name in CALLS}
-    for name, counter in counters.items():
-        monkeypatch.setattr(os, name, counter)
-    apply_changes(root, CHANGES, "test")
-    assert {name: -1 - counter.left for name, counter in counters.items()} == CALLS
-
-
-@pytest.mark.parametrize(("name", "at"), POINTS)
-def test_a_failure_at_any_point_puts_everything_back(
-    root: Path, name: str, at: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EIO])
+def test_a_failure_at_any_step_puts_everything_back(
+    tmp_path: Path, expected: tuple[Tree, Tree], code: int
 ):
-    state_folder(root).mkdir(parents=True)
-    before = tree(root)
-    with monkeypatch.context() as patch:
-        break_at(name, at, no_space, patch)
-        with pytest.raises(ApplyError, match="No space left") as refusal:
-            apply_changes(root, CHANGES, "test")
-    assert refusal.value.code == "write_failed"
-    assert tree(root) == before
-    assert not has_journal(root)
-    apply_changes(root, CHANGES, "test")
-    assert tree(root) == after(before)
+    before, after = expected
+    steps = steps_of(apply_to(make_root(tmp_path / "counted")))
+    clean_up = len(steps) - steps[::-1].index("replace")  # from here on the run is done
+    for at, name in enumerate(steps, 1):
+        root = make_root(tmp_path / f"at {at}")
+        error = run_with(FaultyDisk(at, raising(code)), apply_to(root))
+        left = tree(root)
+        assert not has_journal(root), (at, name)
+        if at > clean_up or (name == "link" and code == errno.EACCES):  # a copy does as well
+            assert error is None, (at, name)
+            assert left == after or name == "rmdir", (at, name)
+        else:
+            assert isinstance(error, ApplyError), (at, name)
+            assert (error.code, left) == ("write_failed", before), (at, name)
 
 
-@pytest.mark.parametrize(("name", "at"), POINTS[::3])
-def test_an_interrupt_at_any_point_puts_everything_back(
-    root: Path, name: str, at: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fail", [NO_SPACE, raising(errno.EIO)])
+def test_a_disk_that_fails_for_good_leaves_a_journal_that_is_settled_later(
+    tmp_path: Path, expected: tuple[Tree, Tree], fail: Callable[[], object]
 ):
-    state_folder(root).mkdir(parents=True)
-    before = tree(root)
-    with monkeypatch.context() as patch:
-        break_at(name, at, interrupt, patch)
-        with pytest.raises(KeyboardInterrupt):
-            apply_changes(root, CHANGES, "test")
-    assert tree(root) == before
+    count = len(steps_of(apply_to(make_root(tmp_path / "counted"))))
+    codes: set[str] = set()
+    for at in range(1, count + 1):
+        root = make_root(tmp_path / f"at {at}")
+        error = run_with(FaultyDisk(at, fail, is_final=True), apply_to(root))
+        assert isinstance(error, ApplyError) or at == count, at
+        if isinstance(error, ApplyError):
+            codes.add(error.code)
+        settle(root, "recover")
+        assert tree(root) in expected, at
+        assert not has_journal(root), at
+    assert codes == {"journal_unfinished"}
 
 
-def die_at(root: Path, name: str, at: int) -> None:
-    """Runs the changes in a child process that is gone at once at the given call."""
+def test_an_interrupt_at_any_step_leaves_all_or_nothing(
+    tmp_path: Path, expected: tuple[Tree, Tree]
+):
+    def interrupt() -> object:
+        raise KeyboardInterrupt
+
+    steps = steps_of(apply_to(make_root(tmp_path / "counted")))
+    for at in range(1, len(steps) + 1):
+        root = make_root(tmp_path / f"at {at}")
+        error = run_with(FaultyDisk(at, interrupt), apply_to(root))
+        assert isinstance(error, KeyboardInterrupt), at
+        assert tree(root) in expected, at
+        assert not has_journal(root), at
+
+
+@needs_fork
+def test_death_at_any_step_leaves_all_or_nothing(tmp_path: Path, expected: tuple[Tree, Tree]):
+    before, after = expected
+    count = len(steps_of(apply_to(make_root(tmp_path / "counted"))))
+    outcomes: list[str] = []
+    for at in range(1, count + 1):
+        root = make_root(tmp_path / f"at {at}")
+        die_at(at, apply_to(root))
+        outcomes.append(settle(root, "recover"))
+        assert tree(root) == (after if outcomes[-1] == "finished" else before), at
+        assert not has_journal(root), at
+        assert settle(root, "recover") == ""
+    assert set(outcomes) == {"", "undone", "finished"}
+    assert outcomes == sorted(outcomes, key=["", "undone", "finished"].index)
+
+
+def die_at(at: int, run: Callable[[], object]) -> None:
+    """Runs something in a child process that kills itself at a step."""
     child = os.fork()
     if child == 0:
         try:
-            setattr(os, name, Breaker(getattr(os, name), at, lambda: os._exit(9)))
-            apply_changes(root, CHANGES, "test")
+            disk.DISK = FaultyDisk(at, lambda: os.kill(os.getpid(), 9))
+            run()
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 9
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
-@pytest.mark.parametrize(("name", "at"), [*POINTS, *(("unlink", at) for at in range(1, 9))])
-def test_death_at_any_point_leaves_all_or_nothing(root: Path, name: str, at: int):
-    state_folder(root).mkdir(parents=True)
-    before = tree(root)
-    die_at(root, name, at)
-    done = settle(root, "recover")
-    assert tree(root) in (before, after(before))
-    assert (tree(root) == before) == (done != "finished")
-    assert not has_journal(root)
-    assert settle(root, "recover") == ""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
-def test_what_was_changed_after_a_death_is_not_touched(root: Path):
-    state_folder(root).mkdir(parents=True)
-    die_at(root, "replace", 4)
-    (root / "old.py").write_bytes(b"mine\n")
-    left = tree(root)
-    with pytest.raises(ApplyError, match=r"old\.py was changed since") as refusal:
-        settle(root, "recover")
-    assert refusal.value.code == "journal_unfinished"
-    assert tree(root) == left
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
-def test_the_next_run_settles_first(root: Path):
-    state_folder(root).mkdir(parents=True)
-    expected = after(tree(root))
-    die_at(root, "replace", 4)
-    apply_changes(root, (Change("more.py", "created", None, b"more\n"),), "test")
-    assert tree(root) == {**expected, "more.py": b"more\n"}
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"schema": 1}', '{"schema": 1, "steps": [1]}'])
-def test_a_journal_that_cannot_be_read_stops_the_run(root: Path, content: str):
-    path = state_folder(root) / "journal.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(content)
-    with pytest.raises(ApplyError) as refusal:
-        apply_changes(root, CHANGES, "test")
-    assert refusal.value.code == "journal_unfinished"
-
-
-def test_a_newer_journal_asks_for_an_upgrade(root: Path):
-    path = state_folder(root) / "journal.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"schema": 2}))
-    with pytest.raises(ApplyError) as refusal:
-        read_journal(path)
-    assert refusal.value.code == "target_newer"
+    assert os.waitstatus_to_exitcode(status) == -9
 
 
 @pytest.mark.parametrize(
-    ("path", "data"), [("old.py", b"changed\n"), ("a/new.py", b"there\n"), ("other.py", None)]
+    ("stride", "again"), [(7, 3), pytest.param(1, 1, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_death_while_settling_after_a_death_or_a_failure_is_safe(
+    tmp_path: Path, expected: tuple[Tree, Tree], stride: int, again: int
+):
+    count = len(steps_of(apply_to(make_root(tmp_path / "counted"))))
+    deaths = 0
+    for at in range(1, count + 1, stride):
+        for second in range(1, count, again):
+            root = make_root(tmp_path / f"{at} {second}")
+            assert isinstance(run_with(FaultyDisk(at, die, is_final=True), apply_to(root)), Death)
+            killer = FaultyDisk(second, die, is_final=True)
+            death = run_with(killer, lambda root=root: settle(root, "recover"))
+            settle(root, "recover")
+            assert tree(root) in expected, (at, second)
+            assert not has_journal(root), (at, second)
+            deaths += isinstance(death, Death)
+            if death is None:
+                break  # it took fewer steps
+    assert deaths > count // stride
+
+
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_death_while_a_failed_run_is_undone_is_safe(
+    tmp_path: Path, expected: tuple[Tree, Tree], stride: int
+):
+    class FailsThenDies(FaultyDisk):
+        def _step(self, name: str) -> None:
+            self.steps.append(name)
+            if len(self.steps) == self.at:
+                NO_SPACE()
+            if len(self.steps) >= self.at + later:
+                die()
+
+    count = len(steps_of(apply_to(make_root(tmp_path / "counted"))))
+    for at in range(1, count + 1, stride):
+        for later in range(1, count, stride):
+            root = make_root(tmp_path / f"{at} {later}")
+            if not isinstance(run_with(FailsThenDies(at), apply_to(root)), Death):
+                break
+            settle(root, "recover")
+            assert tree(root) in expected, (at, later)
+
+
+def test_the_next_run_settles_first(tmp_path: Path, expected: tuple[Tree, Tree]):
+    count = len(steps_of(apply_to(make_root(tmp_path / "counted"))))
+    wanted = [{**each, "more.py": (b"more\n", 0o644)} for each in expected]
+    mask = os.umask(0o022)
+    try:
+        for at in range(1, count + 1, 4):
+            root = make_root(tmp_path / f"at {at}")
+            run_with(FaultyDisk(at, die, is_final=True), apply_to(root))
+            apply_changes(root, MORE, "test")
+            assert tree(root) in wanted, at
+    finally:
+        os.umask(mask)
+
+
+PERSON = b"what a person wrote\n"
+
+
+@pytest.mark.parametrize("path", [change.path for change in CHANGES])
+def test_what_a_person_wrote_after_a_death_is_never_lost(tmp_path: Path, path: str):
+    count = len(steps_of(apply_to(make_root(tmp_path / "counted"))))
+    refused = 0
+    for at in range(1, count + 1, 2):
+        root = make_root(tmp_path / f"at {at}")
+        run_with(FaultyDisk(at, die, is_final=True), apply_to(root))
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(PERSON)
+        left = tree(root)
+        error = run_with(FaultyDisk(), lambda root=root: settle(root, "recover"))
+        assert (root / path).read_bytes() == PERSON, at
+        if error is not None:
+            refused += 1
+            assert isinstance(error, ApplyError)
+            assert error.code == "journal_unfinished"
+            assert path in error.message
+            assert "recover" in error.hint
+            assert tree(root) == left, at
+            assert settle(root, "recover", keep_edited=True) in ("finished", "undone")
+            assert (root / path).read_bytes() == PERSON, at
+        assert not has_journal(root), at
+        assert not [each for each in tree(root) if "/.scaffold-" in f"/{each}"], at
+    assert refused > 2
+
+
+def test_what_a_person_wrote_decides_nothing_about_the_other_files(root: Path):
+    steps = steps_of(apply_to(make_root(root.parent / "counted")))
+    in_the_middle = len(steps) - steps[::-1].index("replace") - len(CHANGES) // 2
+    run_with(FaultyDisk(in_the_middle, die, is_final=True), apply_to(root))
+    (root / "a" / "new.py").write_bytes(PERSON)
+    assert settle(root, "recover", keep_edited=True) == "finished"
+    left = tree(root)
+    assert left["a/new.py"] is not None
+    assert left["a/new.py"][0] == PERSON
+    assert left["old.py"] == (b"edited\n", 0o750)
+    assert "kept/gone.py" not in left
+
+
+def test_a_file_saved_between_the_last_check_and_its_turn_is_not_overwritten(root: Path):
+    class Meddler(FaultyDisk):
+        def sync(self, path: Path) -> None:
+            super().sync(path)
+            (root / "other.py").write_bytes(PERSON)
+
+    wanted = tree(root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "DISK", Meddler())
+        with pytest.raises(ConflictError) as refusal:
+            apply_changes(root, CHANGES, "test")
+    assert refusal.value.code == "changed_meanwhile"
+    left = tree(root)
+    assert left.pop("other.py") == (PERSON, 0o644)
+    wanted.pop("other.py")
+    assert left == wanted
+    assert not has_journal(root)
+
+
+def test_a_folder_that_became_a_link_after_a_death_is_not_followed(root: Path, tmp_path: Path):
+    steps = steps_of(apply_to(make_root(tmp_path / "counted")))
+    run_with(FaultyDisk(len(steps) - 12, die, is_final=True), apply_to(root))
+    assert has_journal(root)
+    outside = tmp_path / "outside"
+    (root / "a").rename(outside)
+    (root / "a").symlink_to(outside)
+    was = tree(outside)
+    with pytest.raises(ApplyError, match="leads elsewhere") as refusal:
+        settle(root, "recover")
+    assert refusal.value.code == "journal_unfinished"
+    assert tree(outside) == was
+
+
+def test_without_links_old_files_are_copied(root: Path, expected: tuple[Tree, Tree]):
+    class NoLinks(FaultyDisk):
+        def link(self, source: Path, place: Path) -> None:
+            raising(errno.ENOTSUP)()
+
+    steps = NoLinks()
+    run_with(steps, apply_to(make_root(root.parent / "counted")))
+    for at in range(1, len(steps.steps) + 1):
+        root = make_root(root.parent / f"at {at}")
+        run_with(NoLinks(at, die, is_final=True), apply_to(root))
+        settle(root, "recover")
+        assert tree(root) in expected, at
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [("old.py", PERSON), ("a/new.py", PERSON), ("other.py", None), ("kept/gone.py", PERSON)],
 )
 def test_a_file_that_changed_since_the_plan_stops_the_run(
     root: Path, path: str, data: bytes | None
@@ -228,6 +407,16 @@ def test_nothing_is_written_through_a_link_out_of_the_root(root: Path, tmp_path:
     assert list((tmp_path / "outside").iterdir()) == []
 
 
+def test_state_is_not_written_through_a_link_out_of_the_root(tmp_path: Path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "root" / ".scaffold").symlink_to(tmp_path / "outside")
+    with pytest.raises(ConflictError) as refusal:
+        apply_changes(tmp_path / "root", MORE, "test")
+    assert refusal.value.code == "outside_target"
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
 def test_a_link_inside_the_root_stays_a_link(root: Path):
     (root / "real.py").write_bytes(b"was\n")
     (root / "link.py").symlink_to("real.py")
@@ -236,12 +425,21 @@ def test_a_link_inside_the_root_stays_a_link(root: Path):
     assert (root / "real.py").read_bytes() == b"is\n"
 
 
+def test_one_file_under_two_names_is_refused(root: Path):
+    (root / "link.py").symlink_to("old.py")
+    left = tree(root)
+    changes = [Change(path, "edited", OLD, b"new\n") for path in ("link.py", "old.py")]
+    with pytest.raises(ConflictError, match="the same file"):
+        apply_changes(root, changes, "test")
+    assert tree(root) == left
+
+
 def test_a_second_writer_waits_and_then_says_who_holds_the_lock(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(journal, "LOCK_WAIT_S", 0.05)
+    monkeypatch.setattr(state, "LOCK_WAIT_S", 0.05)
     with (
-        locked(state_folder(root), "add-reward x"),
+        locked(root, "add-reward x"),
         pytest.raises(ApplyError, match="scaffold add-reward x") as refusal,
     ):
         apply_changes(root, CHANGES, "test")
@@ -249,38 +447,77 @@ def test_a_second_writer_waits_and_then_says_who_holds_the_lock(
     apply_changes(root, CHANGES, "test")
 
 
-def test_state_lives_in_the_folder_of_git(root: Path, tmp_path: Path):
-    assert state_folder(root) == root / ".git" / "areal-scaffold" / "root"
-    inner = root / "packages" / "a"
-    inner.mkdir(parents=True)
-    assert state_folder(inner) == root / ".git" / "areal-scaffold" / "packages-a"
-    worktree = tmp_path / "tree"
-    worktree.mkdir()
-    (worktree / ".git").write_text(f"gitdir: {root / '.git'}\n")
-    assert state_folder(worktree) == root / ".git" / "areal-scaffold" / "root"
-    (inner / ".git").write_text("gitdir: ../../.git\n")
-    assert state_folder(inner).resolve() == root / ".git" / "areal-scaffold" / "root"
+def test_a_session_plans_on_what_it_settled(root: Path, expected: tuple[Tree, Tree]):
+    steps = steps_of(apply_to(make_root(root.parent / "counted")))
+    run_with(FaultyDisk(len(steps) - 3, die, is_final=True), apply_to(root))
+    with session(root, "next") as opened:
+        assert opened.settled == "finished"
+        assert tree(root) == expected[1]
+        opened.apply([Change("old.py", "edited", b"edited\n", b"again\n")])
+    assert (root / "old.py").read_bytes() == b"again\n"
 
 
-def test_without_git_state_lives_beside_the_ledger_and_is_ignored(tmp_path: Path):
-    apply_changes(tmp_path, (Change("a.py", "created", None, b"a\n"),), "test")
-    assert state_folder(tmp_path) == tmp_path / ".scaffold" / "state"
-    assert (tmp_path / ".scaffold" / "state" / ".gitignore").read_text() == "*\n"
+def test_an_error_inside_a_session_is_not_called_a_failure_to_write(root: Path):
+    with pytest.raises(OSError, match="mine"), session(root, "next"):
+        raise OSError("mine")
+
+
+def test_a_session_can_forget_all_state(tmp_path: Path):
+    apply_changes(tmp_path, MORE, "test")
+    with session(tmp_path, "uninstall") as opened:
+        opened.forget()
+    assert [path.name for path in tmp_path.iterdir()] == ["more.py"]
 
 
 def test_a_new_folder_appears_whole(tmp_path: Path):
     (tmp_path / "new").mkdir()
     create_folder(tmp_path / "new", [("a/b.py", b"b\n"), (".gitignore", b"x\n")])
-    assert tree(tmp_path / "new") == {".gitignore": b"x\n", "a": None, "a/b.py": b"b\n"}
+    left = {path: entry and entry[0] for path, entry in tree(tmp_path / "new").items()}
+    assert left == {".gitignore": b"x\n", "a": None, "a/b.py": b"b\n"}
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
-@pytest.mark.parametrize(("name", "at"), [("fsync", 1), ("fsync", 3), ("mkdir", 1), ("rename", 1)])
-def test_a_new_folder_that_fails_leaves_nothing(
-    tmp_path: Path, name: str, at: int, monkeypatch: pytest.MonkeyPatch
-):
-    with monkeypatch.context() as patch:
-        break_at(name, at, no_space, patch)
-        with pytest.raises(ApplyError):
-            apply.create_folder(tmp_path / "new", [("a/b.py", b"b\n"), ("c.py", b"c\n")])
-    assert list(tmp_path.iterdir()) == []
+FILES = [("a/b.py", b"b\n"), ("c.py", b"c\n")]
+
+
+def test_a_new_folder_that_fails_or_dies_leaves_nothing_in_the_end(tmp_path: Path):
+    (tmp_path / "0").mkdir()
+    count = len(steps_of(lambda: create_folder(tmp_path / "0" / "new", FILES)))
+    wanted = tree(tmp_path / "0")
+    for at in range(1, count + 1):
+        for fail, is_final in ((NO_SPACE, False), (die, True)):
+            place = tmp_path / f"{at} {is_final}"
+            place.mkdir()
+            faulty = FaultyDisk(at, fail, is_final=is_final)
+            error = run_with(faulty, lambda place=place: create_folder(place / "new", FILES))
+            if not is_final:
+                assert tree(place) == (wanted if at == count else {}), at
+                assert isinstance(error, ApplyError) == (at < count), at
+            if not (place / "new").exists():
+                create_folder(place / "new", FILES)
+            assert tree(place) == wanted, at
+
+
+def test_two_that_make_the_same_folder_do_not_mix(tmp_path: Path):
+    def meddle(path: str) -> bytes:
+        with pytest.raises(ApplyError) as refusal:
+            create_folder(tmp_path / "new", FILES)
+        assert refusal.value.code == "locked"
+        return path.encode()
+
+    create_folder(tmp_path / "new", ((path, meddle(path)) for path in ("x", "y")))
+    assert sorted(tree(tmp_path)) == ["new", "new/x", "new/y"]
+
+
+def test_a_journal_is_found_wherever_it_was_left(root: Path):
+    """Git's folder may be writable to one user and not to another, or come later."""
+    bare = root.parent / "bare"
+    bare.mkdir()
+    run_with(FaultyDisk(12, die, is_final=True), apply_to(bare, MORE))
+    (bare / ".git").mkdir()
+    (bare / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    found = find_journal(bare)
+    assert found is not None
+    assert found[0] == bare / ".scaffold" / "state"
+    assert settle(bare, "recover") != ""
+    assert not has_journal(bare)

@@ -1,0 +1,93 @@
+"""The file-system steps that a run is made of; each of them may fail, or be the last one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+
+class Disk:
+    """Is the real file system; a subclass can fail, or die, at any step."""
+
+    def create(self, path: Path, data: bytes, like: os.stat_result | None = None) -> None:
+        """Writes a file where nothing stands, without waiting until it is on disk.
+
+        Args:
+            path: The file; a link that stands there is not followed.
+            data: Its bytes.
+            like: Whose mode it gets and, where the system allows that, whose owner.
+
+        Raises:
+            OSError: Something stands there, or writing failed.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        handle = os.open(path, flags, 0o666)
+        try:
+            self.write(handle, data)
+        finally:
+            os.close(handle)
+        if like is not None:
+            self._liken(path, like)
+
+    def sync(self, path: Path) -> None:
+        """Waits until a file's bytes, or a folder's names, are on disk."""
+        if sys.platform == "win32":
+            if path.is_dir():
+                return  # Windows opens no folders, and keeps their names in order itself
+            handle = os.open(path, os.O_RDWR)
+        else:
+            handle = os.open(path, os.O_RDONLY)
+        try:
+            _flush(handle)
+        finally:
+            os.close(handle)
+
+    def replace(self, source: Path, place: Path) -> None:
+        """Renames a file, over another one if need be, in one step."""
+        os.replace(source, place)
+
+    def link(self, source: Path, place: Path) -> None:
+        """Gives a file a second name."""
+        os.link(source, place)
+
+    def unlink(self, path: Path) -> None:
+        """Removes a file if it stands."""
+        path.unlink(missing_ok=True)
+
+    def mkdir(self, folder: Path) -> None:
+        """Makes a folder unless it stands."""
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+
+    def rmdir(self, folder: Path) -> None:
+        """Removes an empty folder."""
+        os.rmdir(folder)
+
+    def write(self, handle: int, data: bytes) -> None:
+        """Writes all of the bytes to an open file."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+
+    def _liken(self, path: Path, like: os.stat_result) -> None:
+        mine = path.stat()
+        if sys.platform != "win32" and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
+            with suppress(PermissionError):
+                os.chown(path, like.st_uid, like.st_gid)
+        os.chmod(path, like.st_mode & 0o7777)
+
+
+DISK = Disk()
+"""What every run writes through."""
+
+
+def _flush(handle: int) -> None:
+    if sys.platform == "darwin":
+        import fcntl
+
+        with suppress(OSError):  # not every file system knows it
+            fcntl.fcntl(handle, fcntl.F_FULLFSYNC)  # fsync there does not reach the platter
+            return
+    os.fsync(handle)
