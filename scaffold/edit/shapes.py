@@ -14,11 +14,16 @@ from scaffold.ledger import MadeEntry
 from scaffold.spec import RegistryError, nearest
 
 SHAPES: dict[str, str] = {
+    "branch": "scaffold.edit.branches",
+    "call": "scaffold.edit.calls",
+    "decorator": "scaffold.edit.decorators",
     "dict": "scaffold.edit.literals",
+    "import": "scaffold.edit.imports",
     "list": "scaffold.edit.literals",
     "markdown": "scaffold.edit.markdown_table",
     "markdown-list": "scaffold.edit.markdown_list",
     "owners": "scaffold.edit.owners",
+    "subscript": "scaffold.edit.calls",
     "text": "scaffold.edit.text_lines",
     "toml": "scaffold.edit.toml_lines",
     "yaml": "scaffold.edit.yaml_list",

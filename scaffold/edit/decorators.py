@@ -1,0 +1,223 @@
+"""Registration by decorator: ``@register("key")`` above a function or a class.
+
+The entry's value is the source of what is decorated, without that decorator. It goes to its sorted
+place among the decorated siblings of the module's top level, or behind the last one, two blank
+lines below what stands there.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from scaffold.edit.layout import Splice, line_start
+from scaffold.edit.shapes import Edit
+from scaffold.edit.statements import (
+    Script,
+    attached_comments,
+    bindings,
+    blank_lines_above,
+    delete_lines,
+    insert_lines,
+    last_line_end,
+    literal,
+    parse_block,
+    parse_expression,
+    plain_text,
+    read_script,
+    reindented,
+    settled,
+    sorted_index,
+    there,
+)
+from scaffold.ledger import MadeEntry
+from scaffold.spec import TemplateError
+
+_GAP = 2
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class _Item:
+    """Is one decorated definition; ``quoted`` is its key, None where the decorator has none."""
+
+    key: str | None
+    node: Definition
+    mark: ast.expr
+    quoted: ast.expr | None
+    keyword: str | None
+
+
+def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+    """Returns the registered keys; the value is the entry's own for the same code, else None.
+
+    Raises:
+        RegistryError: The file cannot be parsed, or a key is computed.
+    """
+    script = read_script(data, entry)
+    return {
+        key: entry.value if _is_same(entry, item) else None
+        for key, item in _by_key(script, _items(script)).items()
+    }
+
+
+def has_entry(data: bytes, entry: MadeEntry) -> bool:
+    """Tells whether the key is registered for this very code, whatever its layout.
+
+    Raises:
+        RegistryError: The file cannot be parsed.
+    """
+    items = _items(read_script(data, entry))
+    return any(item.key == entry.key and _is_same(entry, item) for item in items)
+
+
+def text_to_add(entry: MadeEntry) -> str:
+    """Returns the decorated definition that a person would add by hand."""
+    return f"{_mark(entry, [])}\n{entry.value.rstrip()}"
+
+
+def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+    """Adds the decorated definition behind a sibling, or at the end of a module without any.
+
+    Raises:
+        RegistryError: The edit is not safe; the hint holds the text to add by hand.
+        TemplateError: The value is no definition.
+    """
+    script = read_script(data, entry, text_to_add(entry))
+    items = _items(script)
+    same = _by_key(script, items).get(entry.key)
+    if same and _is_same(entry, same):
+        return there(script, data, script.start(same.mark))
+    name = _definition(entry).name
+    if same or name in bindings(script.tree):
+        line = same.mark.lineno if same else bindings(script.tree)[name]
+        taken = repr(entry.key) if same else name
+        raise script.refusal("registry_differs", line, f"{taken} stands for other code already")
+    edited = script.with_splices(_insertion(script, items))
+    settled(script, data, edited, has_entry, remove_entry)
+    after = next(each for each in _items(read_script(edited, entry)) if each.key == entry.key)
+    return Edit(edited, after.mark.lineno)
+
+
+def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+    """Takes the decorated definition back by its key, with the blank lines above it.
+
+    Raises:
+        RegistryError: The file cannot be parsed.
+    """
+    script = read_script(data, entry)
+    found = next((item for item in _items(script) if item.key == entry.key), None)
+    if found is None:
+        return data
+    row = script.row(found.node)
+    start = blank_lines_above(script.raw, row.start, _GAP)
+    return script.with_splices(delete_lines(script.raw, start, row.end))
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def _items(script: Script) -> list[_Item]:
+    entry = script.entry
+    table = ast.dump(parse_expression(entry.table, "the registry's name"))
+    items: list[_Item] = []
+    for node in script.tree.body:
+        if not isinstance(node, Definition):
+            continue
+        for mark in node.decorator_list:
+            called = mark.func if isinstance(mark, ast.Call) else mark
+            if ast.dump(called) == table:
+                quoted, keyword = _first_argument(mark)
+                key = node.name if quoted is None else _known_as(script, quoted)
+                items.append(_Item(key, node, mark, quoted, keyword))
+    return items
+
+
+def _first_argument(mark: ast.expr) -> tuple[ast.expr | None, str | None]:
+    if isinstance(mark, ast.Call) and mark.args:
+        return mark.args[0], None
+    if isinstance(mark, ast.Call) and mark.keywords:
+        return mark.keywords[0].value, mark.keywords[0].arg
+    return None, None
+
+
+def _known_as(script: Script, quoted: ast.expr) -> str | None:
+    entry = script.entry
+    if "key" in entry.code:
+        same = ast.dump(quoted) == ast.dump(parse_expression(entry.key, "the key"))
+        return entry.key if same else script.segment(quoted)
+    return plain_text(quoted)
+
+
+def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:
+    for item in items:
+        if item.key is None:
+            reason = f"{script.entry.table} has a key here that is no plain string"
+            raise script.refusal("registry_computed", item.mark.lineno, reason)
+    return {str(item.key): item for item in items}
+
+
+def _is_same(entry: MadeEntry, item: _Item) -> bool:
+    """Tells whether a definition is the entry's value but for the registering decorator."""
+    marks = item.node.decorator_list
+    others = [each for each in marks if each is not item.mark]
+    item.node.decorator_list = others
+    try:
+        return ast.dump(item.node) == ast.dump(_definition(entry))
+    finally:
+        item.node.decorator_list = marks
+
+
+def _definition(entry: MadeEntry) -> Definition:
+    body = parse_block(entry.value, "what is registered")
+    if len(body) != 1 or not isinstance(body[0], Definition):
+        reason = f"what is registered is no function or class: {entry.value!r}"
+        raise TemplateError(reason, code="template_invalid")
+    return body[0]
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+def _mark(entry: MadeEntry, items: list[_Item], quote: str = '"') -> str:
+    """Returns the decorator in the form that the siblings use."""
+    if items and all(item.quoted is None for item in items):
+        return f"@{entry.table}" + ("()" if isinstance(items[-1].mark, ast.Call) else "")
+    keyed = [item for item in items if item.quoted is not None]
+    keyword = f"{keyed[-1].keyword}=" if keyed and keyed[-1].keyword else ""
+    key = entry.key if "key" in entry.code else literal(entry.key, quote)
+    return f"@{entry.table}({keyword}{key})"
+
+
+def _insertion(script: Script, items: list[_Item]) -> Splice:
+    entry, raw = script.entry, script.raw
+    quoted = [item.quoted for item in items if item.quoted is not None]
+    quote = "'" if quoted and script.segment(quoted[-1]).startswith("'") else '"'
+    mark = _mark(entry, items, quote)
+    if mark.rstrip("()") == f"@{entry.table}" and _definition(entry).name != entry.key:
+        reason = f"{entry.table} registers by the definition's own name, not {entry.key!r}"
+        raise script.refusal("registry_differs", items[-1].mark.lineno, reason)
+    lines = f"{mark}\n".encode() + reindented(script, entry.value, b"")
+    return insert_lines(raw, _place(script, items), b"\n" * _GAP + lines)
+
+
+def _place(script: Script, items: list[_Item]) -> int:
+    """Returns the end of the line that the new definition goes below."""
+    raw = script.raw
+    if not items:
+        root, known = script.entry.table.split(".")[0], bindings(script.tree)
+        if root not in known and "*" not in known:
+            reason = f"{root} is neither defined nor imported"
+            raise script.refusal("registry_missing", 0, reason)
+        return last_line_end(raw)
+    index = sorted_index([str(item.key) for item in items], script.entry.key)
+    if index == 0:
+        start = attached_comments(raw, script.row(items[0].node).start)
+        above = last_line_end(raw[:start])
+        if above:
+            return above
+    near = items[max(index - 1, 0)].node
+    if line_start(raw, script.start(near)) and not script.owns_lines(near):
+        raise script.refusal("registry_computed", near.lineno, "it shares its line")
+    return script.row(near).end

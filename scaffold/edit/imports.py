@@ -1,0 +1,397 @@
+"""Registration by an import: ``from .gsm8k import gsm8k_reward_fn``, or ``import pkg.spec``.
+
+The entry's key is the name as it is imported (``x`` or ``x as y``), its value the module, empty for
+a plain ``import key``. The table is the block: empty for the module's top level, "TYPE_CHECKING"
+for the block under that condition, "try" for the body of the try statement that holds siblings.
+Siblings import from the same package, or by as many dots.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scaffold.edit import import_names
+from scaffold.edit.import_order import (
+    is_same_module,
+    module_rank,
+    package,
+    section,
+    sorted_place,
+)
+from scaffold.edit.layout import Splice, indent_at
+from scaffold.edit.shapes import Edit
+from scaffold.edit.statements import (
+    Row,
+    Script,
+    attached_comments,
+    blank_lines_above,
+    blank_lines_below,
+    delete_lines,
+    insert_lines,
+    insert_row,
+    line_after,
+    plain_text,
+    read_script,
+    settled,
+    there,
+)
+from scaffold.ledger import MadeEntry
+from scaffold.spec import TemplateError
+
+_SKIPPED = re.compile(rb"#\s*isort:\s*skip")
+_COMMENT = re.compile(rb"#[^\r\n]*")
+_REMARK = re.compile(
+    rb"#\s*noqa(\s*$|:.*\b(F401|E402)\b)|#\s*pylint:\s*disable=.*(unused|wrong)-import"
+)
+_FIXED_LINE = re.compile(rb"#!|#.*?coding[:=]")
+_ENTRY = re.compile(r"(\.*[\w.]*):([\w.]+)( as \w+)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class _Import:
+    """Is one import statement; ``module`` is empty for a plain one."""
+
+    node: ast.Import | ast.ImportFrom
+    module: str
+    block: list[ast.stmt]
+
+    @property
+    def is_from(self) -> bool:
+        return isinstance(self.node, ast.ImportFrom)
+
+    @property
+    def origin(self) -> str:
+        """Returns the module that the statement loads, the first one of a plain import."""
+        return self.module if self.is_from else self.node.names[0].name
+
+    @property
+    def is_star(self) -> bool:
+        return self.node.names[0].name == "*"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Says where a new statement goes: among rows, or at an offset with blank lines around it."""
+
+    offset: int
+    indent: bytes = b""
+    rows: tuple[Row, ...] = ()
+    index: int = 0
+    blank_above: bool = False
+    blank_below: bool = False
+    near: tuple[_Import, ...] = ()
+
+
+def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+    """Returns the imported names of a block with their modules; star imports are left out.
+
+    Raises:
+        RegistryError: The file cannot be parsed, or has no such block.
+    """
+    script = read_script(data, entry)
+    return {
+        _spelled(alias): entry.value if _is_module(each, entry) else each.module
+        for each in _imports(script)
+        for alias in each.node.names
+        if alias.name != "*"
+    }
+
+
+def has_entry(data: bytes, entry: MadeEntry) -> bool:
+    """Tells whether the name is imported from this module, by a star import too.
+
+    Raises:
+        RegistryError: The file cannot be parsed, or has no such block.
+    """
+    return _present(read_script(data, entry)) is not None
+
+
+def text_to_add(entry: MadeEntry) -> str:
+    """Returns the import that a person would add by hand."""
+    return f"from {entry.value} import {entry.key}" if entry.value else f"import {entry.key}"
+
+
+def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+    """Adds an import at its sorted place, or a name to the import that the module has already.
+
+    Raises:
+        RegistryError: The edit is not safe; the hint holds the text to add by hand.
+        TemplateError: Key or value is no name.
+    """
+    if not _ENTRY.fullmatch(f"{entry.value}:{entry.key}"):
+        raise TemplateError(f"{text_to_add(entry)!r} is no import", code="template_invalid")
+    script = read_script(data, entry, text_to_add(entry))
+    present = _present(script)
+    if present is not None:
+        return there(script, data, present)
+    _refuse_other(script)
+    imports = [each for each in _imports(script) if each.block is _block(script)]
+    host = _host(script, imports)
+    if host:
+        splices = import_names.insertion(script, host.node, entry.key)
+    else:
+        splices = [_insertion(script, _place(script, _block(script), imports))]
+    edited = script.with_splices(*splices)
+    settled(script, data, edited, has_entry, remove_entry)
+    offset = _present(read_script(edited, entry))
+    assert offset is not None, "it was added"
+    return Edit(edited, read_script(edited, entry).line(offset))
+
+
+def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+    """Takes a name back, and the statement with its last name.
+
+    Raises:
+        RegistryError: The file cannot be parsed, or the statement shares its line.
+    """
+    script = read_script(data, entry)
+    imports = _imports(script)
+    found = [
+        each
+        for each in imports
+        if each.is_from == bool(entry.value) and _index(each, entry.key) is not None
+    ]
+    if not found:
+        return data
+    own = next((each for each in found if _is_module(each, entry)), found[0])
+    index = _index(own, entry.key)
+    assert index is not None
+    if len(own.node.names) > 1:
+        return script.with_splices(*import_names.removal(script, own.node, index))
+    if not script.owns_lines(own.node):
+        raise script.refusal("registry_computed", own.node.lineno, "it shares its line")
+    return script.with_splices(_removal(script, own, imports))
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def _blocks(script: Script) -> list[list[ast.stmt]]:
+    table, body = script.entry.table, script.tree.body
+    if table == "":
+        return [body]
+    if table == "TYPE_CHECKING":
+        blocks = [each.body for each in body if isinstance(each, ast.If) and _is_checking(each)]
+    elif table == "try":
+        tries = [each for each in body if isinstance(each, ast.Try)]
+        blocks = [each.body for each in tries if any(_statements(each.body))]
+    else:
+        raise TemplateError(f"there is no block {table!r} of imports", code="template_invalid")
+    if not blocks:
+        what = "if TYPE_CHECKING" if table == "TYPE_CHECKING" else "try with imports"
+        raise script.refusal("registry_missing", 0, f"no top-level {what} was found")
+    return blocks
+
+
+def _is_checking(node: ast.If) -> bool:
+    return ast.unparse(node.test).split(".")[-1] == "TYPE_CHECKING"
+
+
+def _statements(block: list[ast.stmt]) -> Iterator[_Import]:
+    for node in block:
+        if isinstance(node, ast.Import):
+            yield _Import(node, "", block)
+        elif isinstance(node, ast.ImportFrom):
+            yield _Import(node, "." * node.level + (node.module or ""), block)
+
+
+def _imports(script: Script) -> list[_Import]:
+    return [each for block in _blocks(script) for each in _statements(block)]
+
+
+def _block(script: Script) -> list[ast.stmt]:
+    """Returns the block that the entry goes into: the only one, or the one with its siblings."""
+    blocks = _blocks(script)
+    alike = [
+        block for block in blocks if any(_is_near(script, each) for each in _statements(block))
+    ]
+    if len(blocks) > 1 and len(alike) != 1:
+        line = blocks[1][0].lineno
+        raise script.refusal("registry_computed", line, "more than one block could hold it")
+    return (alike or blocks)[0]
+
+
+def _spelled(alias: ast.alias) -> str:
+    return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+
+
+def _index(statement: _Import, key: str) -> int | None:
+    names = [_spelled(alias) for alias in statement.node.names]
+    return names.index(key) if key in names else None
+
+
+def _is_module(statement: _Import, entry: MadeEntry) -> bool:
+    if statement.is_from != bool(entry.value):
+        return False
+    return is_same_module(statement.module, entry.value, entry.file)
+
+
+def _present(script: Script) -> int | None:
+    """Returns the offset of what imports the entry's name from its module."""
+    entry = script.entry
+    for statement in _imports(script):
+        if _is_module(statement, entry):
+            index = _index(statement, entry.key)
+            if statement.is_star and not entry.key.startswith("_") and " as " not in entry.key:
+                index = 0
+            if index is not None:
+                return script.start(statement.node.names[index])
+    return None
+
+
+def _refuse_other(script: Script) -> None:
+    """Refuses a name that another import binds; two plain imports may share their package."""
+    entry = script.entry
+    bound = entry.key.split(" as ")[-1]
+    for statement in _imports(script):
+        for alias in statement.node.names:
+            other = alias.asname or alias.name
+            if not entry.value and not statement.is_from and "." in bound + other:
+                continue
+            if other.split(".")[0] == bound.split(".")[0]:
+                reason = f"{other!r} is imported from {statement.module or alias.name!r} here"
+                raise script.refusal("registry_differs", alias.lineno, reason)
+
+
+def _is_near(script: Script, statement: _Import) -> bool:
+    """Tells whether a statement is a sibling: of the same form, from the same package."""
+    entry = script.entry
+    own = entry.value or entry.key
+    same_form = statement.is_from == bool(entry.value)
+    return same_form and package(statement.origin) == package(own)
+
+
+# ---- a name in an import that is there -----------------------------------------------------------
+
+
+def _host(script: Script, imports: Sequence[_Import]) -> _Import | None:
+    """Returns the statement that the name is added to, None where it gets one of its own."""
+    entry = script.entry
+    if not entry.value or _is_one_name_a_line(imports):
+        return None
+    for statement in reversed(imports):
+        row = script.row(statement.node)
+        is_open = not statement.is_star and not _SKIPPED.search(script.raw, row.start, row.end)
+        if is_open and statement.module == entry.value and _mixes(statement, entry.key):
+            return statement
+    return None
+
+
+def _mixes(statement: _Import, key: str) -> bool:
+    """Tells whether a name may share a statement; renamed ones do so only where they do already."""
+    renamed = [bool(alias.asname) for alias in statement.node.names]
+    if " as " in key:
+        return len(renamed) > 1 and any(renamed)
+    return not all(renamed) or len(renamed) > 1
+
+
+def _is_one_name_a_line(imports: Sequence[_Import]) -> bool:
+    """Tells whether a block imports a module's names by a statement each."""
+    lone = [
+        each.module
+        for each in imports
+        if each.is_from and len(each.node.names) == 1 and not each.node.names[0].asname
+    ]
+    return len(set(lone)) < len(lone)
+
+
+# ---- a statement of its own ----------------------------------------------------------------------
+
+
+def _place(script: Script, block: list[ast.stmt], imports: Sequence[_Import]) -> _Place:
+    """Returns where a statement goes among the imports of a block, itself left out."""
+    entry, raw = script.entry, script.raw
+    own = entry.value or entry.key
+    head = _head(block, imports)
+    kept = [each for each in head if each.module != "__future__"]
+    near = [each for each in kept if _is_near(script, each)]
+    near = near or [each for each in imports if _is_near(script, each)]
+    own_section = section(own, entry.file)
+    same = near or [each for each in kept if section(each.origin, entry.file) == own_section]
+    if same:
+        ranks = [module_rank(each.origin, each.is_from) for each in same]
+        index = sorted_place(ranks, module_rank(own, bool(entry.value)))
+        rows = tuple(script.row(each.node) for each in same)
+        indent = indent_at(raw, rows[0].start)
+        anchor = same[max(index - 1, 0)].node
+        if not script.owns_lines(anchor):
+            raise script.refusal("registry_computed", anchor.lineno, "it shares its line")
+        return _Place(rows[0].start, indent, rows, index, near=tuple(near))
+    lower = [each for each in head if section(each.origin, entry.file) < own_section]
+    if lower:
+        row = script.row(lower[-1].node)
+        return _Place(row.end, indent_at(raw, row.start), blank_above=True)
+    if kept:
+        start = script.row(kept[0].node).start
+        indent = indent_at(raw, start)
+        return _Place(attached_comments(raw, start), indent, blank_below=True)
+    return _first_place(script, block)
+
+
+def _head(block: list[ast.stmt], imports: Sequence[_Import]) -> list[_Import]:
+    """Returns the imports above the first definition, or all of them where none is there."""
+    lines = [each.lineno for each in block if hasattr(each, "decorator_list")]
+    first = min(lines, default=0)
+    return [each for each in imports if not first or each.node.lineno < first] or list(imports)
+
+
+def _first_place(script: Script, block: list[ast.stmt]) -> _Place:
+    """Returns the place of a block's first import: behind the docstring or the file's header."""
+    raw = script.raw
+    if script.entry.table:
+        row = script.row(block[-1])
+        return _Place(row.end, indent_at(raw, script.start(block[-1])))
+    first = block[0] if block else None
+    if isinstance(first, ast.Expr) and plain_text(first.value) is not None:
+        return _Place(line_after(raw, script.end(first)), blank_above=True)
+    header = _header_end(raw)
+    return _Place(header, blank_above=bool(header), blank_below=not header)
+
+
+def _header_end(raw: bytes) -> int:
+    """Returns the end of the comments that the file begins with and that belong to no code."""
+    offset = fixed = 0
+    while raw[offset : offset + 1] == b"#":
+        after = line_after(raw, offset)
+        if offset == fixed and _FIXED_LINE.match(raw, offset, after):
+            fixed = after
+        offset = after
+    return offset if not raw[offset : line_after(raw, offset)].strip() else fixed
+
+
+def _insertion(script: Script, place: _Place) -> Splice:
+    remark = _remark(script, place.near)
+    line = place.indent + text_to_add(script.entry).encode() + remark + b"\n"
+    if place.rows:
+        return insert_row(script.raw, place.rows, place.index, line, 0)
+    above = b"\n" if place.blank_above else b""
+    below = b"\n" if place.blank_below and place.offset < len(script.raw) else b""
+    return insert_lines(script.raw, place.offset, above + line + below)
+
+
+def _remark(script: Script, near: Sequence[_Import]) -> bytes:
+    """Returns the comment that every sibling carries against linters, as `# noqa: F401`."""
+    remarks: set[bytes] = set()
+    for statement in near:
+        row = script.row(statement.node)
+        found = _COMMENT.search(script.raw, row.start, row.end)
+        remarks.add(found[0].rstrip() if found else b"")
+    if len(remarks) != 1:
+        return b""
+    remark = remarks.pop()
+    return b"  " + remark if _REMARK.match(remark) else b""
+
+
+def _removal(script: Script, own: _Import, imports: Sequence[_Import]) -> Splice:
+    """Takes a statement away with the blank line that was added with it."""
+    raw, row = script.raw, script.row(own.node)
+    if len(own.block) == 1 and script.entry.table:
+        return Splice(script.start(own.node), script.end(own.node), b"pass")
+    others = [each for each in imports if each.block is own.block and each is not own]
+    place = _place(script, [each for each in own.block if each is not own.node], others)
+    start = blank_lines_above(raw, row.start, int(place.blank_above))
+    end = blank_lines_below(raw, row.end, int(place.blank_below))
+    return delete_lines(raw, start, end)

@@ -1,0 +1,412 @@
+"""Statements as registry entries: found by the syntax tree, spliced in as whole lines of bytes.
+
+What the shapes import, call, subscript, decorator and branch have in common. The interpreter's own
+parser finds the statements; the text between them stays as bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from scaffold.edit import ordering
+from scaffold.edit.layout import NEWLINE, Splice, line_start, newline_before, spliced
+from scaffold.edit.layout import indent_at as indent
+from scaffold.edit.python_file import PythonFile, read_python
+from scaffold.edit.refusal import Context
+from scaffold.edit.shapes import Edit
+from scaffold.ledger import MadeEntry
+from scaffold.spec import RegistryError, TemplateError
+
+_TAIL = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\n|\r|\Z)")
+
+
+class _Context(Context):
+    """Names the file rather than the table, and leaves source of several lines its own lines."""
+
+    def refusal(self, code: str, line: int, reason: str) -> RegistryError:
+        where = f"{self.file}:{line}" if line else self.file
+        colon = ":\n" if "\n" in self.entry else ": "
+        hint = f"add this to {self.file} by hand{colon}{self.entry}" if self.entry else ""
+        return RegistryError(f"{where}: {reason}", code=code, hint=hint)
+
+
+Located = ast.stmt | ast.expr | ast.alias | ast.pattern
+
+
+@dataclass(frozen=True)
+class Row:
+    """Is one entry as whole lines, the last line's end included."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Script:
+    """Is a parsed file and the entry that is looked for in it."""
+
+    file: PythonFile
+    entry: MadeEntry
+    context: Context
+
+    @property
+    def raw(self) -> bytes:
+        return self.file.raw
+
+    @property
+    def tree(self) -> ast.Module:
+        return self.file.tree
+
+    def line(self, offset: int) -> int:
+        """Returns the number of the line that an offset is on, from 1."""
+        return bisect_right(self.file.starts, offset)
+
+    def line_start(self, line: int) -> int:
+        """Returns the offset at which a line begins."""
+        return self.file.starts[line - 1]
+
+    def start(self, node: Located) -> int:
+        return self.file.starts[node.lineno - 1] + node.col_offset
+
+    def end(self, node: Located) -> int:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self.file.starts[node.end_lineno - 1] + node.end_col_offset
+
+    def segment(self, node: ast.expr) -> str:
+        """Returns an expression as it is written."""
+        return self.raw[self.start(node) : self.end(node)].decode("utf-8")
+
+    def row(self, node: ast.stmt) -> Row:
+        """Returns the lines of a statement with its decorators and its body's last comments."""
+        first = node.lineno
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([first, *(each.lineno for each in node.decorator_list)])
+        start = self.line_start(first)
+        end = line_after(self.raw, self.end(node))
+        if hasattr(node, "body"):
+            end = with_inner_comments(self.raw, end, indent(self.raw, start))
+        return Row(start, end)
+
+    def owns_lines(self, node: ast.stmt) -> bool:
+        """Tells whether no other statement shares a line with this one."""
+        before = self.raw[line_start(self.raw, self.start(node)) : self.start(node)]
+        return not before.strip() and _TAIL.match(self.raw, self.end(node)) is not None
+
+    def refusal(self, code: str, line: int, reason: str) -> RegistryError:
+        """Returns the error for a reason and the line that shows it; 0 names no line."""
+        return self.context.refusal(code, line, reason)
+
+    def with_splices(self, *splices: Splice) -> bytes:
+        """Returns the file's bytes with parts of the text replaced."""
+        return self.file.source.with_raw(spliced(self.raw, splices))
+
+
+def read_script(data: bytes, entry: MadeEntry, text: str = "") -> Script:
+    """Parses the file that an entry is in.
+
+    Args:
+        data: The file's bytes.
+        entry: What refusals name.
+        text: What a person would add by hand, for the hint of refusals.
+
+    Raises:
+        RegistryError: The file cannot be parsed, or is generated.
+    """
+    context = _Context(entry.file, entry.table, text)
+    return Script(read_python(data, context), entry, context)
+
+
+def parse_expression(text: str, what: str) -> ast.expr:
+    """Parses what a template or a target gives as source text.
+
+    Raises:
+        TemplateError: It is no expression.
+    """
+    try:
+        tree = _parse(f"(\n{text}\n)")
+    except (SyntaxError, ValueError, RecursionError):
+        tree = ast.Module([], [])
+    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.Expr):
+        raise TemplateError(f"{what} is no Python expression: {text!r}", code="template_invalid")
+    return tree.body[0].value
+
+
+def parse_block(text: str, what: str) -> list[ast.stmt]:
+    """Parses what a template gives as statements.
+
+    Raises:
+        TemplateError: It holds none, or is no Python.
+    """
+    try:
+        body = _parse(text).body
+    except (SyntaxError, ValueError, RecursionError):
+        body = []
+    if not body:
+        raise TemplateError(f"{what} is no Python statement: {text!r}", code="template_invalid")
+    return body
+
+
+def plain_text(node: ast.expr) -> str | None:
+    """Returns the content of a string literal, None for anything else."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return None
+
+
+def _parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an invalid escape in the file is its author's business
+        return ast.parse(text)
+
+
+def settled(
+    script: Script,
+    data: bytes,
+    edited: bytes,
+    has_entry: Callable[[bytes, MadeEntry], bool],
+    remove_entry: Callable[[bytes, MadeEntry], bytes],
+) -> bytes:
+    """Returns the edited bytes once it is proven that they hold the entry and can be taken back.
+
+    Raises:
+        RegistryError: They do not, because of a layout that no rule foresees.
+    """
+    try:
+        sound = has_entry(edited, script.entry) and remove_entry(edited, script.entry) == data
+    except RegistryError:
+        sound = False
+    if not sound:
+        raise script.refusal("registry_computed", 0, "its layout allows no edit that is safe")
+    return edited
+
+
+def there(script: Script, data: bytes, offset: int) -> Edit:
+    """Returns the outcome of an edit that has nothing to do."""
+    return Edit(data, script.line(offset))
+
+
+def bindings(tree: ast.Module) -> dict[str, int]:
+    """Returns the names that a module's top level binds, each with its first line."""
+    names: dict[str, int] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.setdefault(node.name, node.lineno)
+            continue
+        for each in ast.walk(node):
+            if isinstance(each, ast.alias):
+                names.setdefault(each.asname or each.name.split(".")[0], node.lineno)
+            elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+                names.setdefault(each.id, node.lineno)
+            elif isinstance(each, ast.FunctionDef | ast.ClassDef):
+                names.setdefault(each.name, node.lineno)
+    return names
+
+
+# ---- order ---------------------------------------------------------------------------------------
+
+
+def sorted_index(keys: Sequence[str], key: str) -> int:
+    """Returns where a key goes among others: its sorted place, or the end where none is sorted."""
+    order = ordering.order_of([keys])
+    return ordering.sorted_index(keys, key, order) if order else len(keys)
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def insert_lines(raw: bytes, offset: int, lines: bytes) -> Splice:
+    """Puts whole lines at the start of a line, or behind a last line that has no line end.
+
+    Args:
+        raw: The text.
+        offset: The start of a line, or the end of the text.
+        lines: Lines that each end in ``\\n``; they get the line end of their place.
+    """
+    newline = newline_at(raw, offset)
+    lines = lines.replace(b"\n", newline)
+    if offset == len(raw) and raw and raw[-1:] not in b"\r\n":
+        lines = newline + lines.removesuffix(newline)
+    return Splice(offset, offset, lines)
+
+
+def delete_lines(raw: bytes, start: int, end: int) -> Splice:
+    """Takes whole lines away, the inverse of `insert_lines`."""
+    if end == len(raw) and raw[start:end] and raw[-1:] not in b"\r\n":
+        start -= len(newline_at(raw, start)) if start else 0
+    return Splice(start, end)
+
+
+def insert_row(raw: bytes, rows: Sequence[Row], index: int, lines: bytes, gap: int) -> Splice:
+    """Puts lines among rows that are siblings; ``gap`` blank lines set them apart.
+
+    The comments above the first row stay above all rows where they head the whole group.
+    """
+    if index:
+        return insert_lines(raw, rows[index - 1].end, b"\n" * gap + lines)
+    start = rows[0].start
+    if not _heads_all(raw, rows):
+        start = attached_comments(raw, start)
+    return insert_lines(raw, start, lines + b"\n" * gap)
+
+
+def delete_row(raw: bytes, rows: Sequence[Row], index: int, gap: int) -> Splice:
+    """Takes a row away with the blank lines that `insert_row` sets it apart with."""
+    row = rows[index]
+    start, end = row.start, row.end
+    if index:
+        start = blank_lines_above(raw, start, gap)
+    else:
+        end = blank_lines_below(raw, end, gap)
+    return delete_lines(raw, start, end)
+
+
+def common_gap(raw: bytes, rows: Sequence[Row]) -> int:
+    """Returns how many blank lines stand between rows, at the least."""
+    return min((count_blank_above(raw, row.start) for row in rows[1:]), default=0)
+
+
+def _heads_all(raw: bytes, rows: Sequence[Row]) -> bool:
+    """Tells whether comments above the first row are about all of them."""
+    gaps = [raw[a.end : b.start] for a, b in pairwise(rows)]
+    return bool(gaps) and not any(b"#" in gap for gap in gaps)
+
+
+def attached_comments(raw: bytes, start: int) -> int:
+    """Returns where the comments begin that stand directly above a line; not those of a header."""
+    offset = start
+    while offset:
+        above = line_start(raw, newline_before(raw, offset))
+        if not raw[above:offset].strip().startswith(b"#"):
+            return offset
+        offset = above
+    return start
+
+
+# ---- text ----------------------------------------------------------------------------------------
+
+
+def newline_at(raw: bytes, offset: int) -> bytes:
+    """Returns the line end in use at an offset: that of the line above, else of the file."""
+    above = line_start(raw, offset)
+    if above:
+        return raw[newline_before(raw, above) : above]
+    found = NEWLINE.search(raw)
+    return found[0] if found else b"\n"
+
+
+def line_after(raw: bytes, offset: int) -> int:
+    """Returns the start of the next line, or the end of the text."""
+    found = NEWLINE.search(raw, offset)
+    return found.end() if found else len(raw)
+
+
+def count_blank_above(raw: bytes, start: int) -> int:
+    count = 0
+    while start:
+        above = line_start(raw, newline_before(raw, start))
+        if raw[above:start].strip():
+            break
+        start, count = above, count + 1
+    return count
+
+
+def blank_lines_above(raw: bytes, start: int, count: int) -> int:
+    """Returns where up to ``count`` blank lines above a line begin."""
+    for _ in range(min(count, count_blank_above(raw, start))):
+        start = line_start(raw, newline_before(raw, start))
+    return start
+
+
+def blank_lines_below(raw: bytes, end: int, count: int) -> int:
+    """Returns where up to ``count`` blank lines behind a line end."""
+    for _ in range(count):
+        after = line_after(raw, end)
+        if raw[end:after].strip():
+            break
+        end = after
+    return end
+
+
+def with_inner_comments(raw: bytes, end: int, outer: bytes) -> int:
+    """Returns the end of a block with the comments that follow it, indented deeper than it."""
+    offset = end
+    while offset < len(raw):
+        after = line_after(raw, offset)
+        text = raw[offset:after]
+        if text.strip():
+            inner = len(indent(raw, offset).expandtabs()) > len(outer.expandtabs())
+            if not (inner and text.strip().startswith(b"#")):
+                break
+            end = after
+        offset = after
+    return end
+
+
+def last_line_end(raw: bytes) -> int:
+    """Returns the offset behind the last line that is not blank."""
+    return line_after(raw, len(raw.rstrip()))
+
+
+def literal(text: str, quote: str) -> str:
+    """Returns a string literal in the given quotes where it needs no escapes."""
+    plain = text.isprintable() and quote not in text and "\\" not in text
+    return f"{quote}{text}{quote}" if plain else repr(text)
+
+
+def reindented(script: Script, text: str, outer: bytes, unit: bytes = b"") -> bytes:
+    """Returns source text as lines for a place in the file.
+
+    Args:
+        script: The file.
+        text: Statements without indentation of their own.
+        outer: The indentation of the place.
+        unit: One step of indentation; by default the file's own.
+    """
+    unit = unit or indent_unit(script)
+    rows = text.strip("\n").split("\n")
+    inside = _rows_inside_strings(text.strip("\n"))
+    code = [_width(row) for number, row in enumerate(rows, 1) if number not in inside]
+    step = min(filter(None, code), default=1)
+    lines: list[bytes] = []
+    for number, row in enumerate(rows, 1):
+        depth, rest = divmod(_width(row), step)
+        if number in inside:
+            lines.append(row.encode())
+        elif row.strip():
+            lines.append(outer + unit * depth + b" " * rest + row.lstrip().encode())
+        else:
+            lines.append(b"")
+    return b"\n".join(lines) + b"\n"
+
+
+def indent_unit(script: Script) -> bytes:
+    """Returns one step of indentation as the file has it first."""
+    for node in ast.walk(script.tree):
+        body = getattr(node, "body", None)
+        if isinstance(node, ast.stmt) and isinstance(body, list) and isinstance(body[0], ast.stmt):
+            outer, inner = (indent(script.raw, script.start(each)) for each in (node, body[0]))
+            if len(inner) > len(outer):
+                return inner[len(outer) :]
+    return b"    "
+
+
+def _width(row: str) -> int:
+    return len(row) - len(row.lstrip(" \t")) if row.strip() else 0
+
+
+def _rows_inside_strings(text: str) -> set[int]:
+    """Returns the lines that begin inside a string, whose indentation is content."""
+    rows: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if tokenize.tok_name[token.type].endswith(("STRING", "STRING_MIDDLE")):
+            rows.update(range(token.start[0] + 1, token.end[0] + 1))
+    return rows
