@@ -82,14 +82,15 @@ class KindGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the kinds."""
         catalogue = _catalogue(ctx)
-        return [name for name in catalogue.kind_names() if not catalogue.kind(name).new_folder]
+        return [kind.name for kind in catalogue.sound_kinds() if not kind.new_folder]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Returns the command of a kind, or None."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
         catalogue = _catalogue(ctx)
-        return KindCommand(catalogue, catalogue.kind(cmd_name), cmd_name)
+        if cmd_name not in catalogue.kind_names():
+            return None
+        kind = catalogue.kind(cmd_name)
+        return None if kind.new_folder else KindCommand(catalogue, kind, cmd_name)
 
 
 class Cli(click.Group):
@@ -341,20 +342,22 @@ def _own_root(argv: list[str]) -> Path | None:
 
 def _kind_commands(catalogue: Catalogue) -> dict[str, Kind]:
     """Returns the kinds that have a command of their own; `add KIND` knows all."""
-    kinds = [catalogue.kind(name) for name in catalogue.kind_names()]
-    ordered = sorted(kinds, key=lambda kind: not kind.new_folder)
+    ordered = sorted(catalogue.sound_kinds(), key=lambda kind: not kind.new_folder)
     return {kind.command: kind for kind in ordered if kind.command}
 
 
 def _questions(catalogue: Catalogue, kind: Kind) -> list[tuple[Answer, list[str]]]:
-    """Returns every question of the kind, with the styles that ask it (none: all of them do)."""
+    """Returns every question of the kind, with the styles that ask it (none: all of them do).
+
+    An answer without an option is worked out and never asked.
+    """
     found: dict[str, tuple[Answer, list[str]]] = {
         name: (answer, []) for name, answer in kind.answers.items()
     }
     for style in catalogue.style_names(kind.name):
         for name, answer in catalogue.style(kind.name, style).answers.items():
             found.setdefault(name, (answer, []))[1].append(style)
-    return list(found.values())
+    return [question for question in found.values() if question[0].option]
 
 
 def _style_option(catalogue: Catalogue, kind: Kind) -> click.Option:

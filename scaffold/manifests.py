@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -89,6 +90,14 @@ class Catalogue:
             except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
                 raise _broken(path, error) from error
         return self._kinds[name]
+
+    def sound_kinds(self) -> list[Kind]:
+        """Returns the kinds whose manifest can be read: one that is wrong stops no other."""
+        found: list[Kind] = []
+        for name in self.kind_names():
+            with suppress(TemplateError):
+                found.append(self.kind(name))
+        return found
 
     def style(self, kind: str, name: str) -> Style:
         """Reads ``<kind>/<style>/template.toml``.
@@ -267,6 +276,7 @@ def _read_kind(name: str, path: Path, origin: str) -> Kind:
         multiple=style.boolean("multiple", False),
         default=style.text("default", ""),
         symbol=fields.text("symbol", ""),
+        subject=fields.text("subject", ""),
         names=fields.text_map("names"),
         place=fields.text_map("place"),
         registry=tuple(read_registry(row) for row in fields.tables("registry")),

@@ -21,6 +21,7 @@ CODES: dict[str, str] = {
     "journal_unfinished": "An earlier run was interrupted and its journal cannot be settled alone.",
     "ledger_invalid": "A file under .scaffold/made cannot be read.",
     "locked": "Another scaffold command is writing to the same place.",
+    "module_unsuited": "The module defines nothing that tests can be written for.",
     "name_builtin": "The name is that of a Python builtin.",
     "name_characters": "The name holds characters that no identifier can hold.",
     "name_digit": "The name begins with a digit.",
@@ -208,6 +209,7 @@ class Kind(Manifest):
     multiple: bool = False
     default: str = ""
     symbol: str = ""
+    subject: str = ""
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     place: Mapping[str, str] = field(default_factory=dict[str, str])
     registry: tuple[RegistryRule, ...] = ()
