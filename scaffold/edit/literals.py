@@ -31,7 +31,7 @@ from scaffold.edit.python_file import (
 )
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
-from scaffold.edit.splicing import RemovalError, insertion, removal
+from scaffold.edit.splicing import LayoutError, insertion, removal
 from scaffold.ledger import MadeEntry
 from scaffold.spec import RegistryError
 
@@ -115,12 +115,13 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     literal = _best_literal(registry, entry)
     text = _entry_text(literal, entry, context)
     slot = find_slot(literal, entry.key, entry.value)
-    raw = spliced(literal.raw, insertion(literal, slot, text.encode("utf-8")))
     try:
-        edited = registry.file.source.with_raw(raw)
-    except UnicodeEncodeError as error:
+        splices = insertion(literal, slot, text.encode("utf-8"))
+        edited = registry.file.source.with_raw(spliced(literal.raw, splices))
+    except (LayoutError, UnicodeEncodeError) as error:
+        encoding = f"the file's encoding, {registry.file.source.encoding}, cannot hold the entry"
+        reason = str(error) if isinstance(error, LayoutError) else encoding
         line = line_at(literal.raw, literal.inside)
-        reason = f"the file's encoding, {registry.file.source.encoding}, cannot hold the entry"
         raise context.refusal("registry_computed", line, reason) from error
     return Edit(edited, _verified_line(registry, edited, entry))
 
@@ -144,7 +145,7 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
         literal, index = hit
         try:
             splices = removal(literal, index)
-        except RemovalError as error:
+        except LayoutError as error:
             line = line_at(literal.raw, literal.items[index].start)
             reason = f"{entry.key!r} cannot be taken out: {error}"
             raise context.refusal("registry_computed", line, reason) from error

@@ -25,8 +25,8 @@ from scaffold.edit.layout import (
 from scaffold.edit.placing import Slot
 
 
-class RemovalError(Exception):
-    """An entry cannot be taken out without loss; the text says why."""
+class LayoutError(Exception):
+    """An entry cannot be put in or taken out without loss; the text says why."""
 
 
 def insertion(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
@@ -36,6 +36,9 @@ def insertion(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
         literal: The literal.
         slot: Where in it.
         entry: The entry's text, without comma.
+
+    Raises:
+        LayoutError: A comment would be lost by it.
     """
     if not literal.items:
         return [_into_empty(literal, entry)]
@@ -50,7 +53,7 @@ def removal(literal: Literal, index: int) -> list[Splice]:
     """Returns what takes an entry out.
 
     Raises:
-        RemovalError: A comment would be lost with it.
+        LayoutError: A comment would be lost with it.
     """
     raw, items, item = literal.raw, literal.items, literal.items[index]
     if len(items) == 1 and _collapses(literal):
@@ -95,6 +98,8 @@ def _into_empty(literal: Literal, entry: bytes) -> Splice:
 
 
 def _into_empty_call(literal: Literal, entry: bytes) -> Splice:
+    if literal.inside != literal.close:
+        raise LayoutError("something stands in an empty call")
     name = callee(literal.node) if isinstance(literal.node, ast.Call) else ""
     if name == "set":
         start, end = literal.file.start(literal.node), literal.close + 1
@@ -158,10 +163,12 @@ def _newline_between(literal: Literal) -> bytes | None:
 
 def _commas_lead(literal: Literal) -> bool:
     """Tells whether every entry but the first stands behind a comma that begins its line."""
-    commas = [item.comma for item in literal.items[:-1]]
-    return bool(commas) and all(
-        comma is not None and begins_line(literal.raw, comma) and TAIL.match(literal.raw, item.end)
-        for comma, item in zip(commas, literal.items, strict=False)
+    raw = literal.raw
+    return len(literal.items) > 1 and all(
+        begins_line(raw, item.after - 1)
+        and TAIL.match(raw, item.end)
+        and not TAIL.match(raw, item.after)
+        for item in literal.items[:-1]
     )
 
 
@@ -212,6 +219,6 @@ def _collapses(literal: Literal) -> bool:
 def _collapse(literal: Literal) -> Splice:
     file, item = literal.file, literal.items[0]
     if b"#" in literal.raw[literal.inside : item.start] + literal.raw[item.end : literal.close]:
-        raise RemovalError("it is the only entry, and comments stand beside it")
+        raise LayoutError("it is the only entry, and comments stand beside it")
     start, end = file.start(literal.node), file.end(literal.node)
     return Splice(start, end, b"" if callee(literal.outer) in EMPTY_CALLS else b"set()")

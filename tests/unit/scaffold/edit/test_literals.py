@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import sys
+from dataclasses import replace
 
 import pytest
 
@@ -269,6 +271,15 @@ def test_refuses_what_is_unsafe_with_the_line_and_the_text_to_add(name: str):
     where = f"{FILE}:{line}: " if line else f"{FILE}: "
     assert refusal.value.message.startswith(where)
     assert '"k": "m:f",' in refusal.value.hint
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="the running Python reads the statement")
+def test_refuses_what_stands_in_a_statement_newer_than_the_running_python():
+    data = b"A = 1\n\n\n@final\nclass Box[V]:\n    T = {}\n"
+    with pytest.raises(RegistryError) as refusal:
+        add_entry(data, replace(ENTRY, table="Box.T"))
+    assert refusal.value.code == "registry_syntax"
+    assert refusal.value.message.startswith(f"{FILE}:4: Box.T was not found")
 
 
 def test_a_table_that_is_not_ours_to_read_has_no_hint():
