@@ -88,6 +88,11 @@ def is_workflow(candidate: Any) -> bool:
     return inspect.iscoroutinefunction(getattr(candidate, "arun_episode", None))
 
 
+def is_agent(candidate: Any) -> bool:
+    """Returns True for an agent, instance or class: it has a coroutine ``run``."""
+    return inspect.iscoroutinefunction(getattr(candidate, "run", None))
+
+
 def workflow_name(workflow: Any) -> str:
     """Returns the name by which messages speak of a workflow."""
     if isinstance(workflow, GroupedRolloutWorkflow):
@@ -109,7 +114,7 @@ def _resolve_one(workflow: Any, kwargs: Any, agent_wrapper: AgentWrapper | None)
     if isinstance(workflow, RolloutWorkflow) or is_workflow(workflow):
         resolved: RolloutWorkflow = workflow
         return resolved
-    if not inspect.iscoroutinefunction(getattr(workflow, "run", None)):
+    if not is_agent(workflow):
         raise ValueError(
             f"{workflow!r} is neither a workflow (async def arun_episode) nor an agent "
             "(async def run)"
@@ -140,7 +145,8 @@ def _wrap_agent(agent: Any, agent_wrapper: AgentWrapper | None) -> RolloutWorkfl
     if agent_wrapper is None:
         raise ValueError(
             f"{type(agent).__name__} is an agent (async def run), and agents reach the model "
-            "through an OpenAI-compatible proxy, which this engine has none of; write a workflow "
-            "with async def arun_episode(self, engine, data) instead"
+            "through an OpenAI-compatible proxy, which this engine has none of; start an "
+            "areal.experimental.openai.AgentProxy and set workflow_executor.agent_wrapper to its "
+            "wrap, or train with PPOTrainer, which does"
         )
     return agent_wrapper(agent)

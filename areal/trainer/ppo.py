@@ -8,7 +8,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,7 +20,7 @@ from areal.api.registry import import_from_string, resolve
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.model import turn_off_dropout
 from areal.engine.train_engine import HFTrainEngine
-from areal.infra.workflow_resolution import is_workflow, resolve_accept_fn
+from areal.infra.workflow_resolution import is_agent, is_workflow, resolve_accept_fn
 from areal.reward import REWARDS
 from areal.trainer.advantages import compute_advantages, shift_to_next_token
 from areal.trainer.base import BaseTrainer
@@ -31,6 +31,9 @@ from areal.trainer.runtime import make_weights
 from areal.utils.data import concat_batch, split_padded_tensor_dict_into_mb_list
 from areal.utils.dataloader import create_dataloader
 from areal.workflow import WORKFLOWS
+
+if TYPE_CHECKING:
+    from areal.experimental.openai.proxy import AgentProxy
 
 logger = logging.getLogger("Trainer")
 
@@ -72,6 +75,7 @@ class PPOTrainer(BaseTrainer):
         self._filter: Callable[..., bool] | None = None
         self._num_tokens = len(self.weights.module.get_input_embeddings().weight)
         self._saved_rollout_state: dict[str, Any] = {}
+        self._agent_proxy: AgentProxy | None = None
 
     def train(
         self,
@@ -85,8 +89,8 @@ class PPOTrainer(BaseTrainer):
         """Runs the training to its end.
 
         Args:
-            workflow: A workflow, its class, a registered name or a dotted path; None takes
-                ``config.run``.
+            workflow: A workflow or an agent, its class, a registered name or a dotted path; None
+                takes ``config.run``, or in online mode the program that drives the proxy.
             eval_workflow: The same for evaluation; None evaluates with ``workflow``.
             workflow_kwargs: For the class; reward, sampling and tokenizer are filled in where it
                 takes them.
@@ -99,10 +103,11 @@ class PPOTrainer(BaseTrainer):
             ConfigError: There is no workflow, or it cannot be made.
         """
         run = self.config.run
-        if workflow is None:
+        is_online = self.config.rollout.agent.mode == "online"
+        if workflow is None and not is_online:
             workflow, workflow_kwargs = run.workflow, run.workflow_kwargs
         if eval_workflow is None:
-            eval_workflow = run.eval_workflow or workflow
+            eval_workflow = workflow if is_online else run.eval_workflow or workflow
         if eval_workflow_kwargs is None:
             eval_workflow_kwargs = run.eval_workflow_kwargs
         if eval_workflow_kwargs is None:
@@ -114,6 +119,8 @@ class PPOTrainer(BaseTrainer):
         )
         self._filter = resolve_accept_fn(dynamic_filter_fn or run.dynamic_filter)
         self.rollout.initialize()
+        if not (is_workflow(self._workflow) and is_workflow(self._eval_workflow)):
+            self._serve_agents()
         self._loop(total_epochs)
 
     # --- set-up
@@ -131,18 +138,17 @@ class PPOTrainer(BaseTrainer):
     def _make_workflow(
         self, workflow: Any, kwargs: dict[str, Any] | None, gconfig: GenerationHyperparameters
     ) -> Any:
-        """Returns a workflow made of a name, a class or an instance."""
+        """Returns a workflow or an agent made of a name, a class or an instance."""
+        if workflow is None:
+            return None
         if isinstance(workflow, str):
             workflow = resolve(WORKFLOWS, "workflow", workflow)
         is_class = inspect.isclass(workflow)
-        if not is_workflow(workflow):
+        if not is_workflow(workflow) and not is_agent(workflow):
             name = workflow.__name__ if is_class else repr(workflow)
-            is_agent = inspect.iscoroutinefunction(getattr(workflow, "run", None))
             raise ConfigError(
-                f"run.workflow: {name} is an agent, and agents need the OpenAI-compatible proxy, "
-                "which is not available yet; subclass areal.api.RolloutWorkflow instead"
-                if is_agent
-                else f"run.workflow: {name} is no workflow, which has a coroutine arun_episode"
+                f"run.workflow: {name} is neither a workflow, which has a coroutine arun_episode, "
+                "nor an agent, which has a coroutine run"
             )
         if not is_class:
             return workflow
@@ -162,6 +168,34 @@ class PPOTrainer(BaseTrainer):
                 "Set the missing ones in "
                 "run.workflow_kwargs, and the reward in run.reward_fn"
             ) from error
+
+    def _serve_agents(self) -> None:
+        """Starts the proxy through which agents reach the model.
+
+        Raises:
+            ConfigError: The packages that it needs are missing, or its settings contradict.
+        """
+        config = self.config.rollout
+        if config.agent.mode == "online" and config.deterministic_sampling:
+            raise ConfigError(
+                "rollout.deterministic_sampling waits for every running episode, and one of an "
+                "outside program may not have begun; set it to false with rollout.agent.mode=online"
+            )
+        try:
+            # Optional, and nothing that a run without agents should load.
+            from areal.experimental.openai.proxy import AgentProxy
+        except ImportError as error:
+            raise ConfigError(f"run.workflow: {error}") from error
+        self._agent_proxy = AgentProxy(
+            self.rollout,
+            self.tokenizer,
+            config.agent,
+            self.config.gconfig,
+            self.config.eval_gconfig,
+            temperature=self.config.actor.temperature,
+        )
+        self._agent_proxy.start()
+        self.rollout.workflow_executor.agent_wrapper = self._agent_proxy.wrap
 
     def _make_dataloader(self, dataset: Any, config: Any) -> Any:
         return create_dataloader(dataset, 0, 1, config, seed=self.config.seed)
@@ -349,6 +383,8 @@ class PPOTrainer(BaseTrainer):
 
     def close(self, status: str = "completed") -> ReportPaths | None:
         self.rollout.destroy()
+        if self._agent_proxy is not None:
+            self._agent_proxy.stop()
         return super().close(status)
 
 

@@ -91,9 +91,8 @@ def test_only_an_add_that_writes_imports_the_renderer_and_the_editor(tmp_path: P
 IMPORT_NAMES = {"pillow": "PIL", "math-verify": "math_verify", "tomli-w": "tomli_w"}
 # Comes with torch or transformers and is imported beside them.
 COMES_WITH = {"tokenizers", "huggingface_hub", "triton", "yaml"}
-OPTIONAL = {
-    *("sglang", "vllm", "swanlab", "trackio", "wandb", "trl", "flash_attn", "psutil", "openai"),
-}
+OPTIONAL = {"sglang", "vllm", "swanlab", "trackio", "wandb", "trl", "flash_attn", "psutil"}
+OPTIONAL |= {"openai"}
 
 
 def third_party_imports(package: str) -> dict[str, Path]:

@@ -26,7 +26,9 @@ def get_odd_rl_dataset(path: str, **_: Any) -> list[dict[str, Any]]:
 
 
 class Agent:
-    """Has a coroutine ``run`` and no ``arun_episode``."""
+    """Is an agent that needs more than the trainer has."""
+
+    def __init__(self, patience: int) -> None: ...
 
     async def run(self, data: dict[str, Any], **_: Any) -> float:
         return 1.0
@@ -88,7 +90,19 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["run.eval_workflow=rlv"], "rlvr"),
     (["run.workflow=tests.tiny_runs.MODEL"], "run.workflow"),
     (["run.workflow=os.getcwd"], "run.workflow"),
-    ([f"run.workflow={HERE}.Agent"], "agent"),
+    ([f"run.workflow={HERE}.Agent"], "patience"),
+    (
+        [
+            f"run.workflow={HERE}.Agent",
+            "run.workflow_kwargs={patience: 1}",
+            "rollout.agent.export_style=concat",
+        ],
+        "chat_template_type",
+    ),
+    (
+        ["rollout.agent.mode=online", "rollout.deterministic_sampling=true"],
+        "rollout.deterministic_sampling",
+    ),
     (["run.workflow_kwargs={moood: 1}"], "moood"),
     (
         ["run.workflow=multi_turn", "run.workflow_kwargs={max_turns: 0, turn_discount: 1}"],

@@ -1,0 +1,207 @@
+"""The OpenAI SDK's client over an engine in this process.
+
+>>> client = ArealOpenAI(engine, tokenizer)
+>>> completion = await client.chat.completions.create(model="default", messages=[...])
+>>> client.set_reward(completion.id, 1.0)
+>>> return client.export_interactions("individual")
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from areal.experimental.openai.recorder import Generates, Recorder
+from areal.experimental.openai.streaming import ChunkStream
+from areal.experimental.openai.types import InteractionWithTokenLogpReward
+
+try:
+    import openai
+    from openai.resources.chat import AsyncChat
+    from openai.resources.chat.completions import AsyncCompletions
+    from openai.resources.responses import AsyncResponses
+except ImportError as error:
+    raise ImportError(
+        "agents and the OpenAI client need the package openai: pip install 'areal-lite[agent]'"
+    ) from error
+
+_UNSET = tuple(
+    kind for kind in (getattr(openai, name, None) for name in ("NotGiven", "Omit")) if kind
+)
+
+
+class _NoNetwork(openai.DefaultAsyncHttpxClient):
+    """Stands where the SDK's HTTP client would be, which takes 30 ms to make and must not speak."""
+
+    def __init__(self) -> None:
+        super().__init__(mounts={}, transport=_RefusingTransport(), trust_env=False)
+
+    async def aclose(self) -> None:
+        """Does nothing: all clients share this one."""
+
+
+class _RefusingTransport:
+    async def handle_async_request(self, request: Any) -> Any:
+        raise RuntimeError(
+            f"ArealOpenAI has no server and cannot ask {request.url.path}; it answers "
+            "chat.completions.create and responses.create with its engine"
+        )
+
+    async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+_no_network: _NoNetwork | None = None
+
+
+def _shared_no_network() -> _NoNetwork:
+    global _no_network
+    if _no_network is None:
+        _no_network = _NoNetwork()
+    return _no_network
+
+
+class ArealOpenAI(openai.AsyncOpenAI):
+    """Answers with an engine and records tokens, log-probabilities and versions of every answer.
+
+    Args:
+        engine: Has ``agenerate``.
+        tokenizer: With a chat template.
+        tool_call_parser: How tool calls are found in answers; "" finds none.
+        reasoning_parser: How reasoning is found in answers; "" finds none.
+        engine_max_tokens: What prompt and answer may be long together; None is the default of
+            ``GenerationHyperparameters``.
+        chat_template_type: "hf" renders every request anew; "concat" appends to the tokens of the
+            interaction that it goes on with, so that a conversation is one sequence.
+        lora_name: Goes to the engine with every request.
+        **kwargs: For ``AsyncOpenAI``.
+
+    Raises:
+        ValueError: A parser or the kind of template is unknown.
+    """
+
+    def __init__(
+        self,
+        engine: Generates,
+        tokenizer: Any,
+        tool_call_parser: str = "qwen",
+        reasoning_parser: str = "qwen3",
+        engine_max_tokens: int | None = None,
+        chat_template_type: str = "hf",
+        lora_name: str = "",
+        **kwargs: Any,
+    ) -> None:
+        options = {
+            "api_key": "none",
+            "base_url": "http://engine.invalid",
+            "http_client": _shared_no_network(),
+            "max_retries": 0,
+        }
+        super().__init__(**{**options, **kwargs})
+        self._recorder = Recorder(
+            engine,
+            tokenizer,
+            tool_call_parser,
+            reasoning_parser,
+            engine_max_tokens,
+            chat_template_type,
+            lora_name,
+        )
+
+    @cached_property
+    def chat(self) -> _Chat:
+        """Is ``chat.completions.create``."""
+        return _Chat(self)
+
+    @cached_property
+    def responses(self) -> _Responses:
+        """Is ``responses.create``."""
+        return _Responses(self)
+
+    def get_interaction(self, interaction_id: str) -> InteractionWithTokenLogpReward | None:
+        """Returns the interaction with the id of a completion or response; None if unknown."""
+        return self._recorder.cache.get(interaction_id)
+
+    def set_reward(self, interaction_id: str, reward: float) -> None:
+        """Sets the reward of one answer.
+
+        Raises:
+            KeyError: There is no such answer.
+        """
+        self._recorder.cache.set_reward(interaction_id, reward)
+
+    def set_last_reward(self, reward: float) -> None:
+        """Sets the reward of the newest answer.
+
+        Raises:
+            KeyError: There is none.
+        """
+        self._recorder.cache.set_last_reward(reward)
+
+    def apply_reward_discount(
+        self, turn_discount: float = 1.0
+    ) -> dict[str, InteractionWithTokenLogpReward]:
+        """Passes rewards on to earlier answers; see ``InteractionCache.apply_reward_discount``.
+
+        Returns:
+            All interactions by their ids.
+
+        Raises:
+            RuntimeError: It was called before.
+        """
+        self._recorder.cache.apply_reward_discount(turn_discount)
+        return dict(self._recorder.cache)
+
+    def export_interactions(self, style: str) -> dict[str, InteractionWithTokenLogpReward]:
+        """Returns what an episode hands over to training.
+
+        Args:
+            style: "individual" or "concat"; see ``InteractionCache.export_interactions``.
+
+        Raises:
+            ValueError: The style is unknown, or does not go with ``chat_template_type``.
+        """
+        return self._recorder.cache.export_interactions(style)
+
+
+class _Chat(AsyncChat):
+    @cached_property
+    def completions(self) -> _Completions:
+        return _Completions(self._client)
+
+
+class _Completions(AsyncCompletions):
+    _client: ArealOpenAI
+
+    async def create(self, **params: Any) -> Any:
+        """Answers a chat; see OpenAI's reference. What would be sampled otherwise is refused.
+
+        Raises:
+            RequestError: A parameter is unknown or asks for what there is not.
+        """
+        given = _given(params)
+        completion = await self._client._recorder.complete(given)
+        if not given.get("stream"):
+            return completion
+        options = given.get("stream_options") or {}
+        return ChunkStream(completion, bool(options.get("include_usage")))
+
+
+class _Responses(AsyncResponses):
+    _client: ArealOpenAI
+
+    async def create(self, **params: Any) -> Any:
+        """Answers a Responses request; see OpenAI's reference.
+
+        Raises:
+            RequestError: A parameter is unknown or asks for what there is not, such as a stream.
+        """
+        return await self._client._recorder.respond(_given(params))
+
+
+def _given(params: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in params.items() if not isinstance(value, _UNSET)}

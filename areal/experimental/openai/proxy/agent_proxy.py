@@ -1,0 +1,127 @@
+"""What a trainer needs to train agents: the server, and workflows that run agents against it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from areal.api.cli_args import GenerationHyperparameters
+from areal.api.config.rollout import AgentConfig
+from areal.api.errors import ConfigError
+from areal.experimental.openai.parsing import check_parsers
+from areal.experimental.openai.recorder import Generates, Recorder
+from areal.infra.workflow_context import WorkflowContext
+
+try:
+    import openai as _openai  # noqa: F401  (an early and clear error)
+
+    from areal.experimental.openai.proxy.server import ProxyServer
+    from areal.experimental.openai.proxy.workflow import OpenAIProxyWorkflow
+except ImportError as error:
+    raise ImportError(
+        f"agents need the packages openai and aiohttp ({error}): pip install 'areal-lite[agent]'"
+    ) from error
+
+logger = logging.getLogger("OpenAIProxy")
+
+
+class AgentProxy:
+    """Serves one engine to agents.
+
+    Args:
+        engine: Has ``agenerate``.
+        tokenizer: With a chat template.
+        config: How agents run and what is exported.
+        gconfig: How to sample where a request leaves it open.
+        eval_gconfig: The same in evaluation; None takes ``gconfig``.
+        temperature: The only one that training may sample at; None allows any.
+
+    Raises:
+        ConfigError: The configuration asks for what there is not, or contradicts itself.
+    """
+
+    def __init__(
+        self,
+        engine: Generates,
+        tokenizer: Any,
+        config: AgentConfig,
+        gconfig: GenerationHyperparameters | None = None,
+        eval_gconfig: GenerationHyperparameters | None = None,
+        temperature: float | None = None,
+    ) -> None:
+        check_agent_config(config)
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._config = config
+        self._gconfig = gconfig or GenerationHyperparameters()
+        self._eval_gconfig = eval_gconfig or self._gconfig
+        self._temperature = temperature
+        self._server = ProxyServer(
+            self._make_recorder,
+            config.admin_api_key,
+            config.session_timeout_seconds,
+            is_online=config.mode == "online",
+        )
+        self._workflows: dict[int, OpenAIProxyWorkflow] = {}
+        self.address = ""
+
+    def start(self) -> str:
+        """Starts serving on this machine alone and returns the base URL."""
+        self.address = self._server.start()
+        if self._config.mode == "online":
+            logger.info("sessions of outside programs begin at %s/rl/start_session", self.address)
+        return self.address
+
+    def wrap(self, agent: Any) -> OpenAIProxyWorkflow:
+        """Returns the workflow of an agent, the same one for the same agent."""
+        config = self._config
+        if id(agent) not in self._workflows:
+            self._workflows[id(agent)] = OpenAIProxyWorkflow(
+                config.mode,
+                agent,
+                self.address,
+                config.admin_api_key,
+                config.turn_discount,
+                config.export_style,
+                config.subproc_max_workers,
+                drop_retry_orphans=config.drop_retry_orphans,
+            )
+        return self._workflows[id(agent)]
+
+    def stop(self) -> None:
+        """Stops serving and ends the agents' processes; a second call does nothing."""
+        for workflow in self._workflows.values():
+            workflow.close()
+        self._server.stop()
+
+    def _make_recorder(self, context: WorkflowContext) -> Recorder:
+        config = self._config
+        return Recorder(
+            self._engine,
+            self._tokenizer,
+            config.tool_call_parser,
+            config.reasoning_parser,
+            config.engine_max_tokens,
+            config.chat_template_type,
+            gconfig=self._eval_gconfig if context.is_eval else self._gconfig,
+            temperature=None if context.is_eval else self._temperature,
+        )
+
+
+def check_agent_config(config: AgentConfig) -> None:
+    """Refuses settings of agents that contradict each other or that there are not.
+
+    Raises:
+        ConfigError: Says which.
+    """
+    where = "rollout.agent"
+    if config.export_style == "concat" and config.chat_template_type != "concat":
+        raise ConfigError(f"{where}: export_style concat needs chat_template_type=concat")
+    defaults = AgentConfig()
+    for option in ("message_preprocessors", "prefix_matcher", "set_reward_finish_timeout"):
+        if getattr(config, option) != getattr(defaults, option):
+            raise ConfigError(f"{where}.{option} is not available here; leave it out")
+    try:
+        check_parsers(config.tool_call_parser, config.reasoning_parser)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from error

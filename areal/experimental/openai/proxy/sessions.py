@@ -1,0 +1,164 @@
+"""Who may talk to the model, as which episode."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import secrets
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+
+from areal.experimental.openai.errors import RequestError
+from areal.experimental.openai.recorder import Recorder
+from areal.infra.workflow_context import WorkflowContext
+
+logger = logging.getLogger("OpenAIProxy")
+
+MakeRecorder = Callable[[WorkflowContext], Recorder]
+
+
+class Session:
+    """Is one episode of an agent.
+
+    Args:
+        recorder: Answers its requests.
+        context: What the engine is to know about the episode.
+    """
+
+    def __init__(self, recorder: Recorder, context: WorkflowContext) -> None:
+        self.id = uuid.uuid4().hex
+        self.api_key = f"sk-{secrets.token_hex(24)}"
+        self.recorder = recorder
+        self.context = context
+        self.used_at = time.monotonic()
+        self.is_ended = False
+
+
+class SessionTable:
+    """Knows the sessions; used in the event loop of the server only.
+
+    A session begins against a grant: whoever trains says how many it can take.
+
+    Args:
+        make_recorder: For each session.
+        timeout_s: After so long without a request a session is forgotten.
+    """
+
+    def __init__(self, make_recorder: MakeRecorder, timeout_s: float) -> None:
+        self.capacity = 0
+        self._make_recorder = make_recorder
+        self._timeout_s = timeout_s
+        self._by_key: dict[str, Session] = {}
+        self._by_id: dict[str, Session] = {}
+        self._ended: deque[Session] = deque()
+        self._waiters: deque[asyncio.Future[Session]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def start(self, context: WorkflowContext) -> Session:
+        """Begins a session.
+
+        Raises:
+            RequestError: There is no capacity, status 429.
+        """
+        if self.capacity < 1:
+            raise RequestError(
+                "no capacity for another session; ask again later",
+                status=429,
+                code="rate_limit_exceeded",
+            )
+        session = Session(self._make_recorder(context), context)
+        self.capacity -= 1
+        self._by_key[session.api_key] = session
+        self._by_id[session.id] = session
+        return session
+
+    def find(self, api_key: str) -> Session:
+        """Returns the session of a key.
+
+        Raises:
+            RequestError: There is none, or it has ended, status 401.
+        """
+        session = self._by_key.get(api_key)
+        if session is None or session.is_ended:
+            raise RequestError(
+                "this API key belongs to no running session",
+                status=401,
+                code="invalid_api_key",
+            )
+        session.used_at = time.monotonic()
+        return session
+
+    def end(self, session: Session, *, forget: bool, announce: bool) -> None:
+        """Ends a session, so that its key opens nothing.
+
+        Args:
+            session: A running one.
+            forget: Nobody will fetch what it recorded.
+            announce: Somebody waits for sessions to end.
+        """
+        session.is_ended = True
+        if forget:
+            self._drop(session)
+        elif announce:
+            while self._waiters:
+                waiter = self._waiters.popleft()
+                if not waiter.done():
+                    waiter.set_result(session)
+                    return
+            self._ended.append(session)
+
+    def take(self, session_id: str) -> Session:
+        """Returns an ended session and forgets it.
+
+        Raises:
+            RequestError: There is none (404), or it goes on (400).
+        """
+        session = self._by_id.get(session_id)
+        if session is None:
+            raise RequestError(f"there is no session {session_id!r}", status=404)
+        if not session.is_ended:
+            raise RequestError(f"session {session_id} has not ended", param="session_id")
+        self._drop(session)
+        return session
+
+    async def take_next(self) -> Session:
+        """Waits for an announced session to end, returns it and forgets it."""
+        if self._ended:
+            session = self._ended.popleft()
+        else:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                session = await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._ended.appendleft(waiter.result())
+                raise
+        self._drop(session)
+        return session
+
+    def drop_idle(self) -> None:
+        """Forgets sessions that nobody has used for long."""
+        oldest = time.monotonic() - self._timeout_s
+        for session in [x for x in self._by_id.values() if x.used_at < oldest]:
+            logger.warning(
+                "session %s was idle for %g s and is forgotten", session.id, self._timeout_s
+            )
+            session.is_ended = True
+            self._drop(session)
+            if session in self._ended:
+                self._ended.remove(session)
+
+    def _drop(self, session: Session) -> None:
+        self._by_key.pop(session.api_key, None)
+        self._by_id.pop(session.id, None)
+
+
+def is_same_key(given: str, expected: str) -> bool:
+    """Compares two keys in a time that tells nothing about them."""
+    return hmac.compare_digest(given.encode(), expected.encode())

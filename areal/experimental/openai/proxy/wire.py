@@ -1,0 +1,39 @@
+"""Interactions as JSON, and back; numbers survive the way exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from areal.api.io_struct import ModelResponse
+from areal.experimental.openai.cache import InteractionCache
+from areal.experimental.openai.types import InteractionWithTokenLogpReward
+
+_TOKENS = ("input_tokens", "output_tokens", "output_logprobs", "output_versions", "stop_reason")
+_PLAIN = ("reward", "original_reward", "chat_template_type", "messages", "output_message_list")
+
+
+def to_wire(cache: InteractionCache) -> list[dict[str, Any]]:
+    """Returns the interactions in their order as plain lists and dicts."""
+    return [_to_wire(key, interaction) for key, interaction in cache.items()]
+
+
+def _to_wire(key: str, interaction: InteractionWithTokenLogpReward) -> dict[str, Any]:
+    parent, answer = interaction.parent, interaction.model_response
+    plain: dict[str, Any] = {name: getattr(interaction, name) for name in _PLAIN}
+    plain |= {name: getattr(answer, name) for name in _TOKENS}
+    return {**plain, "id": key, "parent": parent.interaction_id if parent is not None else None}
+
+
+def from_wire(items: Sequence[dict[str, Any]]) -> InteractionCache:
+    """Returns the interactions that ``to_wire`` gave."""
+    cache = InteractionCache()
+    for item in items:
+        interaction = InteractionWithTokenLogpReward(
+            model_response=ModelResponse(**{name: item[name] for name in _TOKENS}),
+            parent=cache.get(item["parent"]),
+            **{name: item[name] for name in _PLAIN},
+        )
+        interaction._id = item["id"]
+        cache.add(interaction)
+    return cache

@@ -1,0 +1,191 @@
+"""Answers requests with an engine and keeps what training needs of every one."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from areal.api.cli_args import GenerationHyperparameters
+from areal.api.io_struct import ModelRequest, ModelResponse
+from areal.experimental.openai.cache import InteractionCache
+from areal.experimental.openai.errors import RequestError
+from areal.experimental.openai.parsing import ParsedText, check_parsers, parse_text
+from areal.experimental.openai.prompt import extend_prompt, render_prompt
+from areal.experimental.openai.request import ChatRequest
+from areal.experimental.openai.responses import build_response, to_chat
+from areal.experimental.openai.types import InteractionWithTokenLogpReward
+from areal.utils.perf_tracer import atrace_session_phase
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletion
+    from openai.types.responses import Response
+
+CHAT_TEMPLATE_TYPES = ("hf", "concat")
+
+
+class Generates(Protocol):
+    """Is all that is needed of an engine."""
+
+    async def agenerate(self, req: ModelRequest) -> ModelResponse: ...
+
+
+class Recorder:
+    """Holds one conversation, or all those of one episode.
+
+    Args:
+        engine: Has ``agenerate``.
+        tokenizer: With a chat template.
+        tool_call_parser: How tool calls are found; "" finds none.
+        reasoning_parser: How reasoning is found; "" finds none.
+        engine_max_tokens: What prompt and answer may be long together.
+        chat_template_type: "hf" renders every request anew, "concat" appends to what was said.
+        lora_name: Goes to the engine with every request.
+        gconfig: How to sample where a request leaves it open.
+        temperature: The only one that may be sampled at; None allows any.
+    """
+
+    def __init__(
+        self,
+        engine: Generates,
+        tokenizer: Any,
+        tool_call_parser: str = "qwen",
+        reasoning_parser: str = "qwen3",
+        engine_max_tokens: int | None = None,
+        chat_template_type: str = "hf",
+        lora_name: str = "",
+        gconfig: GenerationHyperparameters | None = None,
+        temperature: float | None = None,
+    ) -> None:
+        check_parsers(tool_call_parser, reasoning_parser)
+        if chat_template_type not in CHAT_TEMPLATE_TYPES:
+            known = ", ".join(CHAT_TEMPLATE_TYPES)
+            raise ValueError(f"unknown chat_template_type {chat_template_type!r}; known: {known}")
+        defaults = (gconfig or GenerationHyperparameters()).new(n_samples=1)
+        if engine_max_tokens is not None:
+            defaults.max_tokens = engine_max_tokens
+        if lora_name:
+            defaults.lora_name = lora_name
+        self.engine = engine
+        self.tokenizer = tokenizer
+        self.cache = InteractionCache()
+        self._defaults = defaults.new_with_stop_and_pad_token_ids(tokenizer)
+        self._has_tool_parser = bool(tool_call_parser)
+        self._has_reasoning = bool(reasoning_parser)
+        self._chat_template_type = chat_template_type
+        self._temperature = temperature
+
+    async def complete(self, params: Mapping[str, Any]) -> ChatCompletion:
+        """Answers a request of ``chat.completions.create``; ``stream`` is the caller's business.
+
+        Raises:
+            RequestError: The request cannot be answered as it is.
+        """
+        request = ChatRequest.parse(params, self._defaults)
+        interaction, parsed = await self._generate(request)
+        message = _message(parsed)
+        interaction.output_message_list = [message]
+        interaction.completion = _completion(interaction, parsed, params.get("model"))
+        self.cache.add(interaction)
+        return interaction.completion
+
+    async def respond(self, params: Mapping[str, Any]) -> Response:
+        """Answers a request of ``responses.create``.
+
+        Raises:
+            RequestError: The request cannot be answered as it is.
+        """
+        request = ChatRequest.parse(to_chat(params, self.cache), self._defaults)
+        interaction, parsed = await self._generate(request)
+        interaction.output_message_list = [_message(parsed)]
+        interaction.input_data = params.get("input")
+        interaction.response = build_response(interaction, parsed, params)
+        self.cache.add(interaction)
+        return interaction.response
+
+    async def _generate(
+        self, request: ChatRequest
+    ) -> tuple[InteractionWithTokenLogpReward, ParsedText]:
+        gconfig = request.gconfig
+        self._check_temperature(gconfig)
+        parent = self.cache.find_parent(request.messages)
+        if parent is not None and self._chat_template_type == "concat":
+            prompt = extend_prompt(self.tokenizer, parent, request)
+        else:
+            prompt = render_prompt(self.tokenizer, request)
+        if len(prompt) >= gconfig.max_tokens:
+            raise RequestError(
+                f"the messages have {len(prompt)} tokens, and prompt and answer may have "
+                f"{gconfig.max_tokens} together",
+                param="messages",
+                code="context_length_exceeded",
+            )
+        async with atrace_session_phase("generate"):
+            response = await self.engine.agenerate(
+                ModelRequest(input_ids=prompt, gconfig=gconfig, tokenizer=self.tokenizer)
+            )
+        interaction = InteractionWithTokenLogpReward(
+            model_response=response,
+            parent=parent,
+            chat_template_type=self._chat_template_type,
+            messages=request.messages,
+        )
+        return interaction, self._parse(response, request)
+
+    def _check_temperature(self, gconfig: GenerationHyperparameters) -> None:
+        temperature = 1.0 if gconfig.greedy else gconfig.temperature
+        if self._temperature is not None and temperature != self._temperature:
+            raise RequestError(
+                f"temperature is {temperature:g}, and the policy trains at {self._temperature:g}: "
+                "the log-probabilities of trainer and rollout would differ; leave it out, or set "
+                "actor.temperature and gconfig.temperature to it",
+                param="temperature",
+            )
+
+    def _parse(self, response: ModelResponse, request: ChatRequest) -> ParsedText:
+        text = self._text(response)
+        for stop in request.gconfig.stop or ():
+            text = text.partition(stop)[0]
+        has_tools = self._has_tool_parser and bool(request.tools)
+        return parse_text(text, has_reasoning=self._has_reasoning, has_tools=has_tools)
+
+    def _text(self, response: ModelResponse) -> str:
+        """Returns the answer without the special tokens that structure a conversation."""
+        return self.tokenizer.decode(response.output_tokens, skip_special_tokens=True)
+
+
+def _message(parsed: ParsedText) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": parsed.content}
+    if parsed.reasoning:
+        message["reasoning_content"] = parsed.reasoning
+    if parsed.tool_calls:
+        message["tool_calls"] = parsed.tool_calls
+    return message
+
+
+def _completion(
+    interaction: InteractionWithTokenLogpReward, parsed: ParsedText, model: Any
+) -> ChatCompletion:
+    from openai.types.chat import ChatCompletion
+
+    answer = interaction.model_response
+    assert answer is not None
+    message = _message(parsed)
+    if parsed.tool_calls and not parsed.content:
+        message["content"] = None  # as OpenAI's servers do
+    reason = "length" if answer.stop_reason in ("length", "abort") else "stop"
+    if parsed.tool_calls:
+        reason = "tool_calls"
+    return ChatCompletion.construct(
+        id=f"chatcmpl-{uuid.uuid4().hex}",
+        object="chat.completion",
+        created=int(time.time()),
+        model=model if isinstance(model, str) else "default",
+        choices=[{"index": 0, "finish_reason": reason, "message": message, "logprobs": None}],
+        usage={
+            "prompt_tokens": answer.input_len,
+            "completion_tokens": answer.output_len,
+            "total_tokens": answer.input_len + answer.output_len,
+        },
+    )

@@ -1,0 +1,157 @@
+"""From the parameters of a request to what the engine is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from areal.api.cli_args import GenerationHyperparameters
+from areal.experimental.openai.errors import RequestError
+from areal.experimental.openai.messages import Message, parse_messages, to_plain
+
+# What changes nothing about the tokens that are drawn.
+_IGNORED = frozenset(
+    {
+        "extra_headers",
+        "extra_query",
+        "metadata",
+        "model",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "stream_options",
+        "timeout",
+        "user",
+    }
+)
+# Parameters with the values that ask for nothing; any other is refused.
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "logit_bias": ({},),
+    "logprobs": (False,),
+    "modalities": (["text"],),
+    "n": (1,),
+    "presence_penalty": (0,),
+    "response_format": ({"type": "text"},),
+    "top_logprobs": (0,),
+}
+_USED = frozenset(
+    {
+        "chat_template_kwargs",
+        "extra_body",
+        "frequency_penalty",
+        "max_completion_tokens",
+        "max_tokens",
+        "messages",
+        "seed",
+        "stop",
+        "stream",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_p",
+    }
+)
+
+
+@dataclass
+class ChatRequest:
+    """Is a checked request for one chat completion."""
+
+    messages: list[Message]
+    gconfig: GenerationHyperparameters
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    template_kwargs: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, params: Mapping[str, Any], defaults: GenerationHyperparameters) -> ChatRequest:
+        """Checks the parameters of ``chat.completions.create``.
+
+        Args:
+            params: As a client gives them; None is unset.
+            defaults: How to sample where they leave it open.
+
+        Raises:
+            RequestError: A parameter is unknown, of the wrong kind, or asks for what there is not.
+        """
+        given = {key: value for key, value in params.items() if value is not None}
+        given |= to_plain(given.pop("extra_body", {}))  # the SDK merges it in the same way
+        _refuse(given)
+        return cls(
+            parse_messages(given.get("messages")),
+            _sampling(given, defaults),
+            _tools(given),
+            dict(given.get("chat_template_kwargs", {})),
+        )
+
+
+def _refuse(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name in _USED or name in _IGNORED:
+            continue
+        if name not in _NEUTRAL:
+            raise RequestError(f"the parameter {name!r} is not supported", param=name)
+        if to_plain(value) not in _NEUTRAL[name]:
+            raise RequestError(
+                f"{name} is {value!r}; only {_NEUTRAL[name][0]!r} is supported", param=name
+            )
+
+
+def _tools(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    choice = given.get("tool_choice", "auto")
+    if choice not in ("auto", "none"):
+        raise RequestError(
+            f"tool_choice is {choice!r}; nothing can make the model call a tool, set 'auto'",
+            param="tool_choice",
+        )
+    tools: list[dict[str, Any]] = to_plain(given.get("tools", []))
+    for tool in tools:
+        if not isinstance(tool, dict) or tool.get("type") != "function":
+            raise RequestError("only tools of type 'function' are supported", param="tools")
+    return tools if choice == "auto" else []
+
+
+def _sampling(
+    given: Mapping[str, Any], defaults: GenerationHyperparameters
+) -> GenerationHyperparameters:
+    """Returns the defaults with what the request sets."""
+    options: dict[str, Any] = {"n_samples": 1}
+    for name, target in (
+        ("max_tokens", "max_new_tokens"),
+        ("max_completion_tokens", "max_new_tokens"),
+        ("seed", "seed"),
+        ("top_k", "top_k"),
+    ):
+        if name in given:
+            options[target] = _number(given, name, int)
+    for name in ("frequency_penalty", "top_p"):
+        if name in given:
+            options[name] = float(_number(given, name, (int, float)))
+    if "stop" in given:
+        options["stop"] = _stop(given["stop"])
+    if "temperature" in given:
+        temperature = float(_number(given, "temperature", (int, float)))
+        # At 0 the likeliest token is taken, which counts as temperature 1 in log-probabilities.
+        options["greedy"] = temperature == 0
+        options["temperature"] = temperature or 1.0
+    try:
+        return defaults.new(**options)
+    except ValueError as error:
+        raise RequestError(str(error)) from error
+
+
+def _number(given: Mapping[str, Any], name: str, kind: Any) -> Any:
+    value = given[name]
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise RequestError(f"{name} must be a number, not {value!r}", param=name)
+    return value
+
+
+def _stop(value: Any) -> list[str]:
+    stops = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(each, str) and each for each in stops):
+        raise RequestError(f"stop holds {value!r}; give strings that are not empty", param="stop")
+    return stops

@@ -1,0 +1,369 @@
+"""The proxy over real HTTP: every route, who may use it, and what errors look like."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from areal.api.io_struct import ModelRequest, ModelResponse
+from areal.experimental.openai.proxy import ProxyServer
+from areal.experimental.openai.recorder import Recorder
+from areal.infra import workflow_context
+from areal.infra.workflow_context import WorkflowContext
+from tests.unit.experimental.openai.scripted import USER, ScriptedEngine, make_tokenizer
+
+ADMIN = "the-admin-key"
+TOKENIZER = make_tokenizer()
+
+
+class Engine(ScriptedEngine):
+    """Notes for which episode it answers; "?" breaks it, "..." hangs until it is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__(TOKENIZER)
+        self.episodes: list[WorkflowContext] = []
+        self.was_cancelled = threading.Event()
+        self.is_asked = threading.Event()
+
+    async def agenerate(self, req: ModelRequest) -> ModelResponse:
+        self.episodes.append(workflow_context.get())
+        self.is_asked.set()
+        if self.texts[0] == "?":
+            raise RuntimeError("the engine broke")
+        if self.texts[0] == "...":
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                self.was_cancelled.set()
+                raise
+        return await super().agenerate(req)
+
+
+@dataclass
+class Proxy:
+    server: ProxyServer
+    address: str
+    engine: Engine
+    contexts: list[WorkflowContext] = field(default_factory=list)
+
+    def post(self, path: str, key: str = ADMIN, **body: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {key}"}
+        return httpx.post(f"{self.address}{path}", json=body, headers=headers, trust_env=False)
+
+    def start(self, **body: Any) -> dict[str, str]:
+        assert self.post("/grant_capacity").status_code == 200
+        answer = self.post("/rl/start_session", **body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def sdk(self, key: str) -> openai.OpenAI:
+        http_client = openai.DefaultHttpxClient(trust_env=False)
+        return openai.OpenAI(base_url=self.address, api_key=key, http_client=http_client)
+
+
+def serve(is_online: bool = False, timeout_s: float = 60) -> Iterator[Proxy]:
+    engine, contexts = Engine(), []
+
+    def make(context: WorkflowContext) -> Recorder:
+        contexts.append(context)
+        return Recorder(engine, TOKENIZER)
+
+    server = ProxyServer(make, ADMIN, timeout_s, is_online)
+    address = server.start()
+    yield Proxy(server, address, engine, contexts)
+    server.stop()
+    server.stop()
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    yield from serve()
+
+
+@pytest.fixture
+def online() -> Iterator[Proxy]:
+    yield from serve(is_online=True)
+
+
+def test_an_episode_from_start_to_export(proxy: Proxy) -> None:
+    proxy.engine.texts = ["4", "5"]
+    assert httpx.get(f"{proxy.address}/health", trust_env=False).json()["status"] == "ok"
+    session = proxy.start(task_id=3, sample_idx=1, is_eval=True)
+    with proxy.sdk(session["api_key"]) as client:
+        first = client.chat.completions.create(model="m", messages=[USER])
+        said = first.choices[0].message
+        second = client.chat.completions.create(
+            model="m", messages=[USER, said, {"role": "user", "content": "no"}]
+        )
+    assert (said.content, second.choices[0].message.content) == ("4", "5")
+    assert proxy.engine.episodes == [WorkflowContext(True, 3, 1)] * 2
+    key = session["api_key"]
+    assert proxy.post("/rl/set_reward", key, interaction_id=first.id, reward=0.5).is_success
+    assert proxy.post("/rl/set_reward", key, interaction_id=None, reward=1).is_success
+    assert proxy.post("/rl/end_session", key).json()["interaction_count"] == 2
+    exported = proxy.post("/export_trajectories", session_id=session["session_id"]).json()
+    one, two = exported["interactions"]
+    assert (one["id"], two["id"], two["parent"]) == (first.id, second.id, first.id)
+    assert (one["reward"], two["reward"]) == (0.5, 1.0)
+    assert one["output_tokens"] == [*proxy.engine.encode("4"), TOKENIZER.eos_token_id]
+    assert one["output_logprobs"] == [-0.5, -0.75]
+    assert two["input_tokens"] == proxy.engine.requests[1].input_ids
+    assert len(proxy.server.sessions) == 0
+
+
+def test_streams(proxy: Proxy) -> None:
+    proxy.engine.texts = ["so 5"]
+    with proxy.sdk(proxy.start()["api_key"]) as client:
+        stream = client.chat.completions.create(
+            model="m", messages=[USER], stream=True, stream_options={"include_usage": True}
+        )
+        chunks = list(stream)
+    texts = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+    assert "".join(texts) == "so 5"
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.completion_tokens == 5
+
+
+def test_the_responses_route(proxy: Proxy) -> None:
+    proxy.engine.texts = ["5"]
+    with proxy.sdk(proxy.start()["api_key"]) as client:
+        response = client.responses.create(model="m", input="2+3", instructions="Add.")
+    assert response.output_text == "5"
+    assert proxy.engine.prompt(0) == "[system]Add.[user]2+3[assistant]"
+
+
+@pytest.mark.parametrize(
+    ("session_key", "status"), [(True, 200), (False, 401), ("", 401), (ADMIN, 401)]
+)
+def test_agents_need_the_key_of_their_session(
+    proxy: Proxy, session_key: bool | str, status: int
+) -> None:
+    proxy.engine.texts = ["5"]
+    own = proxy.start()["api_key"]
+    key = own if session_key is True else session_key or "other"
+    answer = proxy.post("/chat/completions", key, messages=[USER])
+    assert answer.status_code == status
+    if status == 401:
+        assert answer.json()["error"]["type"] == "authentication_error"
+
+
+@pytest.mark.parametrize("path", ["/rl/start_session", "/export_trajectories", "/grant_capacity"])
+def test_trainers_need_the_admin_key(proxy: Proxy, path: str) -> None:
+    key = proxy.start()["api_key"]
+    assert proxy.post(path, key).status_code == 401
+    assert httpx.post(f"{proxy.address}{path}", trust_env=False).status_code == 401
+
+
+def test_sessions_begin_against_grants(proxy: Proxy) -> None:
+    refused = proxy.post("/rl/start_session", task_id="3")
+    assert refused.status_code == 429
+    assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+    assert proxy.post("/grant_capacity", n=2).json() == {"capacity": 2}
+    codes = [proxy.post("/rl/start_session", task_id="3").status_code for _ in range(3)]
+    assert codes == [200, 200, 429]
+
+
+def test_a_session_that_has_ended_is_closed(proxy: Proxy) -> None:
+    kept, discarded = proxy.start(), proxy.start()
+    early = proxy.post("/export_trajectories", session_id=kept["session_id"])
+    assert (early.status_code, early.json()["error"]["param"]) == (400, "session_id")
+    assert proxy.post("/rl/end_session", kept["api_key"]).is_success
+    assert proxy.post("/rl/end_session", discarded["api_key"], discard=True).is_success
+    for session in (kept, discarded):
+        answer = proxy.post("/chat/completions", session["api_key"], messages=[USER])
+        assert answer.status_code == 401
+    statuses = [
+        proxy.post("/export_trajectories", session_id=each["session_id"]).status_code
+        for each in (kept, discarded, kept)
+    ]
+    assert statuses == [200, 404, 404]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/chat/completions", {}, 400, "messages"),
+        ("/chat/completions", {"messages": [USER], "n": 2}, 400, "n is 2"),
+        ("/chat/completions", {"messages": [USER], "temperature": -1}, 400, "temperature"),
+        ("/responses", {"input": 3}, 400, "input"),
+        ("/rl/set_reward", {"reward": 1.0}, 400, "nothing to reward"),
+        ("/v1/chat/completions", {}, 404, "Not Found"),
+    ],
+)
+def test_errors_look_like_openais(
+    proxy: Proxy, path: str, body: dict[str, Any], status: int, words: str
+) -> None:
+    answer = proxy.post(path, proxy.start()["api_key"], **body)
+    assert answer.status_code == status
+    error = answer.json()["error"]
+    assert words in error["message"]
+    assert error.keys() == {"message", "type", "param", "code"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"reward": 1.0}, 200),
+        ({"reward": -1, "interaction_id": None}, 200),
+        ({"reward": True}, 400),
+        ({"reward": "1"}, 400),
+        ({"reward": float("nan")}, 400),
+        ({}, 400),
+        ({"reward": 1.0, "interaction_id": "x"}, 404),
+    ],
+)
+def test_rewards_are_checked(proxy: Proxy, body: dict[str, Any], status: int) -> None:
+    proxy.engine.texts = ["5"]
+    key = proxy.start()["api_key"]
+    assert proxy.post("/chat/completions", key, messages=[USER]).is_success
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    answer = httpx.post(
+        f"{proxy.address}/rl/set_reward", content=json.dumps(body), headers=headers, trust_env=False
+    )
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"{", "no JSON"), (b"[]", "must be an object"), (b"\xff", "no JSON")]
+)
+def test_bodies_that_are_no_objects(proxy: Proxy, content: bytes, words: str) -> None:
+    headers = {"Authorization": f"Bearer {proxy.start()['api_key']}"}
+    answer = httpx.post(
+        f"{proxy.address}/chat/completions", content=content, headers=headers, trust_env=False
+    )
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+
+
+def test_an_engine_that_breaks_is_not_asked_again(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy.engine.texts = ["?"]
+    with (
+        proxy.sdk(proxy.start()["api_key"]) as client,
+        pytest.raises(openai.InternalServerError, match="the engine broke"),
+    ):
+        client.chat.completions.create(model="m", messages=[USER])
+    assert len(proxy.engine.episodes) == 1
+    assert "/chat/completions failed" in caplog.text
+
+
+def test_who_hangs_up_stops_the_generation(proxy: Proxy) -> None:
+    proxy.engine.texts = ["..."]
+    key = proxy.start()["api_key"]
+
+    async def hang_up() -> None:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            headers = {"Authorization": f"Bearer {key}"}
+            url = f"{proxy.address}/chat/completions"
+            call = client.post(url, json={"messages": [USER]}, headers=headers)
+            task = asyncio.ensure_future(call)
+            await asyncio.to_thread(proxy.engine.is_asked.wait, 10)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(hang_up())
+    assert proxy.engine.was_cancelled.wait(10)
+
+
+def test_an_idle_session_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    for proxy in serve(timeout_s=0.2):
+        key = proxy.start()["api_key"]
+        deadline = time.monotonic() + 20
+        while len(proxy.server.sessions) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert proxy.post("/rl/end_session", key).status_code == 401
+    assert "was idle for 0.2 s" in caplog.text
+
+
+def test_online_sessions_are_waited_for(online: Proxy) -> None:
+    online.engine.texts = ["4", "5"]
+    sessions = [online.start(), online.start()]
+    exported: list[Any] = []
+    url, headers = f"{online.address}/export_trajectories", {"Authorization": f"Bearer {ADMIN}"}
+
+    def fetch() -> None:
+        answer = httpx.post(url, headers=headers, timeout=20, trust_env=False)
+        exported.append(answer.json()["session_id"])
+
+    early = threading.Thread(target=fetch)
+    early.start()
+    for session in sessions:
+        online.post("/chat/completions", session["api_key"], messages=[USER])
+        assert online.post("/rl/end_session", session["api_key"]).is_success
+    early.join(20)
+    fetch()
+    assert exported == [session["session_id"] for session in sessions]
+
+
+# --- Anthropic's route --------------------------------------------------------------------------
+
+
+CALL = '<tool_call>{"name": "add", "arguments": {"x": 5}}</tool_call>'
+
+
+def test_messages_with_tools(proxy: Proxy) -> None:
+    proxy.engine.texts = [f"so {CALL}", "5"]
+    key = proxy.start()["api_key"]
+    tools = [{"name": "add", "description": "Adds.", "input_schema": {"type": "object"}}]
+    body: dict[str, Any] = {
+        "model": "m",
+        "max_tokens": 9,
+        "system": [{"type": "text", "text": "Add."}],
+        "tools": tools,
+        "messages": [USER],
+    }
+    headers = {"x-api-key": key}
+    url = f"{proxy.address}/v1/messages"
+    message = httpx.post(url, json=body, headers=headers, trust_env=False).json()
+    assert message["stop_reason"] == "tool_use"
+    text, use = message["content"]
+    assert (text["text"], use["name"], use["input"]) == ("so", "add", {"x": 5})
+    result = {"type": "tool_result", "tool_use_id": use["id"], "content": "5"}
+    body["messages"] += [
+        {"role": "assistant", "content": message["content"]},
+        {"role": "user", "content": [result]},
+    ]
+    last = httpx.post(url, json=body, headers=headers, trust_env=False).json()
+    assert last["content"] == [{"type": "text", "text": "5"}]
+    expected = "[user]2+3[assistant]so<tool_call>add 5</tool_call><eos>[tool]5[assistant]"
+    assert proxy.engine.prompt(1) == "[tools:1][system]Add." + expected
+    assert proxy.engine.requests[0].gconfig.max_new_tokens == 9
+    assert proxy.post("/rl/set_reward", key, interaction_id=last["id"], reward=1.0).is_success
+
+
+def test_messages_stream(proxy: Proxy) -> None:
+    proxy.engine.texts = [f"so {CALL}"]
+    tools = [{"name": "add", "input_schema": {}}]
+    answer = proxy.post(
+        "/v1/messages", proxy.start()["api_key"], messages=[USER], stream=True, tools=tools
+    )
+    kinds = [line[7:] for line in answer.text.splitlines() if line.startswith("event: ")]
+    block = ["content_block_start", "content_block_delta", "content_block_stop"]
+    assert kinds == ["message_start", *block, *block, "message_delta", "message_stop"]
+    assert '"partial_json": "{\\"x\\": 5}"' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"messages": "x"}, "messages"),
+        ({"messages": [USER], "container": "x"}, "container"),
+        ({"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "image"),
+        ({"messages": [USER], "thinking": {"type": "enabled"}}, "thinking"),
+    ],
+)
+def test_messages_that_are_refused(proxy: Proxy, body: dict[str, Any], words: str) -> None:
+    answer = proxy.post("/v1/messages", proxy.start()["api_key"], **body)
+    assert answer.status_code == 400
+    assert answer.json()["type"] == "error"
+    assert words in answer.json()["error"]["message"]

@@ -1,0 +1,81 @@
+"""Parameters of requests: mapped, ignored or refused, never dropped in silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from areal.api.cli_args import GenerationHyperparameters
+from areal.experimental.openai.errors import RequestError
+from areal.experimental.openai.request import ChatRequest
+from tests.unit.experimental.openai.scripted import USER
+
+DEFAULTS = GenerationHyperparameters(max_new_tokens=9, temperature=0.7, n_samples=4, seed=3)
+
+
+def parsed(**params: Any) -> ChatRequest:
+    return ChatRequest.parse({"messages": [USER], **params}, DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("params", "changed"),
+    [
+        ({}, {}),
+        ({"max_tokens": 5}, {"max_new_tokens": 5}),
+        ({"max_tokens": 5, "max_completion_tokens": 6}, {"max_new_tokens": 6}),
+        ({"temperature": 1.5}, {"temperature": 1.5}),
+        ({"temperature": 0}, {"temperature": 1.0, "greedy": True}),
+        ({"top_p": 0.5, "top_k": 3}, {"top_p": 0.5, "top_k": 3}),
+        ({"extra_body": {"top_k": 3}}, {"top_k": 3}),
+        ({"frequency_penalty": 1}, {"frequency_penalty": 1.0}),
+        ({"seed": 5}, {"seed": 5}),
+        ({"stop": "x"}, {"stop": ["x"]}),
+        ({"stop": ["x", "y"]}, {"stop": ["x", "y"]}),
+        ({"model": "m", "user": "u", "store": True, "n": 1, "stream": True}, {}),
+        ({"presence_penalty": 0, "logprobs": False, "response_format": {"type": "text"}}, {}),
+    ],
+)
+def test_mapped(params: dict[str, Any], changed: dict[str, Any]) -> None:
+    assert parsed(**params).gconfig == DEFAULTS.new(n_samples=1, **changed)
+
+
+def test_greedy_defaults_give_way_to_a_temperature() -> None:
+    greedy = DEFAULTS.new(greedy=True)
+    request = ChatRequest.parse({"messages": [USER], "temperature": 0.5}, greedy)
+    assert (request.gconfig.greedy, request.gconfig.temperature) == (False, 0.5)
+    assert ChatRequest.parse({"messages": [USER]}, greedy).gconfig.greedy
+
+
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [
+        ({"n": 2}, "n"),
+        ({"logprobs": True}, "logprobs"),
+        ({"presence_penalty": 0.5}, "presence_penalty"),
+        ({"logit_bias": {"5": 1}}, "logit_bias"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice"),
+        ({"tools": [{"type": "custom"}]}, "tools"),
+        ({"functions": []}, "functions"),
+        ({"tempreature": 1}, "tempreature"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"temperature": -1}, "temperature"),
+        ({"max_tokens": True}, "max_tokens"),
+        ({"max_tokens": 0}, "max_new_tokens"),
+        ({"top_p": 0}, "top_p"),
+        ({"stop": [""]}, "stop"),
+    ],
+)
+def test_refused(params: dict[str, Any], name: str) -> None:
+    with pytest.raises(RequestError, match=name) as caught:
+        parsed(**params)
+    assert caught.value.status == 400
+
+
+def test_tools() -> None:
+    tool = {"type": "function", "function": {"name": "add"}}
+    assert parsed(tools=[tool]).tools == [tool]
+    assert parsed(tools=[tool], tool_choice="none").tools == []
+    assert parsed(extra_body={"chat_template_kwargs": {"a": 1}}).template_kwargs == {"a": 1}
