@@ -7,7 +7,7 @@ import io
 import tokenize
 from dataclasses import dataclass
 
-from scaffold.edit.layout import line_at
+from scaffold.edit.layout import NEWLINE, line_at
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,13 @@ def read_source(data: bytes) -> Source:
 
 
 def _encoding(data: bytes) -> str:
+    """Returns what the cookie in the first two lines says; bytes that are no text fail later."""
+    head = NEWLINE.split(data, maxsplit=2)[:2]
     try:
-        return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+        return tokenize.detect_encoding(io.BytesIO(b"\n".join(head)).readline)[0]
     except SyntaxError as error:
-        first = data.split(b"\n", 1)[0]
-        if b"coding" in b"".join(data.splitlines()[:2]) and "unknown" in str(error):
-            raise _error(str(error), 1 if b"coding" in first else 2) from error
+        if str(error).startswith("unknown encoding"):
+            raise _error(str(error), 1 if b"coding" in head[0] else 2) from error
         return "utf-8"
 
 
