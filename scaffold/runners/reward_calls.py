@@ -14,13 +14,31 @@ from typing import Any
 import runner_kit as kit
 
 ROWS = [
-    {"messages": [{"role": "user", "content": "2 + 3 = ?"}], "answer": "5", "source": "verify"},
+    {
+        "messages": [{"role": "user", "content": "2 + 3 = ?"}],
+        "answer": "5",
+        "source": "verify",
+        "test_cases": [{"input": "2 3\n", "output": "5\n"}],
+        "test_code": "assert add(2, 3) == 5",
+    },
     {
         "messages": [{"role": "user", "content": "How much is 12 + 30?"}],
         "answer": "42",
         "source": "verify",
+        "test_cases": [{"input": "12 30\n", "output": "42\n"}],
+        "test_code": "assert add(12, 30) == 42",
     },
 ]
+# It adds what it reads, and as a function: right for rewards that run the code in a completion.
+PROGRAM = """
+```python
+def add(a, b):
+    return a + b
+
+if __name__ == "__main__":
+    print(add(*map(int, input().split())))
+```
+"""
 TYPICAL = [
     "The answer is {answer}.",
     "{answer}",
@@ -29,6 +47,8 @@ TYPICAL = [
     "<answer>{answer}</answer>",
     "I do not know.",
     "7",
+    PROGRAM,
+    PROGRAM.replace("a + b", "a * b"),
 ]
 HOSTILE = {
     "an empty completion": "",

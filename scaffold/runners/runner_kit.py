@@ -301,9 +301,14 @@ def engine(findings: Findings, model: Any, tokenizer: Any, is_own: bool = False)
         embedded.destroy()
 
 
+def has_embedded_engine() -> bool:
+    """Tells whether the target has the embedded engine, or is another package."""
+    return find_spec("areal.engine") is not None and find_spec("areal.engine.local") is not None
+
+
 def _embedded_engine(model: Any) -> Any:
     """Starts the target's embedded engine; None where the target is another package."""
-    if find_spec("areal.engine") is None or find_spec("areal.engine.local") is None:
+    if not has_embedded_engine():
         return None
     import torch
 

@@ -9,36 +9,12 @@ import asyncio
 import copy
 import inspect
 import itertools
+from importlib.util import find_spec
 from typing import Any
 
 import runner_kit as kit
-import runner_probes
 import trajectory_checks as checks
-
-MAX_NEW_TOKENS = 12
-MAX_TURNS = 3
-ROWS = [
-    {"messages": [{"role": "user", "content": "2 + 3 = ?"}], "answer": "5"},
-    {
-        "messages": [{"role": "user", "content": "Odd: {{ x }} \\ '\" \x00 \U0001f600\n"}],
-        "answer": "",
-    },
-    {
-        "messages": [
-            {"role": "system", "content": "Answer with a number."},
-            {"role": "user", "content": "How much is 12 + 30?"},
-            {"role": "assistant", "content": "41"},
-            {"role": "user", "content": "Look again."},
-        ],
-        "answer": "42",
-    },
-]
-# Each probe sends the episodes through another branch; the temperature shows in log-probabilities.
-SCENARIOS = [
-    ("right", runner_probes.right, 1.0),
-    ("wrong", runner_probes.wrong, 1.0),
-    ("mixed", runner_probes.mixed, 0.7),
-]
+from episode_setting import TextSetting
 
 
 class Recorder:
@@ -70,36 +46,47 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         )
         return
     with findings.guard("engine", "making the tiny model"):
-        tokenizer = kit.make_tokenizer()
-        model = kit.make_model(tokenizer)
-    with kit.engine(findings, model, tokenizer, is_own=request["engine"] == "own") as engine:
-        rows = request.get("rows") or ROWS
+        setting = _setting(workflow_class)
+    with setting.engine(findings, is_own=request["engine"] == "own") as engine:
+        rows = _rows(findings, setting, request)
         limit = float(request["episode_timeout_s"])
         trajectories: dict[str, list[Any]] = {}
-        for name, reward, temperature in SCENARIOS:
-            workflow = _make_workflow(findings, workflow_class, tokenizer, reward, temperature)
-            results = _run_episodes(findings, workflow, engine, rows, name, limit)
-            trajectories[name] = _check_all(findings, name, results, model)
+        for name, judge, temperature in setting.scenarios:
+            workflow = _make_workflow(
+                findings, workflow_class, setting.arguments(judge, temperature)
+            )
+            results = _run_episodes(findings, setting, workflow, engine, rows, name, limit)
+            trajectories[name] = _check_all(findings, setting, name, results)
+            setting.check_scenario(findings, rows)
         if hasattr(engine, "rollout_batch"):
             _check_executor(findings, engine, workflow, rows)
-    _check_together(findings, trajectories, workflow_class)
+    _check_together(findings, trajectories, setting.deaf)
 
 
-def _make_workflow(
-    findings: kit.Findings, workflow_class: Any, tokenizer: Any, reward: Any, temperature: float
-) -> Any:
-    from areal.api.cli_args import GenerationHyperparameters
+def _setting(workflow_class: Any) -> TextSetting:
+    """Returns what a workflow is tried in, by what its constructor asks for."""
+    parameters = inspect.signature(workflow_class).parameters
+    if "processor" in parameters:
+        from vision_setting import VisionSetting
 
-    known = {
-        "reward_fn": reward,
-        "gconfig": GenerationHyperparameters(
-            max_new_tokens=MAX_NEW_TOKENS, max_tokens=2048, temperature=temperature
-        ),
-        "tokenizer": tokenizer,
-        "enable_thinking": False,
-        "max_turns": MAX_TURNS,
-        "turn_discount": 0.5,
-    }
+        return VisionSetting()
+    if "env" in parameters and "reward_fn" not in parameters and find_spec("gymnasium"):
+        from env_setting import EnvSetting
+
+        return EnvSetting(has_own=parameters["env"].default is not inspect.Parameter.empty)
+    setting = TextSetting()
+    setting.deaf = setting.deaf if "reward_fn" in parameters else ""
+    return setting
+
+
+def _rows(findings: kit.Findings, setting: TextSetting, request: dict[str, Any]) -> list[Any]:
+    if not request.get("rows"):
+        return setting.rows
+    with findings.guard("data", "reading the rows that were given"):
+        return setting.read_rows(request["rows"])
+
+
+def _make_workflow(findings: kit.Findings, workflow_class: Any, known: dict[str, Any]) -> Any:
     kwargs: dict[str, Any] = {}
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     for parameter in inspect.signature(workflow_class).parameters.values():
@@ -114,7 +101,13 @@ def _make_workflow(
 
 
 def _run_episodes(
-    findings: kit.Findings, workflow: Any, engine: Any, rows: list[Any], name: str, limit: float
+    findings: kit.Findings,
+    setting: TextSetting,
+    workflow: Any,
+    engine: Any,
+    rows: list[Any],
+    name: str,
+    limit: float,
 ) -> list[tuple[Any, Recorder]]:
     """Runs one episode per row, all at once, as the executor does, and returns what came back."""
     from areal import workflow_context
@@ -138,7 +131,7 @@ def _run_episodes(
     outcomes = asyncio.run(every())
     for row, (result, _, given) in zip(rows, outcomes, strict=True):
         if isinstance(result, BaseException):
-            findings.failed("episode", kit.describe(result) + _hint(result, row))
+            findings.failed("episode", kit.describe(result) + setting.hint(result, row))
             raise kit.Stop
         if given != row:
             text = "the episode changed the row that it was given"
@@ -154,14 +147,8 @@ async def _episode(workflow: Any, recorder: Recorder, row: Any) -> Any:
         return error
 
 
-def _hint(error: BaseException, row: Any) -> str:
-    if not isinstance(error, KeyError):
-        return ""
-    return f"; the row had the columns {', '.join(row)}; give rows of your own with --data FILE"
-
-
 def _check_all(
-    findings: kit.Findings, name: str, results: list[tuple[Any, Recorder]], model: Any
+    findings: kit.Findings, setting: TextSetting, name: str, results: list[tuple[Any, Recorder]]
 ) -> list[Any]:
     """Checks what the episodes of one scenario returned and gives back their tensors."""
     findings.stage(f"checking the trajectories of the episodes called {name}")
@@ -169,7 +156,7 @@ def _check_all(
     found: dict[tuple[str, str], None] = {}
     for result, recorder in results:
         for tensors in [] if result is None else _tensor_dicts(result):
-            problems = checks.problems(tensors, recorder.turns, model)
+            problems = setting.problems(tensors, recorder.turns)
             found.update(dict.fromkeys(problems))
             if not problems:
                 kept.append(tensors)
@@ -203,18 +190,15 @@ def _tensor_dicts(result: Any) -> list[Any]:
     return [result]
 
 
-def _check_together(
-    findings: kit.Findings, trajectories: dict[str, list[Any]], workflow_class: Any
-) -> None:
+def _check_together(findings: kit.Findings, trajectories: dict[str, list[Any]], deaf: str) -> None:
     """Checks what only several trajectories show: that they batch, and that the reward arrives."""
     findings.stage("batching the trajectories")
     every = list(itertools.chain.from_iterable(trajectories.values()))
     for check, message in checks.batch_problems(every):
         findings.failed(check, message)
     rewards = {name: [float(x["rewards"].sum()) for x in xs] for name, xs in trajectories.items()}
-    takes_reward = "reward_fn" in inspect.signature(workflow_class).parameters
-    if takes_reward and rewards["right"] and rewards["right"] == rewards["wrong"]:
-        text = f"the same rewards {rewards['right']} came back whatever reward_fn said"
+    if deaf and rewards["right"] and rewards["right"] == rewards["wrong"]:
+        text = f"the same rewards {rewards['right']} {deaf}"
         findings.failed("rewards", text)
     if findings.failures:
         raise kit.Stop

@@ -38,6 +38,8 @@ EVERY_STYLE: list[Case] = [
     ("dataset", "plain_pairs", ("dpo", "rw"), {}),
     ("workflow", "plain_turn", ("rlvr",), {}),
     ("workflow", "plain_turns", ("multi-turn",), {}),
+    ("workflow", "plain_sight", ("vision",), {}),
+    ("workflow", "plain_play", ("env",), {}),
 ]
 EVERY_CHOICE: list[Case] = [
     ("reward", "last_number", ("exact",), {"take": "last_number"}),
@@ -52,6 +54,8 @@ EVERY_CHOICE: list[Case] = [
     ("dataset", "only_dpo", ("dpo",), {**SIDES, "prompt_column": HOSTILE}),
     ("workflow", "told", ("rlvr",), {"system_prompt": HOSTILE}),
     ("workflow", "fed_back", ("multi-turn",), {"feedback": HOSTILE, "max_turns": 5}),
+    ("workflow", "paid_play", ("env",), {"reward": "per_step", "system_prompt": HOSTILE}),
+    ("workflow", "frozen_lake", ("env",), {"env": "FrozenLake-v1", "turn_discount": 0.9}),
 ]
 CASES = {"areal": EVERY_STYLE, "project": EVERY_STYLE + EVERY_CHOICE}
 
@@ -155,9 +159,11 @@ def test_rendered_modules_import(made: Path) -> None:
 
 
 def test_units_are_small(made: Path) -> None:
-    """A unit is at most 120 lines, its test and two loaders in a module at most 150 each."""
+    """A unit is at most 120 lines; its test, two loaders in a module and a game at most 150."""
+    games = {name for _, name, styles, _ in CASES["project"] if styles == ("env",)}
     for path in sources_of(made):
         is_longer = path.name.startswith("test_") or path.parent.name == "dataset"
+        is_longer = is_longer or path.stem in games
         limit = 150 if is_longer else 120
         count = len(path.read_text(encoding="utf-8").splitlines())
         assert count <= limit, f"{path} has {count} lines"

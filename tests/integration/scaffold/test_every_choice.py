@@ -16,6 +16,7 @@ TEXTS: dict[str, list[str]] = {
     "pattern": ["", r"#### (-?[\d,]+)", "[\"']{{.*}}"],
     "feedback": ["", QUOTES],
     "system_prompt": ["", QUOTES],
+    "env": ["", "FrozenLake-v1"],
     "question_column": ["", QUOTES],
     "answer_column": ["a\\b"],
     "prompt_column": ["", QUOTES],

@@ -1,0 +1,149 @@
+"""Workflow: the model plays an environment that it reads and answers as text."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import torch
+from areal import workflow_context
+from areal.api import InferenceEngine, ModelRequest, ModelResponse, RolloutWorkflow
+from areal.api.cli_args import GenerationHyperparameters
+from areal.utils import stats_tracker
+from areal.utils.dynamic_import import import_from_string
+from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+NO_ACTION = "That is no valid action. Write one that is."
+ANCHOR = "[completion]"
+
+
+class PaidPlayWorkflow(RolloutWorkflow):
+    """Plays one episode of an environment; its turns are one trajectory.
+
+    Args:
+        gconfig: How to sample each turn.
+        tokenizer: A tokenizer with a chat template, or the path of one.
+        env: A Gymnasium id, a callable that makes an environment, or a dotted path to one.
+        env_kwargs: What the environment is made with.
+        system_prompt: Read before the first observation; empty for none.
+        max_turns: Completions per episode, at least 1.
+        turn_discount: Multiplies a reward once per turn before it, in (0, 1].
+    """
+
+    def __init__(
+        self,
+        gconfig: GenerationHyperparameters,
+        tokenizer: PreTrainedTokenizerBase | str,
+        env: Callable[..., gymnasium.Env] | str,
+        env_kwargs: dict[str, Any] | None = None,
+        system_prompt: str = 'it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand 😀 \'\'\'"""',
+        max_turns: int = 8,
+        turn_discount: float = 1.0,
+    ) -> None:
+        if max_turns < 1 or not 0 < turn_discount <= 1:
+            raise ValueError(f"{max_turns=} must be at least 1, {turn_discount=} in (0, 1]")
+        self.tokenizer = load_hf_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        self.gconfig = gconfig.new_with_stop_and_pad_token_ids(self.tokenizer).new(n_samples=1)
+        if isinstance(env, str):
+            is_path = "." in env and env.replace(".", "_").isidentifier()
+            env = import_from_string(env) if is_path else functools.partial(gymnasium.make, env)
+        self.make_env = functools.partial(env, **(env_kwargs or {}))
+        self.preface = [("system", system_prompt)] if system_prompt else []
+        self.max_turns, self.turn_discount = max_turns, turn_discount
+
+    def describe(self, observation: Any) -> str:
+        """Says what the model reads about an observation."""
+        # YOURS: put an observation into words; text can stay as it is
+        return str(observation)
+
+    def read_action(self, completion: str, space: gymnasium.Space) -> Any:
+        """Returns the action that a completion names; what is not in the space is none."""
+        # YOURS: read an action; this serves spaces of text and of numbered actions
+        if isinstance(space, gymnasium.spaces.Discrete):
+            numbers = re.findall(r"(?<!\d)-?\d{1,18}(?!\d)", completion)
+            return int(numbers[-1]) if numbers else None
+        return completion.strip()
+
+    def render(self, *messages: tuple[str, str]) -> str:
+        """Returns messages of role and content as text that ends where the model goes on."""
+        chat = [{"role": role, "content": content} for role, content in messages]
+        return apply_chat_template(self.tokenizer, chat, tokenize=False, add_generation_prompt=True)
+
+    def reply_ids(self, text: str, last_token: int) -> list[int]:
+        """Returns the tokens between a completion that ended in ``last_token`` and the next one."""
+        rendered = self.render(("user", "?"), ("assistant", ANCHOR), ("user", text))
+        ids = self.tokenizer.encode(rendered.partition(ANCHOR)[2], add_special_tokens=False)
+        # The template closes the turn; a completion that was not cut off has done so itself.
+        return ids[1:] if ids[:1] == [last_token] else ids
+
+    async def play(
+        self, engine: InferenceEngine, env: gymnasium.Env, data: dict[str, Any]
+    ) -> list[tuple[ModelResponse, float]]:
+        """Returns what was generated in each turn, and what it earned."""
+        reset = functools.partial(env.reset, seed=data["seed"], options=data.get("options"))
+        observation, _ = await asyncio.to_thread(reset)
+        prompt = self.render(*self.preface, ("user", self.describe(observation)))
+        tokens = self.tokenizer.encode(prompt, add_special_tokens=False)
+        turns: list[tuple[ModelResponse, float]] = []
+        while True:
+            request = ModelRequest(input_ids=tokens, gconfig=self.gconfig, tokenizer=self.tokenizer)
+            response = await engine.agenerate(request)
+            completion = self.tokenizer.decode(response.output_tokens, skip_special_tokens=True)
+            action = self.read_action(completion, env.action_space)
+            is_action, reward, is_over = env.action_space.contains(action), 0.0, False
+            if is_action:
+                step = await asyncio.to_thread(env.step, action)
+                observation, reward, terminated, truncated, _ = step
+                is_over = terminated or truncated
+            turns.append((response, float(reward)))
+            if is_over or len(turns) == self.max_turns:
+                return turns
+            text = self.describe(observation) if is_action else NO_ACTION
+            ids = self.reply_ids(text, response.output_tokens[-1])
+            tokens = tokens + response.output_tokens + ids
+            if len(tokens) >= self.gconfig.max_tokens:
+                return turns  # no room for another completion
+
+    async def arun_episode(self, engine: InferenceEngine, data: dict[str, Any]) -> dict[str, Any]:
+        """Runs one episode, the environment in threads: a slow one holds up no other episode.
+
+        Args:
+            engine: Generates the completions.
+            data: A row with the column seed and, for environments that take them, options.
+
+        Returns:
+            The trajectory, each tensor of shape [1, L] and rewards of shape [1]; completions are
+            trained on, the rest is not. An exception, the environment's too, rejects the episode.
+        """
+        making = asyncio.create_task(asyncio.to_thread(self.make_env))
+        try:
+            turns = await self.play(engine, await asyncio.shield(making), data)
+        finally:
+            await asyncio.to_thread((await making).close)
+        reward = sum(paid * self.turn_discount**turn for turn, (_, paid) in enumerate(turns))
+        stats_tracker.get(workflow_context.stat_scope()).scalar(reward=reward, num_turns=len(turns))
+
+        tokens = turns[-1][0].input_tokens + turns[-1][0].output_tokens
+        turn_ids = torch.full((1, len(tokens)), -1, dtype=torch.int32)
+        versions, logprobs = turn_ids.clone(), torch.zeros(1, len(tokens))
+        for turn, (response, _) in enumerate(turns):
+            part = slice(response.input_len, response.input_len + response.output_len)
+            turn_ids[0, part] = turn
+            versions[0, part] = torch.tensor(response.output_versions, dtype=torch.int32)
+            logprobs[0, part] = torch.tensor(response.output_logprobs)
+        return {
+            "input_ids": torch.tensor([tokens], dtype=torch.int32),
+            "attention_mask": torch.ones(1, len(tokens), dtype=torch.bool),
+            "loss_mask": (turn_ids >= 0).to(torch.int32),
+            "logprobs": logprobs,
+            "versions": versions,
+            "turn_ids": turn_ids,
+            "rewards": torch.tensor([reward], dtype=torch.float32),
+        }
