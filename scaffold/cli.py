@@ -49,7 +49,7 @@ class KindCommand(click.Command):
             answers = _answer_options(self.catalogue, self.kind)
             common = [TARGET, DRY_RUN, JSON, NO_INPUT]
             self.params = [
-                click.Argument(["name"]),
+                click.Argument(["name"], metavar=(self.kind.subject or "name").upper()),
                 _style_option(self.catalogue, self.kind),
                 *answers,
             ]
@@ -70,7 +70,10 @@ class KindCommand(click.Command):
             return commands.new_project(
                 self.kind, name, styles, given, options, with_git=values["git"]
             )
-        report = commands.add_unit(self.kind, name, styles, given, options)
+        if self.kind.subject:
+            report = commands.add_tests(self.kind, name, chosen, given["to"], options)
+        else:
+            report = commands.add_unit(self.kind, name, styles, given, options)
         if values["verify"] and not options.dry_run:
             commands.verify_added(report, _log, options)
         return report

@@ -93,7 +93,7 @@ def _how_to_change(request: Request, made: Unit) -> str:
 
 def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> MadeEntry:
     texts = (rule.file, rule.table, rule.key, rule.value)
-    file, table, key, value = (fill(text, variables) for text in texts)
+    file, table, key, value = (fill(text, variables).strip("\n") for text in texts)
     return MadeEntry(file, table, rule.shape, key, value, rule.code)
 
 

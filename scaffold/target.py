@@ -153,10 +153,11 @@ def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
     if place is None:
         return kind.registry
     file, table = place.registry.file, place.registry.table
-    rules = place.rules or kind.registry
+    if place.rules:
+        return tuple(replace(rule, file=rule.file or file) for rule in place.rules)
     return tuple(
-        replace(rule, file=rule.file or file, table=rule.table or (table if not rule.file else ""))
-        for rule in rules
+        rule if rule.file else replace(rule, file=file, table=rule.table or table)
+        for rule in kind.registry
     )
 
 

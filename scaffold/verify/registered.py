@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from scaffold.edit.shapes import read_entries
 from scaffold.ledger import MadeEntry, MadeFile, Unit, digest
-from scaffold.spec import LedgerError, ScaffoldError
-from scaffold.target import Target, unit_names
+from scaffold.spec import LedgerError, RegistryRule, ScaffoldError, fill
+from scaffold.target import Target, registry_rules, unit_names
 
 
 def registered_unit(target: Target, unit_id: str) -> Unit | None:
@@ -32,27 +34,47 @@ def registered_unit(target: Target, unit_id: str) -> Unit | None:
     return found[0] if found else None
 
 
-def _lookup(target: Target, kind: str, name: str) -> Unit | None:
-    registry = target.kinds[kind].registry
-    table = MadeEntry(registry.file, registry.table, "dict", "", "")
-    try:
-        entries = read_entries((target.root / registry.file).read_bytes(), table)
-    except (OSError, ScaffoldError):
+def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
+    known = kind_name in target.catalogue.kind_names()
+    if not known or not name.isidentifier():
         return None
-    value = entries.get(name)
-    if value is None:
+    kind = target.catalogue.kind(kind_name)
+    names = unit_names(target, kind, name)
+    entry = _first_entry(registry_rules(target, kind), names)
+    value = None if entry is None else _registered_value(target.root, entry)
+    if entry is None or value is None:
         return None
-    source = value.partition(":")[0].replace(".", "/") + ".py"
-    names = unit_names(target, target.catalogue.kind(kind), name)
+    # The table of this repository says where the unit is; others only that there is one.
+    symbol = value if ":" in value or kind_name == "dataset" else fill(kind.symbol, names)
+    symbol = symbol or fill(kind.symbol, names)
+    source = symbol.partition(":")[0].replace(".", "/") + ".py"
     paths = [(source, "source"), (names["test"], "test")]
     files = tuple(
         MadeFile(path, role, digest((target.root / path).read_bytes()))
         for path, role in paths
         if (target.root / path).is_file()
     )
-    entry = MadeEntry(registry.file, registry.table, "dict", name, value)
-    styles = _loader_types(target.root / source, name) if kind == "dataset" else ()
-    return Unit(kind, name, styles, {}, symbol=value, files=files, entries=(entry,))
+    styles = _loader_types(target.root / source, name) if kind_name == "dataset" else ()
+    return Unit(
+        kind_name, name, styles, {}, symbol=symbol, files=files,
+        entries=(replace(entry, value=value),),
+    )  # fmt: skip
+
+
+def _first_entry(rules: Sequence[RegistryRule], names: Mapping[str, str]) -> MadeEntry | None:
+    for rule in rules:
+        if rule.shape in ("dict", "list"):
+            return MadeEntry(rule.file, rule.table, rule.shape, fill(rule.key, names), "")
+    return None
+
+
+def _registered_value(root: Path, entry: MadeEntry) -> str | None:
+    """Returns what a registry says of a key, "" for one that only lists it, None without it."""
+    try:
+        entries = read_entries((root / entry.file).read_bytes(), entry)
+    except (OSError, ScaffoldError):
+        return None
+    return entries[entry.key] or "" if entry.key in entries else None
 
 
 def _loader_types(path: Path, name: str) -> tuple[str, ...]:
