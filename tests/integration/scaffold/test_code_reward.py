@@ -1,0 +1,671 @@
+"""Escape attempts: what a program in a completion may try, and what then happens instead."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import importlib.util
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SANDBOX = ROOT / "templates" / "reward" / "code" / "sandbox.py"
+
+
+def load(path: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+sandbox = load(SANDBOX, "sandbox_of_the_template")
+ALL_BACKENDS: tuple[str, ...] = sandbox.BACKENDS
+
+
+def use(monkeypatch: pytest.MonkeyPatch, *backends: str) -> None:
+    monkeypatch.setattr(sandbox, "BACKENDS", backends)
+    sandbox.find_backend.cache_clear()
+
+
+@pytest.fixture(params=ALL_BACKENDS)
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Has one backend keep the files, where this machine has it."""
+    use(monkeypatch, request.param)
+    found, reasons = sandbox.find_backend()
+    if not found:
+        pytest.skip(reasons)
+    yield request.param
+    sandbox.find_backend.cache_clear()
+
+
+def end_of(code: str, stdin: str = "", **limits: float) -> Any:
+    chosen = sandbox.Limits(cpu_s=5.0)._replace(**limits)
+    return sandbox.run(code, [sandbox.Case(stdin)], chosen)[0]
+
+
+def attempt(code: str) -> str:
+    """Runs a program that tries something: what came of it."""
+    rows = "\n    ".join(code.strip().splitlines())
+    done = end_of(
+        f"try:\n    {rows}\nexcept (OSError, ImportError, ValueError) as error:\n"
+        '    print("refused", error)\nelse:\n    print("ESCAPED")\n'
+    )
+    return f"{done.end}: {done.output}"
+
+
+# --- files --------------------------------------------------------------------------------------
+
+WRITES = {
+    "create": "open({path!r}, 'w').close()",
+    "append": "open({there!r}, 'a').write('x')",
+    "truncate": "os.truncate({there!r}, 0)",
+    "delete": "os.unlink({there!r})",
+    "move": "os.rename({there!r}, {path!r})",
+    "folder": "os.mkdir({path!r})",
+    "mode": "os.chmod({there!r}, 0o777)",
+    "owner": "os.chown({there!r}, 1, 1)",
+    "times": "os.utime({there!r}, (1, 1))",
+    "attribute": "os.setxattr({there!r}, 'user.x', b'1')",
+    "symbolic link": "os.symlink({there!r}, 'link'); open('link', 'w').close()",
+    "link to a folder": "os.symlink({folder!r}, 'folder'); open('folder/new', 'w').close()",
+    "hard link": "os.link({there!r}, 'hard'); open('hard', 'w').close()",
+    "up": "open('../../../../../../..' + {path!r}, 'w').close()",
+    "by a folder": "fd = os.open('/', os.O_RDONLY); os.open({path!r}[1:], 66, dir_fd=fd)",
+    "own program": "open({program!r}, 'a').close()",
+    "a library": "open(os.__file__, 'a').close()",
+    "shared memory": "open('/dev/shm/escaped', 'w').close()",
+    "a device": "os.mknod('disk', 0o60666, os.makedev(8, 0))",
+    "another root": "os.chroot('.')",
+    "the root's parent": "os.chdir('/'); os.chdir('..'); open({path!r}[1:], 'w').close()",
+}
+READS = {
+    "a file": "print(open({there!r}).read())",
+    "a program": "print(open({program!r}).read())",
+    "accounts": "print(open('/etc/passwd').read())",
+    "temporary files": "print(os.listdir({tmp!r}))",
+    "the parent's environment": "print(open('/proc/%d/environ' % {pid}).read())",
+    "the supervisor's memory": "print(open('/proc/%d/mem' % os.getppid()).read(1))",
+    "the root of another": "print(os.listdir('/proc/1/root'))",
+    "another's descriptor": "print(open('/proc/{pid}/fd/0').read())",
+    "a disk": "print(open('/dev/vda', 'rb').read(1))",
+}
+
+
+@pytest.mark.parametrize("name", [*WRITES, *READS])
+def test_no_other_files(backend: str, name: str, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.write_text("a secret")
+    there.chmod(0o666)
+    tmp_path.chmod(0o777)
+    before = there.stat()
+    names = {
+        "path": str(tmp_path / "escaped"),
+        "there": str(there),
+        "folder": str(tmp_path),
+        "program": str(SANDBOX),
+        "tmp": tempfile.gettempdir(),
+        "pid": os.getpid(),
+    }
+    found = attempt("import os\n" + {**WRITES, **READS}[name].format(**names))
+    assert found.startswith("ok: refused"), found
+    assert "secret" not in found
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    after = there.stat()
+    assert there.read_text() == "a secret"
+    assert (after.st_mode, after.st_uid, after.st_mtime_ns, after.st_nlink) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_mtime_ns,
+        before.st_nlink,
+    )
+    assert not Path("/dev/shm/escaped").exists()
+
+
+def test_the_scratch_folder_is_of_use_and_gone_afterwards(backend: str) -> None:
+    code = """
+import os, tempfile
+with open("notes", "w") as file:
+    file.write("kept")
+os.rename("notes", "moved")
+with tempfile.NamedTemporaryFile() as file:
+    file.write(b"kept too")
+is_home = os.getcwd() == os.environ["HOME"] == tempfile.gettempdir()
+print(open("moved").read(), os.listdir("."), is_home)
+print(os.getcwd())
+"""
+    left = set(os.listdir(tempfile.gettempdir()))
+    first, second = sandbox.run(code, [sandbox.Case(), sandbox.Case()])
+    assert first.end == second.end == "ok"
+    assert first.output.startswith("kept ['moved'] True\n")
+    assert second.output.startswith("kept ['moved'] True\n")
+    assert not [n for n in set(os.listdir(tempfile.gettempdir())) - left if n.startswith("sandbox")]
+    assert not os.path.exists(first.output.splitlines()[-1])
+
+
+def test_a_full_scratch_folder_ends_the_program(backend: str) -> None:
+    code = """
+data = bytes(1 << 20)
+for n in range(10_000):
+    with open(f"file{n}", "wb") as file:
+        for _ in range(4):
+            file.write(data)
+print("ESCAPED")
+"""
+    done = end_of(code, scratch_bytes=16 << 20)
+    assert done.end in ("scratch", "status 1")
+    assert done.output == ""
+
+
+def test_a_file_cannot_outgrow_its_limit(backend: str) -> None:
+    assert attempt("open('big', 'wb').write(bytes(9 << 20))").startswith("ok: refused")
+
+
+def test_the_environment_holds_no_secret(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "a secret")
+    done = end_of("import os, sys\nprint(dict(os.environ), sys.argv, sys.orig_argv)")
+    assert done.end == "ok"
+    assert "secret" not in done.output
+
+
+# --- network ------------------------------------------------------------------------------------
+
+SOCKETS = {
+    "tcp": "socket.create_connection(('127.0.0.1', {port}), 1)",
+    "tcp 6": "socket.create_connection(('::1', {port}), 1)",
+    "udp": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', {port}))",
+    "raw": "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)",
+    "packet": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+    "netlink": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+    "vsock": "socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)",
+    "unix": "socket.socket(socket.AF_UNIX).connect({path!r})",
+    "abstract": "socket.socket(socket.AF_UNIX).connect(chr(0) + {name!r})",
+    "listen": "socket.create_server(('127.0.0.1', 0))",
+    "names": "socket.gethostbyname('localhost.example')",
+    "web": "import urllib.request; urllib.request.urlopen('http://127.0.0.1:{port}/', timeout=1)",
+    "pair to a path": "a, b = socket.socketpair(type=socket.SOCK_DGRAM); a.sendto(b'x', {path!r})",
+    "pair": "a, b = socket.socketpair(); a.connect({path!r})",
+}
+
+
+@pytest.mark.parametrize("name", SOCKETS)
+def test_no_network(backend: str, name: str) -> None:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="s"))
+        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        unix = stack.enter_context(socket.socket(socket.AF_UNIX))
+        abstract = stack.enter_context(socket.socket(socket.AF_UNIX))
+        path, unique = f"{folder}/s", f"scaffold-{os.getpid()}-{backend}"
+        os.chmod(folder, 0o755)
+        unix.bind(path)
+        abstract.bind("\0" + unique)
+        values = {"port": tcp.getsockname()[1], "path": path, "name": unique}
+        for server in (unix, abstract):
+            server.listen()
+        found = attempt("import socket\n" + SOCKETS[name].format(**values))
+        assert found.startswith("ok: refused"), found
+        for server in (tcp, unix, abstract):
+            server.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                server.accept()
+
+
+def test_a_pair_of_sockets_and_asyncio_work(backend: str) -> None:
+    code = """
+import asyncio, threading
+async def main():
+    return await asyncio.to_thread(sum, range(10))
+print(asyncio.run(main()))
+"""
+    assert end_of(code).output == "45\n"
+
+
+# --- processes ----------------------------------------------------------------------------------
+
+PROCESSES = {
+    "fork": "os.fork()",
+    "fork bomb": "while True: os.fork()",
+    "daemon": "os.fork() or (os.setsid(), os.fork() or time.sleep(60))",
+    "pty": "os.forkpty()",
+    "spawn": "os.posix_spawn('/bin/sh', ['sh', '-c', 'true'], {})",
+    "exec": "os.execv('/bin/sh', ['sh', '-c', 'echo ESCAPED'])",
+    "exec python": "os.execv(sys.executable, ['python', '-c', 'print(\"ESCAPED\")'])",
+    "subprocess": "subprocess.run(['true'])",
+    "pool": "multiprocessing.Pool(1)",
+    "kill all": "os.kill(-1, 9)",
+    "kill the parent": "os.kill(os.getppid() or 1, 9)",
+    "kill the grader": "os.kill({pid}, 9)",
+    "kill the group": "os.killpg(0, 9)",
+    "kill by descriptor": "signal.pidfd_send_signal(os.pidfd_open({pid}), 9)",
+    "limit the grader": "resource.prlimit({pid}, resource.RLIMIT_CPU, (1, 1))",
+    "own the signals": "r, w = os.pipe(); fcntl.fcntl(r, fcntl.F_SETOWN, {pid})",
+    "own by ioctl": "a, b = socket.socketpair(); fcntl.ioctl(a, 0x8901, struct.pack('i', {pid}))",
+    "more memory": "resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40))",
+    "priority": "os.setpriority(os.PRIO_PROCESS, {pid}, 19)",
+    "affinity": "os.sched_setaffinity({pid}, [0])",
+    "become root": "os.setuid(0)",
+}
+MODULES = "fcntl, multiprocessing, os, resource, signal, socket, struct, subprocess, sys, time"
+X86_64 = {
+    "fork": "57",
+    "vfork": "58",
+    "clone": "56, 17, 0, 0, 0, 0",
+    "clone3": "435, ctypes.create_string_buffer(88), 88",
+    "clone into a new user": "56, 0x10000011, 0, 0, 0, 0",
+    "ptrace": "101, 16, {pid}, 0, 0",
+    "read memory": "310, {pid}, 0, 0, 0, 0, 0",
+    "write memory": "311, {pid}, 0, 0, 0, 0, 0",
+    "socket": "41, 2, 1, 0",
+    "socket of the other table": "0x40000029, 2, 1, 0",
+    "unshare": "272, 0x10000000",
+    "mount": "165, b'none', b'/', b'tmpfs', 0, 0",
+    "ring": "425, 8, ctypes.create_string_buffer(120)",
+    "bpf": "321, 0, 0, 0",
+    "perf": "298, 0, 0, 0, 0, 0",
+    "key": "250, 0, 0, 0, 0, 0",
+    "filter": "317, 1, 0, 0",
+    "outlive": "157, 1, 0, 0, 0, 0",
+    "shared memory": "29, 1, 4096, 0o1666",
+    "memory file": "319, b'x', 0",
+    "by handle": "304, 0, 0, 0",
+    "reboot": "169, 0xfee1dead, 672274793, 0, 0",
+    "beyond the table": "9999, 0",
+}
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_no_other_processes(backend: str, name: str) -> None:
+    found = attempt(f"import {MODULES}\n" + PROCESSES[name].replace("{pid}", str(os.getpid())))
+    assert found.startswith("ok: refused"), found
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers are those of x86_64")
+@pytest.mark.parametrize("name", X86_64)
+def test_no_bare_system_calls(backend: str, name: str) -> None:
+    arguments = X86_64[name].replace("{pid}", str(os.getpid()))
+    code = f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+found = libc.syscall({arguments})
+print(found, ctypes.get_errno())
+"""
+    done = end_of(code)
+    assert (done.end, done.output) in (("ok", "-1 1\n"), ("ok", "-1 38\n"))
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the code is of x86_64")
+def test_the_calls_of_32_bits_end_the_program(backend: str) -> None:
+    code = """
+import ctypes, mmap
+memory = mmap.mmap(-1, 4096, prot=7)
+memory.write(bytes.fromhex("b802000000cd80c3"))  # mov eax, 2 (fork); int 0x80; ret
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+print(ctypes.CFUNCTYPE(ctypes.c_int)(address)())
+"""
+    done = end_of(code)
+    assert done.end.startswith("status -")
+    assert done.output == ""
+
+
+def test_threads_work_and_are_limited(backend: str) -> None:
+    code = "import threading\n{}threading.Thread(target=lambda: print('late')).start()"
+    assert end_of(code.format("")).output == "late\n"
+    bomb = """
+import threading, time
+threading.stack_size(32768)
+while True:
+    threading.Thread(target=time.sleep, args=(60,)).start()
+"""
+    assert end_of(bomb).end == "threads"
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [
+        ("while True: pass", "time"),
+        ("import time; time.sleep(60)", "time"),
+        ("import os; os.read(os.pipe()[0], 1)", "time"),
+        ("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)", "time"),
+        ("import threading; threading.Event().wait()", "time"),
+        ("while True: print('x' * 9999)", "output"),
+        ("import os\nwhile True: os.write(1, bytes(9999))", "output"),
+        ("x = [0]\nwhile True: x += x", "status 1"),
+        ("x = bytearray(1 << 40)", "status 1"),
+        ("import os\nwhile True: os.pipe()", "status 1"),
+        ("def f(): f()\nf()", "status 1"),
+        ("import ctypes\nctypes.string_at(0)", "status -11"),
+        ("import os\nos._exit(3)", "status 3"),
+        ("import os\nos.abort()", "status -11"),
+        ("raise SystemExit('no')", "status 1"),
+        ("\0", "status 1"),
+        ("(" * 10_000, "status 1"),
+    ],
+    ids=range(17),
+)
+def test_limits(backend: str, code: str, end: str) -> None:
+    done = end_of(code, wall_s=0.5, memory_bytes=256 << 20)
+    assert done.end == end
+
+
+def test_processor_time_counts_beside_time(backend: str) -> None:
+    done = end_of("import time\nwhile time.process_time() < 0.3: pass", cpu_s=0.2)
+    assert done.end == "time"
+
+
+def test_what_is_not_reached_has_failed(backend: str) -> None:
+    limits = sandbox.Limits(wall_s=0.3, total_s=0.5)
+    code = "import time; n = int(input()); print(n, flush=True); time.sleep(n)"
+    cases = [sandbox.Case(text) for text in ("0", "60", "60", "0", "0")]
+    runs = sandbox.run(code, cases, limits)
+    assert [done.end for done in runs] == ["ok", *["time"] * 4]
+    assert [done.output for done in runs] == ["0\n", "60\n", "60\n", "", ""]
+    runs = sandbox.run(code, cases, limits._replace(total_s=60), stop_early=True)
+    assert [done.output for done in runs] == ["0\n", "60\n", "", "", ""]
+
+
+def test_programs_see_nothing_of_each_other(backend: str) -> None:
+    code = """
+import os, sys
+print(input(), os.listdir("."), hasattr(sys, "left_behind"))
+sys.left_behind = True
+open("left_behind", "w").close()
+"""
+    runs = sandbox.run(code, [sandbox.Case("a"), sandbox.Case("b")])
+    assert [done.output for done in runs] == ["a [] False\n", "b [] False\n"]
+
+
+def test_programs_are_main_and_end_as_python_does(backend: str) -> None:
+    code = """
+import atexit, dataclasses, pickle, sys
+@dataclasses.dataclass
+class Point:
+    x: int
+atexit.register(print, "at exit")
+if __name__ == "__main__":
+    print(pickle.loads(pickle.dumps(Point(1))), sys.stdin.read().upper(), sys.stdin.encoding)
+"""
+    done = end_of(code, stdin="äé\N{GRINNING FACE}")
+    assert done == ("ok", "Point(x=1) ÄÉ\N{GRINNING FACE} utf-8\nat exit\n", ())
+
+
+# --- tests --------------------------------------------------------------------------------------
+
+CHEATS = {
+    "exit": "import os; os._exit(0)",
+    "system exit": "raise SystemExit(0)",
+    "exit in the function": "def f(x):\n    import os\n    os._exit(0)",
+    "exit at exit": "import atexit, os; atexit.register(os._exit, 0)",
+    "print": "print('True\\n' * 9)",
+    "no asserts": "import builtins; builtins.AssertionError = type('E', (Exception,), {})",
+    "equals all": "class All:\n    __eq__ = lambda s, o: True\ndef f(x): return All()",
+    "equals all numbers": "class N(int):\n    __eq__ = lambda s, o: True\ndef f(x): return N(1)",
+    "equals all lists": "class L(list):\n    __eq__ = lambda s, o: True\ndef f(x): return L()",
+    "no difference": "class All:\n    __ne__ = lambda s, o: False\ndef f(x): return All()",
+    "write everywhere": """
+import os
+for fd in range(64):
+    try:
+        os.write(fd, b"True\\nTrue\\nTrue\\n")
+    except OSError:
+        pass
+os._exit(0)""",
+    "trace": "import sys; sys.settrace(lambda *a: None)\ndef f(x): return 1",
+}
+TESTS = (("value", "f(2)"), ("statement", "assert f(2) == 424242"), ("statement", "check(f)"))
+CHECK = ("setup", "def check(g):\n    assert g(3) == [424242]")
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_no_test_is_passed_by_a_trick(backend: str, name: str) -> None:
+    case = sandbox.Case("", (CHECK, *TESTS))
+    (done,) = sandbox.run(CHEATS[name], [case])
+    reports = done.reports[1:]
+    assert "True" not in reports, done
+    assert "424242" not in reports
+
+
+def test_reports_of_honest_programs(backend: str) -> None:
+    tests = [
+        ("setup", "from collections import Counter, deque"),
+        ("value", "f('aab')"),
+        ("value", "(f, 1)"),
+        ("value", "1 / 0"),
+        ("statement", "assert f('a') == {'a': 1}"),
+        ("statement", "assert deque([1]) == deque([1])"),
+        ("statement", "assert f('a') == {'a': 2}, 'two'"),
+        ("statement", "for n in range(3):\n    assert n == n"),
+        ("value", "'\\n' + chr(0xD800)"),
+        ("setup", "unknown()"),
+        ("value", "1"),
+    ]
+    code = "from collections import Counter as f\nprint('noise')"
+    (done,) = sandbox.run(code, [sandbox.Case("", tuple(tests))])
+    expected = ("True", "{'a': 2, 'b': 1}", "", "", "True", "True", "", "True", "'\\n\\ud800'")
+    assert (done.end, done.reports) == ("ok", expected)
+
+
+def test_expected_values_stay_with_the_grader(made: ModuleType) -> None:
+    code = """
+import gc, os, sys
+found = [repr(each) for each in gc.get_objects()]
+frame = sys._getframe()
+while frame:
+    found.append(repr((frame.f_locals, frame.f_globals)))
+    frame = frame.f_back
+for fd in range(3, 64):
+    try:
+        found.append(repr(os.pread(fd, 1 << 20, 0)))
+    except OSError:
+        pass
+def f(x):
+    found.append(repr(sys._getframe(1).f_locals) + repr(sys._getframe(2).f_locals))
+    wanted = "".join(["4", "24242"])
+    return int(wanted) if wanted in "".join(found) else 0
+"""
+    assert score(made, code, test_code="assert f(2) == 424242") == 0.0
+    assert score(made, "def f(x): return 424242", test_code="assert 424242 == f(2)") == 1.0
+
+
+# --- the grader ---------------------------------------------------------------------------------
+
+
+def test_nothing_runs_where_nothing_locks_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch)
+    with pytest.raises(RuntimeError, match=r"code is not run.*allow_unsandboxed=True"):
+        sandbox.run("print(1)", [sandbox.Case()])
+    (done,) = sandbox.run("print(1)", [sandbox.Case()], allow_unsandboxed=True)
+    assert done == ("ok", "1\n", ())
+    (done,) = sandbox.run(
+        "import os\nos.makedirs('a/b/c')\nos.fork()", [sandbox.Case()], allow_unsandboxed=True
+    )
+    assert done.end == "status 1"  # the limits and the filter hold as far as there are any
+    sandbox.find_backend.cache_clear()
+
+
+def test_a_sandbox_that_does_not_hold_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, "none", "unknown")
+    found, reasons = sandbox.find_backend()
+    assert found == ""
+    assert "none: it does not hold" in reasons
+    sandbox.find_backend.cache_clear()
+
+
+def test_an_unknown_machine_has_no_filter() -> None:
+    with pytest.raises(KeyError):
+        sandbox._filter_program("riscv64")
+
+
+@pytest.mark.parametrize(
+    ("column", "header", "pattern"),
+    [
+        (0, "/usr/include/x86_64-linux-gnu/asm/unistd_64.h", r"__NR_(\w+)\s+(\d+)"),
+        (1, "/usr/include/asm-generic/unistd.h", r"__NR(?:3264)?_(\w+)\s+(\d+)"),
+    ],
+)
+def test_numbers_are_those_of_the_kernel(column: int, header: str, pattern: str) -> None:
+    if not Path(header).exists():
+        pytest.skip("the kernel's headers are not installed")
+    text = Path(header).read_text()
+    known = {int(number): name for name, number in re.findall(pattern, text)}
+    for row in re.split("[\n;]", f"{sandbox.CALLS.strip()}\n{sandbox.CHECKED_CALLS.strip()}"):
+        name, *numbers = row.split()
+        number = numbers[column]
+        assert number == "-" or known[int(number)] in (name, name.removeprefix("new"))
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Returns every process below one, with its state."""
+    rows: dict[int, tuple[int, str]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            rows[int(stat.parent.name)] = int(parent), state
+    found: dict[int, str] = {}
+    todo = [pid]
+    while todo:
+        above = todo.pop()
+        below = {each: state for each, (parent, state) in rows.items() if parent == above}
+        found |= below
+        todo += below
+    return found
+
+
+def wait_until(is_true: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+    stop_at = time.monotonic() + timeout_s
+    while time.monotonic() < stop_at:
+        if is_true():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def test_a_killed_grader_leaves_no_process_and_no_folder(backend: str, tmp_path: Path) -> None:
+    script = f"""
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("sandbox", {str(SANDBOX)!r})
+sandbox = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sandbox)
+sandbox.BACKENDS = ({backend!r},)
+sandbox.find_backend()
+print("probed", flush=True)
+sandbox.run("import time; time.sleep(60)", [sandbox.Case()], sandbox.Limits(wall_s=60, total_s=60))
+"""
+    grader = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert grader.stdout is not None
+    with grader, grader.stdout:
+        assert grader.stdout.readline() == b"probed\n"
+        count = {"namespaces": 3, "landlock": 2}[backend]
+        assert wait_until(lambda: len(descendants(grader.pid)) == count)
+        assert wait_until(lambda: len(list(tmp_path.iterdir())) == 1)
+        left = descendants(grader.pid)
+        grader.send_signal(signal.SIGKILL)
+    assert wait_until(lambda: not any(map(is_alive, left)))
+    assert wait_until(lambda: not list(tmp_path.iterdir()))
+
+
+@pytest.mark.parametrize("style", ["test_cases", "test_code"])
+def test_a_broken_sandbox_is_an_error_and_no_zero(
+    backend: str, monkeypatch: pytest.MonkeyPatch, style: str
+) -> None:
+    monkeypatch.setattr(sandbox, "_readable", lambda: (["/no/such/folder"], []))
+    tests = (("value", "1"),) if style == "test_code" else ()
+    if backend == "landlock":  # where a folder that is not there cannot be read anyway
+        monkeypatch.setattr(sandbox, "__file__", "/no/such/file.py")
+    with pytest.raises(RuntimeError):
+        sandbox.run("print(1)", [sandbox.Case("", tests)])
+
+
+# --- the reward in the pool ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made(scaffold: Callable[..., Any], project: Path) -> Iterator[ModuleType]:
+    """Makes a reward of asserts in a project and imports it as the pool will."""
+    done = scaffold(project, "add-reward", "tried", "--style=code", "--test-form=asserts")
+    assert done.status == 0, done.text
+    sys.path.insert(0, str(project))
+    try:
+        yield importlib.import_module("my_rl.reward.tried")
+    finally:
+        sys.path.remove(str(project))
+        for name in [name for name in sys.modules if name.partition(".")[0] == "my_rl"]:
+            del sys.modules[name]
+
+
+def score(made: ModuleType, code: str, **row: Any) -> float:
+    return made.tried_reward_fn("", f"```python\n{code}\n```", [], [], **row)
+
+
+def test_the_reward_works_in_the_pool_and_leaves_nothing(made: ModuleType) -> None:
+    from areal.api import AsyncRewardWrapper
+
+    before = set(descendants(os.getpid()))
+    wrapper = AsyncRewardWrapper(
+        made.tried_reward_fn, timeout_seconds=1.5, max_workers=2, max_retries=0
+    )
+    row = {"test_code": "assert f(2) == 4"}
+
+    async def main() -> list[float]:
+        texts = ["def f(x): return x + x", "def f(x): return x", "while True: pass"]
+        calls = [wrapper("", f"```\n{text}\n```", [], [], **row) for text in texts]
+        return await asyncio.gather(*calls)
+
+    try:
+        assert asyncio.run(main()) == [1.0, 0.0, 0.0]
+    finally:
+        AsyncRewardWrapper.shutdown()
+    left = set(descendants(os.getpid())) - before
+    assert wait_until(lambda: not any(map(is_alive, left)))
+
+
+def test_a_grader_with_threads_may_run_programs(backend: str) -> None:
+    ends: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: ends.append(end_of("print(1)").output)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ends == ["1\n"] * 4
+
+
+def test_what_the_landlock_of_this_machine_is() -> None:
+    """Says in the test's output which backends were really tried here."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    version = libc.syscall(444, None, ctypes.c_long(0), ctypes.c_long(1))
+    sandbox.find_backend.cache_clear()
+    print(f"landlock {version}, chosen {sandbox.find_backend()}")
+    assert sandbox.find_backend()[0] in ("", *ALL_BACKENDS)
