@@ -1,0 +1,255 @@
+"""Markdown: a row of a table.
+
+``table`` is the heading that the table stands under (the only table before the next heading), or
+else what the first cell of its header row says; empty, it is the only table of the page. ``key`` is
+the row's first cell as Markdown spells it, a link with its brackets, say; ``value`` the other
+cells, joined by `` | `` where there are several. A ``|`` inside a cell is escaped in the file, not
+here.
+
+A table whose columns are even gets a row of the same widths, as long as it fits; else the row
+stands unpadded, and no other line is touched.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scaffold.edit.lines import Span, context_of, line_for, list_index, read_text, require_one_line
+from scaffold.edit.markdown_text import Page, content, read_page, starts_block, visible
+from scaffold.edit.refusal import Context
+from scaffold.edit.shapes import Edit
+from scaffold.ledger import MadeEntry
+
+_CELLS = re.compile(r"(?:[^|\\]|\\.|\\$)*")
+_RULE = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+
+Measure = Callable[[str], int]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Is a line of a table; ``cells`` with the spaces around them."""
+
+    line: int
+    cells: tuple[str, ...]
+    text: str
+
+    @property
+    def key(self) -> str:
+        return _read_cell(self.cells[0])
+
+
+@dataclass(frozen=True)
+class _Table:
+    page: Page
+    header: _Row
+    rule: _Row
+    rows: tuple[_Row, ...]
+
+    @property
+    def width(self) -> int:
+        return len(self.rule.cells)
+
+    def value(self, row: _Row) -> str:
+        """Returns the cells behind the first; those that a row leaves out are empty."""
+        cells = [*row.cells, *[""] * self.width][1 : self.width]
+        return " | ".join(map(_read_cell, cells))
+
+    def find(self, key: str) -> list[_Row]:
+        return [row for row in self.rows if content(row.key) == content(key)]
+
+
+def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+    """Returns each row's first cell with the others, without escapes."""
+    found = _locate(data, entry, context_of(entry))
+    return {content(row.key): content(found.value(row)) for row in found.rows}
+
+
+def has_entry(data: bytes, entry: MadeEntry) -> bool:
+    """Tells whether the row is there, however it is padded and escaped."""
+    found = _locate(data, entry, context_of(entry))
+    return any(_says(found, row, entry) for row in found.find(entry.key))
+
+
+def text_to_add(entry: MadeEntry) -> str:
+    """Returns the row without padding."""
+    value = re.sub(r"\|(?! )|(?<! )\|", r"\\|", entry.value)
+    return f"| {_write_cell(entry.key)} | {value} |" if value else f"| {_write_cell(entry.key)} |"
+
+
+def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+    """Adds a row at its sorted place, or below the others where they are not sorted."""
+    context = context_of(entry, text_to_add(entry))
+    require_one_line(entry, context)
+    found = _locate(data, entry, context)
+    for row in found.find(entry.key):
+        if _says(found, row, entry):
+            return Edit(data, row.line + 1)
+        reason = f"{entry.key!r} stands for {found.value(row)!r}"
+        raise context.refusal("registry_differs", row.line + 1, reason)
+    cells = _cells_of(found, entry, context)
+    index = list_index([visible(row.key) for row in found.rows], visible(entry.key))
+    spans = [Span(row.line, row.line) for row in found.rows]
+    line = line_for(spans, index, found.rule.line + 1, lambda _: False)
+    after = found.page.text.with_line(line, _line(found, cells))
+    _check(found, after, entry, line, context)
+    return Edit(after, line + 1)
+
+
+def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+    """Takes a row out."""
+    context = context_of(entry)
+    found = _locate(data, entry, context)
+    hits = found.find(entry.key)
+    if len(hits) > 1:
+        hits = [row for row in hits if _says(found, row, entry)] or hits
+    if len(hits) > 1:
+        reason = f"{entry.key!r} is there twice"
+        raise context.refusal("registry_computed", hits[1].line + 1, reason)
+    return found.page.text.without_line(hits[0].line) if hits else data
+
+
+def _says(found: _Table, row: _Row, entry: MadeEntry) -> bool:
+    return content(found.value(row)) == content(entry.value)
+
+
+# ---- finding the table ---------------------------------------------------------------------------
+
+
+def _locate(data: bytes, entry: MadeEntry, context: Context) -> _Table:
+    page = read_page(read_text(data, context))
+    everywhere = _tables(page, range(len(page.text.lines)))
+    sections = page.sections(entry.table) if entry.table else []
+    hits = [each for section in sections for each in _tables(page, section)]
+    if not hits and entry.table:
+        wanted = content(entry.table)
+        hits = [each for each in everywhere if content(each.header.key) == wanted]
+    elif not entry.table:
+        hits = everywhere
+    name = repr(entry.table) if entry.table else "the page"
+    if not hits:
+        line = sections[0].start if sections else 0
+        raise context.refusal("registry_missing", line, f"no table stands under {name}")
+    if len(hits) > 1:
+        line = hits[1].header.line + 1
+        raise context.refusal("registry_computed", line, f"{name} has more than one table")
+    return hits[0]
+
+
+def _tables(page: Page, lines: range) -> list[_Table]:
+    tables: list[_Table] = []
+    below = lines.start
+    for number in range(lines.start, lines.stop - 1):
+        header, rule = page.text.lines[number], page.text.lines[number + 1]
+        if number < below or not (page.is_text[number] and page.is_text[number + 1]):
+            continue
+        if not _RULE.match(rule) or "|" not in header + rule or re.match(r" {4}|\t", header):
+            continue
+        first, second = _row(number, header), _row(number + 1, rule)
+        if len(first.cells) == len(second.cells) and "|" in header and "|" in rule:
+            rows = _rows(page, number + 2, lines.stop)
+            tables.append(_Table(page, first, second, rows))
+            below = number + 2 + len(rows)
+    return tables
+
+
+def _rows(page: Page, start: int, stop: int) -> tuple[_Row, ...]:
+    rows: list[_Row] = []
+    for number in range(start, stop):
+        line = page.text.lines[number]
+        if not page.is_text[number] or "|" not in line or starts_block(line):
+            break
+        rows.append(_row(number, line))
+    return tuple(rows)
+
+
+def _row(number: int, line: str) -> _Row:
+    text = line.strip()
+    cells: list[str] = []
+    offset = 1 if text.startswith("|") else 0
+    while offset < len(text):
+        found = _CELLS.match(text, offset)
+        assert found is not None
+        cells.append(found[0])
+        offset = found.end() + 1
+    return _Row(number, tuple(cells) or ("",), line)
+
+
+def _read_cell(cell: str) -> str:
+    return cell.strip().replace(r"\|", "|")
+
+
+def _write_cell(text: str) -> str:
+    return text.strip().replace("|", r"\|")
+
+
+# ---- the row -------------------------------------------------------------------------------------
+
+
+def _cells_of(found: _Table, entry: MadeEntry, context: Context) -> list[str]:
+    values = entry.value.split(" | ") if found.width > 2 and entry.value else [entry.value]
+    values = [""] * (found.width - 1) if not entry.value else values
+    line = found.header.line + 1
+    if len(values) != found.width - 1:
+        reason = f"the table has {found.width} columns, the entry {len(values) + 1}"
+        raise context.refusal("registry_computed", line, reason)
+    if any(re.search(r"\\\||\\$", text.strip()) for text in (entry.key, *values)):
+        raise context.refusal("registry_computed", line, "a backslash would hide a column")
+    return [_write_cell(text) for text in (entry.key, *values)]
+
+
+def _line(found: _Table, cells: list[str]) -> str:
+    header = found.header.text.rstrip()
+    indent = header[: len(header) - len(header.lstrip())]
+    leads = header[len(indent)] == "|"
+    is_spaced = not leads or found.header.cells[0][:1] in (" ", "")
+    pad = " " if is_spaced else ""
+    row = "|".join(_padded(found, cells, pad) or [pad + cell + pad for cell in cells])
+    row = "|" + row if leads else row.lstrip()
+    return indent + (row + "|" if re.search(r"(?<!\\)\|$", header) else row.rstrip())
+
+
+def _padded(found: _Table, cells: list[str], pad: str) -> list[str] | None:
+    """Returns the cells at the widths of an even table, or None where they do not fit."""
+    table = (found.header, found.rule, *found.rows)
+    for measure in (_columns, len):
+        widths = [measure(cell) for cell in found.header.cells]
+        if all([measure(cell) for cell in row.cells] == widths for row in table):
+            rooms = [width - 2 * len(pad) for width in widths]
+            if any(measure(cell) > room for cell, room in zip(cells, rooms, strict=True)):
+                return None
+            return [
+                pad + _justified(found, n, cell, room, pad, measure) + pad
+                for n, (cell, room) in enumerate(zip(cells, rooms, strict=True))
+            ]
+    return None
+
+
+def _columns(text: str) -> int:
+    """Returns how many columns a terminal needs for a text."""
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
+
+
+def _justified(found: _Table, column: int, cell: str, room: int, pad: str, measure: Measure) -> str:
+    """Puts a cell where its column's rule says, unless the rows do otherwise."""
+    rule = found.rule.cells[column].strip()
+    gap = room - measure(cell)
+    front = gap if re.fullmatch("-+:", rule) else gap // 2 if re.fullmatch(":-+:", rule) else 0
+    lefts = [row.cells[column].startswith(pad + row.cells[column].strip()) for row in found.rows]
+    front = 0 if lefts and all(lefts) else front
+    return " " * front + cell + " " * (gap - front)
+
+
+def _check(found: _Table, after: bytes, entry: MadeEntry, line: int, context: Context) -> None:
+    """Reads the page again: the same table has this row more."""
+    edited = _locate(after, entry, context)
+    others = [row.text for row in edited.rows if row.line != line]
+    mine = [row for row in edited.rows if row.line == line]
+    is_right = mine and content(mine[0].key) == content(entry.key) and _says(edited, mine[0], entry)
+    if not is_right or others != [row.text for row in found.rows]:
+        reason = "the edited page reads differently"
+        raise context.refusal("registry_computed", found.header.line + 1, reason)

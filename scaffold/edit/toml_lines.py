@@ -1,0 +1,300 @@
+"""TOML: an element of an array, or a key of a table.
+
+``table`` is the dotted path from the root, quoted where TOML quotes it: ``tool.x.paths`` is an
+array, whose elements are texts known by what they say (no value), ``project.scripts`` a table,
+where the entry is ``key = "value"``. An empty ``table`` means the keys above the first header. With
+``code = ["value"]`` the value is TOML source: a number, ``true``, an array.
+
+A table that has no header of its own (an inline table, or one made of dotted keys alone) and what
+stands in an array of tables is refused. Every edit is read again by the standard library: the
+document has changed by the entry and nothing else.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import Any, cast
+
+from scaffold.edit import toml_scan
+from scaffold.edit.lines import (
+    Span,
+    Text,
+    context_of,
+    line_for,
+    list_index,
+    read_text,
+    require_one_line,
+)
+from scaffold.edit.refusal import Context
+from scaffold.edit.shapes import Edit
+from scaffold.edit.toml_array import Array, with_element, without_element
+from scaffold.edit.toml_scan import Statement
+from scaffold.ledger import MadeEntry
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class _File:
+    """Is a file that was read: its text, what it says, and its statements."""
+
+    text: Text
+    raw: str
+    document: dict[str, Any]
+    statements: tuple[Statement, ...]
+
+    def line(self, offset: int) -> int:
+        """Returns the number of an offset's line, from 0."""
+        return self.raw.count("\n", 0, offset)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Is a table or array; ``at`` is its header or key, ``rows`` the keys below the header."""
+
+    file: _File
+    content: dict[str, Any] | list[Any]
+    at: Statement | None
+    rows: tuple[Statement, ...] = ()
+
+
+def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+    """Returns the keys of a table, or the texts of an array with empty values."""
+    content = _locate(data, entry, context_of(entry)).content
+    if isinstance(content, list):
+        return {each: "" for each in content if isinstance(each, str)}
+    return {key: value if isinstance(value, str) else None for key, value in content.items()}
+
+
+def has_entry(data: bytes, entry: MadeEntry) -> bool:
+    """Tells whether the entry is there, however it is written."""
+    return _has(_locate(data, entry, context_of(entry)).content, entry)
+
+
+def text_to_add(entry: MadeEntry) -> str:
+    """Returns the line for a table, or the element where the entry has no value."""
+    if not entry.value:
+        return _string(entry.key, '"') + ","
+    return _key(entry.key) + " = " + _value(entry, '"')
+
+
+def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+    """Adds the entry at its sorted place, or behind the others where they are not sorted."""
+    context = context_of(entry, text_to_add(entry))
+    require_one_line(entry, context)
+    _require_source(entry, context)
+    found = _locate(data, entry, context)
+    if _has(found.content, entry):
+        return Edit(data, _line_of(found, entry.key) + 1)
+    if entry.key in found.content:
+        line = _line_of(found, entry.key) + 1
+        reason = f"{entry.key!r} stands for another value"
+        raise context.refusal("registry_differs", line, reason)
+    if isinstance(found.content, list):
+        after = _with_element(found, entry, context)
+    else:
+        after = _with_key(found, entry, context)
+    edited = _locate(after, entry, context)
+    if not _has(edited.content, entry):
+        raise context.refusal("registry_computed", 0, "the edited file reads differently")
+    line = _line_of(edited, entry.key) + 1
+    _check(found, edited, entry, context)
+    return Edit(after, line)
+
+
+def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+    """Takes a key with its line, or an element, back."""
+    context = context_of(entry)
+    found = _locate(data, entry, context)
+    if entry.key not in found.content:
+        return data
+    if isinstance(found.content, list):
+        index = found.content.index(entry.key)
+        return _encoded(found.file, without_element(_array(found), index))
+    hits = [row for row in found.rows if row.path[-1] == entry.key and row.names == 1]
+    line = _line_of(found, entry.key)
+    if not hits or found.file.line(hits[0].end) != line:
+        reason = f"{entry.key!r} does not stand on a line of its own"
+        raise context.refusal("registry_computed", line + 1, reason)
+    return found.file.text.without_line(line)
+
+
+# ---- finding the table ---------------------------------------------------------------------------
+
+
+def _read(data: bytes, context: Context) -> _File:
+    text = read_text(data, context)
+    raw = "".join(line + end for line, end in zip(text.lines, text.ends, strict=True))
+    try:
+        document = tomllib.loads(raw)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found[1]) if found else len(text.lines)
+        raise context.refusal("registry_syntax", line, f"the file is no TOML: {error}") from error
+    return _File(text, raw, document, tuple(toml_scan.statements(raw)))
+
+
+def _locate(data: bytes, entry: MadeEntry, context: Context) -> _Table:
+    file = _read(data, context)
+    path = toml_scan.key_path(entry.table) if entry.table else ()
+    content: Any = file.document
+    for name in path:
+        content = cast("dict[str, Any]", content).get(name) if isinstance(content, dict) else None
+    near = [each for each in file.statements if each.path[: len(path)] == path]
+    line = file.line(near[0].start) + 1 if near else 0
+    if content is None:
+        raise context.refusal("registry_missing", 0, f"there is no {entry.table}")
+    exact = [each for each in near if each.path == path and not each.is_in_array]
+    if isinstance(content, list) and exact and exact[0].value is not None:
+        return _Table(file, cast("list[Any]", content), exact[0])
+    if isinstance(content, dict) and (not path or (exact and exact[0].value is None)):
+        at = exact[0] if path else None
+        rows = _rows(file, at)
+        return _Table(file, cast("dict[str, Any]", content), at, rows)
+    kind = "has no header of its own" if isinstance(content, dict) else "is no array of texts"
+    raise context.refusal("registry_computed", line, f"{entry.table} {kind}")
+
+
+def _rows(file: _File, at: Statement | None) -> tuple[Statement, ...]:
+    """Returns the keys between a header and the next one."""
+    start = file.statements.index(at) + 1 if at else 0
+    rows: list[Statement] = []
+    for each in file.statements[start:]:
+        if each.value is None:
+            break
+        rows.append(each)
+    return tuple(rows)
+
+
+def _array(found: _Table) -> Array:
+    assert found.at is not None
+    assert found.at.value is not None
+    elements, close = toml_scan.brackets(found.file.raw, found.at.value)
+    return Array(found.file.raw, found.at.value + 1, close, elements)
+
+
+def _line_of(found: _Table, key: str) -> int:
+    """Returns the line, from 0, of a key or element that is there."""
+    file = found.file
+    if isinstance(found.content, list):
+        return file.line(_array(found).elements[found.content.index(key)].start)
+    depth = len(found.at.path) if found.at else 0
+    outer = found.at.path if found.at else ()
+    path = (*outer, key)
+    hit = next(each for each in file.statements if each.path[: depth + 1] == path)
+    return file.line(hit.start)
+
+
+def _has(content: dict[str, Any] | list[Any], entry: MadeEntry) -> bool:
+    if isinstance(content, list):
+        return not entry.value and entry.key in content
+    value = toml_scan.read_value(entry.value) if "value" in entry.code else entry.value
+    return entry.key in content and _same(content[entry.key], value)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other
+
+
+# ---- what is added, and where --------------------------------------------------------------------
+
+
+def _require_source(entry: MadeEntry, context: Context) -> None:
+    if "value" in entry.code:
+        try:
+            toml_scan.read_value(entry.value)
+        except tomllib.TOMLDecodeError as error:
+            reason = f"{entry.value!r} is no TOML value"
+            raise context.refusal("registry_computed", 0, reason) from error
+
+
+def _with_element(found: _Table, entry: MadeEntry, context: Context) -> bytes:
+    array = _array(found)
+    content = cast("list[Any]", found.content)
+    if entry.value or any(not isinstance(each, str) for each in content):
+        assert found.at is not None
+        line = found.file.line(found.at.start) + 1
+        raise context.refusal("registry_computed", line, f"{entry.table} is no array of texts")
+    index = list_index(content, entry.key)
+    quote = found.file.raw[array.elements[0].start] if array.elements else '"'
+    return _encoded(found.file, with_element(array, index, _string(entry.key, quote)))
+
+
+def _with_key(found: _Table, entry: MadeEntry, context: Context) -> bytes:
+    file, rows = found.file, found.rows
+    lines = file.text.lines
+    starts = [file.line(row.start) for row in rows]
+    if not rows:
+        if found.at is None:
+            reason = "there are no keys above the first table"
+            raise context.refusal("registry_computed", 0, reason)
+        return file.text.with_line(file.line(found.at.start) + 1, _row(found, entry, 0))
+    names = [row.path[len(found.at.path) if found.at else 0] for row in rows]
+    index = list_index(names, entry.key)
+    spans = [Span(start, file.line(row.end)) for start, row in zip(starts, rows, strict=True)]
+    first = file.line(found.at.start) + 1 if found.at else 0
+
+    def is_comment(line: int) -> bool:
+        return lines[line].lstrip().startswith("#")
+
+    start = spans[0].first
+    while start > first and is_comment(start - 1):
+        start -= 1
+    line = line_for(spans, index, start, is_comment)
+    return file.text.with_line(line, _row(found, entry, bisect.bisect(starts, line)))
+
+
+def _row(found: _Table, entry: MadeEntry, near: int) -> str:
+    """Writes the line as its neighbours are written: indentation, equals sign and quotes."""
+    raw, rows = found.file.raw, found.rows
+    if not rows:
+        return _key(entry.key) + " = " + _value(entry, '"')
+    row = rows[max(near - 1, 0)]
+    assert row.value is not None
+    indent = re.findall(r"[ \t]*\Z", raw[: row.start])[0]
+    gaps = [_gap(raw, each) for each in rows]
+    columns = {each.equals - each.start for each in rows}
+    key = _key(entry.key) + _gap(raw, row)[:1]
+    if len(columns) == 1 and max(map(len, gaps)) > 1:
+        key = key.ljust(columns.pop())
+    return indent + key + raw[row.equals : row.value] + _value(entry, raw[row.value])
+
+
+def _gap(raw: str, row: Statement) -> str:
+    """Returns the whitespace in front of an equals sign."""
+    return re.findall(r"[ \t]*\Z", raw[row.start : row.equals])[0]
+
+
+def _key(text: str) -> str:
+    return text if _BARE_KEY.fullmatch(text) else _string(text, '"')
+
+
+def _value(entry: MadeEntry, quote: str) -> str:
+    return entry.value if "value" in entry.code else _string(entry.value, quote)
+
+
+def _string(text: str, quote: str) -> str:
+    if quote == "'" and "'" not in text:
+        return f"'{text}'"
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _encoded(file: _File, raw: str) -> bytes:
+    return file.text.bom + raw.encode("utf-8")
+
+
+# ---- checking ------------------------------------------------------------------------------------
+
+
+def _check(found: _Table, edited: _Table, entry: MadeEntry, context: Context) -> None:
+    """Takes the entry out of what the edited file says: the first document is left."""
+    if isinstance(edited.content, list):
+        edited.content.remove(entry.key)
+    else:
+        edited.content.pop(entry.key)
+    # repr tells 1 from 1.0 and from True, which == does not
+    if repr(edited.file.document) != repr(found.file.document):
+        raise context.refusal("registry_computed", 0, "the edited file reads differently")

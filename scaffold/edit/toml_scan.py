@@ -1,0 +1,136 @@
+"""Where the statements of a TOML file and the elements of its arrays begin and end.
+
+The text has been read by the standard library before: what is scanned here is valid TOML.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_LAYOUT = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_STRING = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}(?!")|' r"'''.*?'{3,5}(?!')|" r'"(?:[^"\\]|\\.)*"|' r"'[^']*'",
+    re.DOTALL,
+)
+_BARE = re.compile(r"[^,\]}\r\n#]+")
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_KEY = re.compile(rf"{_PART}(?:[ \t]*\.[ \t]*{_PART})*")
+_HEADER = re.compile(rf"(\[\[?)[ \t]*({_KEY.pattern})[ \t]*\]\]?")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Is a table header or a key with its value.
+
+    Args:
+        path: The full path of the table or of the value.
+        names: How many of the path's names the statement itself spells.
+        start: The offset of its first character.
+        end: The offset behind its last one.
+        equals: The offset of the equals sign; that of the last character for a header.
+        value: The offset of the value; None for a header.
+        is_in_array: Whether it belongs to an array of tables.
+    """
+
+    path: tuple[str, ...]
+    names: int
+    start: int
+    end: int
+    equals: int
+    value: int | None
+    is_in_array: bool
+
+
+@dataclass(frozen=True)
+class Element:
+    """Is one element of an array; ``comma`` is the offset of the comma behind it, or None."""
+
+    start: int
+    end: int
+    comma: int | None
+
+    @property
+    def after(self) -> int:
+        return self.end if self.comma is None else self.comma + 1
+
+
+def key_path(source: str) -> tuple[str, ...]:
+    """Splits a dotted key into its names; a text that is no key is one name."""
+    if not _KEY.fullmatch(source):
+        return (source,)
+    parts = re.findall(_PART, source)
+    return tuple(tomllib.loads(f"{part} = 0").popitem()[0] for part in parts)
+
+
+def read_value(source: str) -> Any:
+    """Returns what a piece of TOML source stands for.
+
+    Raises:
+        tomllib.TOMLDecodeError: It is no value.
+    """
+    return tomllib.loads(f"value = {source}")["value"]
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """Yields the statements of a file in order."""
+    table: tuple[str, ...] = ()
+    arrays: set[tuple[str, ...]] = set()
+    offset = skip_layout(text, 0)
+    while offset < len(text):
+        header = _HEADER.match(text, offset)
+        if header:
+            table, end, value = key_path(header[2]), header.end(), None
+            equals = end - 1
+            path, names = table, len(table)
+            if header[1] == "[[":
+                arrays.add(table)
+        else:
+            key = _KEY.match(text, offset)
+            assert key is not None, "the text is valid TOML"
+            own = key_path(key[0])
+            path, names = table + own, len(own)
+            equals = text.index("=", key.end())
+            value = skip_layout(text, equals + 1)
+            end = value_end(text, value)
+        is_in_array = any(table[:n] in arrays for n in range(1, len(table) + 1))
+        yield Statement(path, names, offset, end, equals, value, is_in_array)
+        offset = skip_layout(text, end)
+
+
+def skip_layout(text: str, offset: int) -> int:
+    """Returns the offset of the next character that is no whitespace and in no comment."""
+    found = _LAYOUT.match(text, offset)
+    assert found is not None
+    return found.end()
+
+
+def value_end(text: str, offset: int) -> int:
+    """Returns the offset behind a value."""
+    if text[offset] in "[{":
+        return brackets(text, offset)[1] + 1
+    found = _STRING.match(text, offset) or _BARE.match(text, offset)
+    assert found is not None, "the text is valid TOML"
+    return found.start() + len(found[0].rstrip())
+
+
+def brackets(text: str, offset: int) -> tuple[tuple[Element, ...], int]:
+    """Returns the parts between a bracket's commas, and the offset of the closing bracket."""
+    is_table = text[offset] == "{"
+    parts: list[Element] = []
+    offset = skip_layout(text, offset + 1)
+    while text[offset] not in "]}":
+        start = offset
+        if is_table:
+            key = _KEY.match(text, offset)
+            assert key is not None, "the text is valid TOML"
+            offset = skip_layout(text, text.index("=", key.end()) + 1)
+        end = value_end(text, offset)
+        offset = skip_layout(text, end)
+        comma = offset if text[offset] == "," else None
+        parts.append(Element(start, end, comma))
+        offset = offset if comma is None else skip_layout(text, offset + 1)
+    return tuple(parts), offset
