@@ -114,7 +114,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
         return Edit(data, present)
     literal = _best_literal(registry, entry)
     text = _entry_text(literal, entry, context)
-    slot = find_slot(literal, entry.key, entry.value)
+    slot = find_slot(literal, entry.table, entry.key, entry.value)
     try:
         splices = insertion(literal, slot, text.encode("utf-8"))
         edited = registry.file.source.with_raw(spliced(literal.raw, splices))

@@ -1,7 +1,7 @@
 """Where an entry belongs among others: the order that they keep, and the group it resembles.
 
 Orders are tried from plain to particular; the first one that the present keys obey is the
-registry's own. The last ones are those of ruff and isort for ``__all__``: names in SCREAMING_CASE,
+registry's own. `isort_style` is that of ruff and isort for ``__all__``: names in SCREAMING_CASE,
 then CamelCase, then the rest, each with numbers in them compared as numbers.
 """
 
@@ -26,9 +26,12 @@ def _dashes(key: str) -> str:
     return key.replace("-", "_")
 
 
-def _isort_style(key: str) -> tuple[int, tuple[str | int, ...]]:
-    """Is the key of ruff's RUF022."""
-    rank = 0 if len(key) > 1 and key.isupper() else 1 if key[:1].isupper() else 2
+def isort_style(key: str) -> tuple[int, tuple[str | int, ...]]:
+    """Is the key by which ``__all__`` is sorted.
+
+    Source: ruff's rule RUF022, which counts the bytes of a name.
+    """
+    rank = 0 if len(key.encode()) > 1 and key.isupper() else 1 if key[:1].isupper() else 2
     return rank, _natural(key)
 
 
@@ -37,7 +40,7 @@ ORDERS: tuple[Order, ...] = (
     str.casefold,
     _dashes,
     lambda key: _dashes(key).casefold(),
-    _isort_style,
+    isort_style,
     _natural,
     lambda key: _natural(key.casefold()),
 )
@@ -47,10 +50,17 @@ def _number(key: str) -> float:
     return float(key.replace("_", ""))
 
 
-def order_of(runs: Sequence[Sequence[str]]) -> Order | None:
-    """Returns the first order that every run of keys is in, or None where there is none."""
+def order_of(runs: Sequence[Sequence[str]], likely: Order | None = None) -> Order | None:
+    """Returns the first order that every run of keys is in, or None where there is none.
+
+    Args:
+        runs: Keys in the order of the file.
+        likely: An order to try before the others.
+    """
     keys = [key for run in runs for key in run]
-    orders = (_number, *ORDERS) if all(re.fullmatch(r"-?[\d_.]+", key) for key in keys) else ORDERS
+    orders = ORDERS if likely is None else (likely, *ORDERS)
+    if all(re.fullmatch(r"-?[\d_.]+", key) for key in keys):
+        orders = (_number, *orders)
     return next((order for order in orders if all(_is_in(run, order) for run in runs)), None)
 
 

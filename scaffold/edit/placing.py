@@ -1,6 +1,7 @@
 """Which place among the entries of a literal a new one takes.
 
-- Where the keys are in an order, the entry takes its place in it.
+- Where the keys are in an order, the entry takes its place in it; ``__all__`` is taken to be sorted
+  as ruff does where it may be.
 - Where they are not, but comments or blank lines divide them into groups that each keep one order,
   it joins the group with the entry that it resembles most (the last such group), in its order.
 - Else it comes last.
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 from scaffold.edit.forms import Item, Literal
 from scaffold.edit.layout import NEWLINE, TAIL, own_line_comments
-from scaffold.edit.ordering import Order, likeness, order_of, sorted_index
+from scaffold.edit.ordering import Order, isort_style, likeness, order_of, sorted_index
 from scaffold.edit.python_file import text_of
 
 
@@ -39,18 +40,19 @@ class _Group:
     is_headed: bool
 
 
-def find_slot(literal: Literal, key: str, value: str) -> Slot:
-    """Returns where an entry goes."""
+def find_slot(literal: Literal, table: str, key: str, value: str) -> Slot:
+    """Returns where an entry goes in a literal of the registry ``table``."""
     items = literal.items
     groups = _groups(literal)
-    order = order_of([_keys(items)])
+    likely = isort_style if table == "__all__" else None
+    order = order_of([_keys(items)], likely)
     if not _keys(items):
         return Slot(len(items))
     if order is not None:
         index = _index_in(items, 0, len(items), key, order)
         return Slot(index, _goes_below(literal, groups, index, key, value))
     runs = [_keys(items[group.start : group.end]) for group in groups]
-    order = order_of(runs)
+    order = order_of(runs, likely)
     if len(groups) < 2 or order is None or max(map(len, runs)) < 2:
         return Slot(len(items))
     group = max(reversed(groups), key=lambda each: _likeness(items, each, key, value))
