@@ -27,6 +27,7 @@ from scaffold.edit.shapes import Edit
 from scaffold.edit.statements import (
     Row,
     Script,
+    bindings,
     common_gap,
     delete_row,
     indent_unit,
@@ -77,18 +78,20 @@ class _Chain:
 
 
 def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
-    """Returns the conditions and patterns that the function dispatches on.
+    """Returns the conditions or patterns of the chain that the entry's key belongs to.
 
-    The value is the entry's own where the body is the same code, else None.
+    All of the function's chains are read where none or several resemble the key. The value is the
+    entry's own where the body is the same code, else None.
 
     Raises:
         RegistryError: The function is missing, or the file cannot be parsed.
         TemplateError: Key or value is no Python.
     """
     script = read_script(data, entry)
-    key = _read_key(entry)
+    chains, key = _chains(script), _read_key(entry)
+    best = max((_resemblance(chain, key) for chain in chains), default=0)
     entries: dict[str, str | None] = {}
-    for branch in _all_branches(_chains(script)):
+    for branch in _all_branches([each for each in chains if _resemblance(each, key) == best]):
         known_as = entry.key if _is_key(branch, key) else _segment(script, branch)
         entries[known_as] = entry.value if _has_body(branch, key) else None
     return entries
@@ -164,7 +167,9 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
 
 
 def _read_key(entry: MadeEntry) -> _Key:
-    body = parse_block(entry.value, "the body of a branch")
+    body = parse_block(entry.value, "the body of a branch") if entry.value else []
+    if not entry.key:
+        return _Key(None, None, body)
     try:
         match = parse_block(f"match _:\n case {entry.key}:\n  pass", "a pattern")[0]
     except TemplateError:
@@ -319,7 +324,7 @@ def _row(script: Script, word: int, body: list[ast.stmt]) -> Row:
 
 def _chosen(script: Script, chains: Sequence[_Chain], key: _Key) -> _Chain:
     """Returns the one chain that dispatches on what the key asks about."""
-    scores = [max(_score(branch, key) for branch in chain.branches) for chain in chains]
+    scores = [_resemblance(chain, key) for chain in chains]
     best = max(scores, default=0)
     table = script.entry.table
     if not best:
@@ -328,11 +333,29 @@ def _chosen(script: Script, chains: Sequence[_Chain], key: _Key) -> _Chain:
         reason = f"{table} has no {what} that dispatches on the same as {script.entry.key}"
         raise script.refusal("registry_computed", line, reason)
     found = [chain for chain, score in zip(chains, scores, strict=True) if score == best]
+    _check_names(script, key)
     if len(found) > 1:
         lines = [script.line(chain.branches[0].word) for chain in found]
         reason = f"{table} dispatches on it more than once, in lines {', '.join(map(str, lines))}"
         raise script.refusal("registry_computed", lines[1], reason)
     return found[0]
+
+
+def _check_names(script: Script, key: _Key) -> None:
+    """Refuses a condition on a name that the function does not have, a builtin included."""
+    function, outer = _function(script), bindings(script.tree)
+    nodes = list(ast.walk(function))
+    known = {each.arg for each in nodes if isinstance(each, ast.arg)} | outer.keys()
+    known |= bindings(ast.Module(function.body, [])).keys()
+    for name in sorted(subjects(key.test) if key.test else ()):
+        root = name.split(".")[0]
+        if root not in known and "*" not in known:
+            reason = f"{script.entry.table} has no name {root}"
+            raise script.refusal("registry_computed", function.lineno, reason)
+
+
+def _resemblance(chain: _Chain, key: _Key) -> int:
+    return max(_score(branch, key) for branch in chain.branches)
 
 
 def _score(branch: _Branch, key: _Key) -> int:
@@ -354,10 +377,10 @@ def _score(branch: _Branch, key: _Key) -> int:
 def _pattern_score(its: ast.pattern, own: ast.pattern) -> int:
     if is_open_pattern(its):
         return 0
+    if pattern_values(its) is not None and pattern_values(own) is not None:
+        return 3
     if skeleton(its) == skeleton(own):
         return 3
-    if pattern_values(its) is not None and pattern_values(own) is not None:
-        return 2
     return 1 if type(its) is type(own) else 0
 
 
@@ -391,13 +414,15 @@ def _place(script: Script, chain: _Chain, key: _Key) -> int:
     """Returns the index in the chain that the new branch gets."""
     branches = chain.branches
     limit = next((n for n, each in enumerate(branches) if _takes_all(each)), len(branches))
-    alike = [n for n in range(limit) if _score(branches[n], key)]
-    if not alike:
+    scores = [_score(branch, key) for branch in branches[:limit]]
+    best = max(scores, default=0)
+    if not best:
         line = script.line(branches[limit].word)
         raise script.refusal("registry_shadowed", line, "this branch takes everything")
+    alike = [n for n, score in enumerate(scores) if score == best]
     index = _sorted_place(branches, alike, key)
-    if any(_is_taken(branches[n], key) for n in range(index, limit)):
-        index = alike[-1] + 1
+    if any(_is_taken(each, key) for each in branches[index:limit]):
+        index = max(n for n, score in enumerate(scores) if score) + 1
     for branch in branches[:index]:
         if _takes(branch, key):
             reason = f"this branch takes what {script.entry.key} is for"

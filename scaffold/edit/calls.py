@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from scaffold.edit.layout import Splice
 from scaffold.edit.shapes import Edit
 from scaffold.edit.statements import (
+    SHARED_LINE,
     Script,
     bindings,
     blank_lines_above,
@@ -105,7 +106,7 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
         return data
     node = items[index].node
     if not script.owns_lines(node):
-        raise script.refusal("registry_computed", node.lineno, "it shares its line")
+        raise script.refusal("registry_computed", node.lineno, SHARED_LINE)
     rows = [script.row(item.node) for item in items]
     if len(items) == 1:
         start = blank_lines_above(script.raw, rows[0].start, _gap_behind(script, node))
@@ -203,7 +204,7 @@ def _insertion(script: Script, items: list[_Item]) -> Splice:
         reason = "what it registers is defined below every other registration"
         raise script.refusal("registry_computed", bound, reason)
     if not script.owns_lines(near):
-        raise script.refusal("registry_computed", near.lineno, "it shares its line")
+        raise script.refusal("registry_computed", near.lineno, SHARED_LINE)
     rows = [script.row(item.node) for item in items]
     gap = common_gap(script.raw, rows)
     return insert_row(script.raw, rows, index, _line(script, items), gap)

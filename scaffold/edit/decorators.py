@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from scaffold.edit.layout import Splice, line_start
 from scaffold.edit.shapes import Edit
 from scaffold.edit.statements import (
+    SHARED_LINE,
     Script,
     attached_comments,
     bindings,
@@ -144,10 +145,11 @@ def _first_argument(mark: ast.expr) -> tuple[ast.expr | None, str | None]:
 
 def _known_as(script: Script, quoted: ast.expr) -> str | None:
     entry = script.entry
-    if "key" in entry.code:
-        same = ast.dump(quoted) == ast.dump(parse_expression(entry.key, "the key"))
-        return entry.key if same else script.segment(quoted)
-    return plain_text(quoted)
+    if "key" not in entry.code:
+        return plain_text(quoted)
+    if entry.key and ast.dump(quoted) == ast.dump(parse_expression(entry.key, "the key")):
+        return entry.key
+    return script.segment(quoted)
 
 
 def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:
@@ -160,6 +162,8 @@ def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:
 
 def _is_same(entry: MadeEntry, item: _Item) -> bool:
     """Tells whether a definition is the entry's value but for the registering decorator."""
+    if not entry.value:
+        return False
     marks = item.node.decorator_list
     others = [each for each in marks if each is not item.mark]
     item.node.decorator_list = others
@@ -219,5 +223,5 @@ def _place(script: Script, items: list[_Item]) -> int:
             return above
     near = items[max(index - 1, 0)].node
     if line_start(raw, script.start(near)) and not script.owns_lines(near):
-        raise script.refusal("registry_computed", near.lineno, "it shares its line")
+        raise script.refusal("registry_computed", near.lineno, SHARED_LINE)
     return script.row(near).end

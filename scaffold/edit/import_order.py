@@ -67,8 +67,15 @@ def is_same_module(one: str, other: str, file: str) -> bool:
     return f".{absolute(relative, file)}".endswith(f".{plain}")
 
 
-def sorted_place(ranks: Sequence[Any], own: Any) -> int:
-    """Returns the index for a rank among others: its sorted one, or the end where none is."""
+def sorted_place(ranks: Sequence[tuple[Any, Any]], own: tuple[Any, Any]) -> int:
+    """Returns the index for a rank of module and name among others.
+
+    Names count where the others keep them in order too. Where not even their modules are, the new
+    one goes to the end.
+    """
     if list(ranks) == sorted(ranks):
         return next((n for n, each in enumerate(ranks) if each > own), len(ranks))
+    modules = [module for module, _ in ranks]
+    if modules == sorted(modules):
+        return next((n for n, each in enumerate(modules) if each > own[0]), len(ranks))
     return len(ranks)

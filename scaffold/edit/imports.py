@@ -17,6 +17,7 @@ from scaffold.edit import import_names
 from scaffold.edit.import_order import (
     is_same_module,
     module_rank,
+    natural,
     package,
     section,
     sorted_place,
@@ -24,9 +25,11 @@ from scaffold.edit.import_order import (
 from scaffold.edit.layout import Splice, indent_at
 from scaffold.edit.shapes import Edit
 from scaffold.edit.statements import (
+    SHARED_LINE,
     Row,
     Script,
     attached_comments,
+    bindings,
     blank_lines_above,
     blank_lines_below,
     delete_lines,
@@ -86,18 +89,19 @@ class _Place:
 
 
 def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
-    """Returns the imported names of a block with their modules; star imports are left out.
+    """Returns the imported names of a block with their modules; of a star import the entry.
 
     Raises:
         RegistryError: The file cannot be parsed, or has no such block.
     """
     script = read_script(data, entry)
-    return {
+    entries: dict[str, str | None] = {
         _spelled(alias): entry.value if _is_module(each, entry) else each.module
         for each in _imports(script)
         for alias in each.node.names
         if alias.name != "*"
     }
+    return entries if _present(script) is None else {**entries, entry.key: entry.value}
 
 
 def has_entry(data: bytes, entry: MadeEntry) -> bool:
@@ -162,7 +166,7 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
     if len(own.node.names) > 1:
         return script.with_splices(*import_names.removal(script, own.node, index))
     if not script.owns_lines(own.node):
-        raise script.refusal("registry_computed", own.node.lineno, "it shares its line")
+        raise script.refusal("registry_computed", own.node.lineno, SHARED_LINE)
     return script.with_splices(_removal(script, own, imports))
 
 
@@ -254,6 +258,13 @@ def _refuse_other(script: Script) -> None:
             if other.split(".")[0] == bound.split(".")[0]:
                 reason = f"{other!r} is imported from {statement.module or alias.name!r} here"
                 raise script.refusal("registry_differs", alias.lineno, reason)
+    if entry.table:
+        return
+    code = [each for each in script.tree.body if not isinstance(each, ast.If | ast.Try)]
+    code = [each for each in code if not isinstance(each, ast.Import | ast.ImportFrom)]
+    line = bindings(ast.Module(code, [])).get(bound.split(".")[0], 0)
+    if line:
+        raise script.refusal("registry_differs", line, f"{bound!r} is defined here")
 
 
 def _is_near(script: Script, statement: _Import) -> bool:
@@ -312,13 +323,13 @@ def _place(script: Script, block: list[ast.stmt], imports: Sequence[_Import]) ->
     own_section = section(own, entry.file)
     same = near or [each for each in kept if section(each.origin, entry.file) == own_section]
     if same:
-        ranks = [module_rank(each.origin, each.is_from) for each in same]
-        index = sorted_place(ranks, module_rank(own, bool(entry.value)))
+        ranks = [(module_rank(each.origin, each.is_from), _first_name(each)) for each in same]
+        index = sorted_place(ranks, (module_rank(own, bool(entry.value)), natural(entry.key)))
         rows = tuple(script.row(each.node) for each in same)
         indent = indent_at(raw, rows[0].start)
         anchor = same[max(index - 1, 0)].node
         if not script.owns_lines(anchor):
-            raise script.refusal("registry_computed", anchor.lineno, "it shares its line")
+            raise script.refusal("registry_computed", anchor.lineno, SHARED_LINE)
         return _Place(rows[0].start, indent, rows, index, near=tuple(near))
     lower = [each for each in head if section(each.origin, entry.file) < own_section]
     if lower:
@@ -329,6 +340,10 @@ def _place(script: Script, block: list[ast.stmt], imports: Sequence[_Import]) ->
         indent = indent_at(raw, start)
         return _Place(attached_comments(raw, start), indent, blank_below=True)
     return _first_place(script, block)
+
+
+def _first_name(statement: _Import) -> tuple[str | int, ...]:
+    return natural(_spelled(statement.node.names[0]))
 
 
 def _head(block: list[ast.stmt], imports: Sequence[_Import]) -> list[_Import]:
@@ -346,9 +361,14 @@ def _first_place(script: Script, block: list[ast.stmt]) -> _Place:
         return _Place(row.end, indent_at(raw, script.start(block[-1])))
     first = block[0] if block else None
     if isinstance(first, ast.Expr) and plain_text(first.value) is not None:
-        return _Place(line_after(raw, script.end(first)), blank_above=True)
-    header = _header_end(raw)
-    return _Place(header, blank_above=bool(header), blank_below=not header)
+        return _below(raw, line_after(raw, script.end(first)))
+    return _below(raw, _header_end(raw))
+
+
+def _below(raw: bytes, offset: int) -> _Place:
+    """Returns the place below a header, set apart from it, or from code that follows at once."""
+    is_apart = offset > 0 and not raw[offset : line_after(raw, offset)].strip()
+    return _Place(offset, blank_above=is_apart, blank_below=not is_apart)
 
 
 def _header_end(raw: bytes) -> int:

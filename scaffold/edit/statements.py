@@ -25,6 +25,8 @@ from scaffold.edit.shapes import Edit
 from scaffold.ledger import MadeEntry
 from scaffold.spec import RegistryError, TemplateError
 
+SHARED_LINE = "a statement shares its line with another one"
+
 _TAIL = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\n|\r|\Z)")
 
 
@@ -103,6 +105,9 @@ class Script:
 
     def refusal(self, code: str, line: int, reason: str) -> RegistryError:
         """Returns the error for a reason and the line that shows it; 0 names no line."""
+        if code == "registry_missing" and self.file.unread_line:
+            code, line = "registry_syntax", self.file.unread_line
+            reason += ", and from here on the file is newer than this Python"
         return self.context.refusal(code, line, reason)
 
     def with_splices(self, *splices: Splice) -> bytes:
@@ -277,7 +282,7 @@ def common_gap(raw: bytes, rows: Sequence[Row]) -> int:
 def _heads_all(raw: bytes, rows: Sequence[Row]) -> bool:
     """Tells whether comments above the first row are about all of them."""
     gaps = [raw[a.end : b.start] for a, b in pairwise(rows)]
-    return bool(gaps) and not any(b"#" in gap for gap in gaps)
+    return not any(b"#" in gap for gap in gaps)
 
 
 def attached_comments(raw: bytes, start: int) -> int:
