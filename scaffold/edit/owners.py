@@ -175,7 +175,7 @@ def _relation(mine: str, other: str) -> Literal["apart", "covers", "inside", "un
     parts, others = _parts(mine), _parts(other)
     if _is_anywhere(other):
         return _relation_anywhere(mine, others[-1] if others else "*")
-    if _is_anywhere(mine) or parts == others:
+    if _is_anywhere(mine) or _without_rest(parts) == _without_rest(others):
         return "unsure"
     fixed, others_fixed = _fixed(parts), _fixed(others)
     if _shared(fixed, others_fixed) < min(len(fixed), len(others_fixed)):
@@ -198,6 +198,11 @@ def _relation_wild(
         if not fnmatchcase(part, other):
             return "apart"
     return "covers" if len(others) <= len(parts) else "unsure"
+
+
+def _without_rest(parts: list[str]) -> list[str]:
+    """Returns a path without the ``**`` that says all that is below it."""
+    return parts[:-1] if parts[-1:] == ["**"] else parts
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:

@@ -258,7 +258,7 @@ class _Reader:
             return self._flow(line, column)
         if text[0] in "\"'":
             return self._quoted(line, column)
-        if text[0] in "%@`?,]}" or text.startswith("- "):
+        if text[0] in "%@`,]}" or re.match(r"[-?](?:[ \t]|$)", text):
             raise self._problem(line)
         comment = _COMMENT.search(text)
         source = (text[: comment.start()] if comment else text).rstrip()
