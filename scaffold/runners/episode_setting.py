@@ -47,6 +47,8 @@ class TextSetting:
     )
     # Where judges that disagree make no difference; empty where nothing can be concluded.
     deaf = "came back whatever reward_fn said"
+    # Whether an episode is one sequence.
+    is_one_sequence = True
 
     def __init__(self) -> None:
         self.tokenizer = kit.make_tokenizer()
@@ -70,6 +72,19 @@ class TextSetting:
             "max_turns": MAX_TURNS,
             "turn_discount": TURN_DISCOUNT,
         }
+
+    def wrap(self, findings: kit.Findings, workflow: Any, known: dict[str, Any]) -> Any:
+        """Returns what has `arun_episode`: the workflow, or something around it.
+
+        Args:
+            findings: Take what is wrong with it.
+            workflow: As its constructor made it.
+            known: What `arguments` gave.
+        """
+        return workflow
+
+    def close(self) -> None:
+        """Lets go of what `wrap` started."""
 
     def read_rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Returns a person's own rows, read from JSON, as a dataset would give them."""

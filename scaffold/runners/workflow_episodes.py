@@ -12,6 +12,7 @@ import itertools
 from importlib.util import find_spec
 from typing import Any
 
+import agent_setting
 import runner_kit as kit
 import trajectory_checks as checks
 from episode_setting import TextSetting
@@ -39,10 +40,11 @@ class Recorder:
 
 def main(request: dict[str, Any], findings: kit.Findings) -> None:
     workflow_class = kit.load_symbol(findings, request["symbol"])
-    if not hasattr(workflow_class, "arun_episode"):
+    if _is_agent(workflow_class) and not agent_setting.has_proxy():
         findings.not_run(
             "episodes",
-            "an agent with `run` needs the OpenAI-compatible proxy, which verify does not start",
+            "an agent with `run` needs areal.experimental.openai.AgentProxy, which is not there; "
+            "its tests ran it against a server of their own",
         )
         return
     with findings.guard("engine", "making the tiny model"):
@@ -52,20 +54,29 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         limit = float(request["episode_timeout_s"])
         trajectories: dict[str, list[Any]] = {}
         for name, judge, temperature in setting.scenarios:
-            workflow = _make_workflow(
-                findings, workflow_class, setting.arguments(judge, temperature)
-            )
+            known = setting.arguments(judge, temperature)
+            workflow = _make_workflow(findings, workflow_class, known)
+            workflow = setting.wrap(findings, workflow, known)
             results = _run_episodes(findings, setting, workflow, engine, rows, name, limit)
             trajectories[name] = _check_all(findings, setting, name, results)
             setting.check_scenario(findings, rows)
         if hasattr(engine, "rollout_batch"):
-            _check_executor(findings, engine, workflow, rows)
+            _check_executor(findings, setting, engine, workflow, rows)
+        setting.close()
     _check_together(findings, trajectories, setting.deaf)
 
 
+def _is_agent(workflow_class: Any) -> bool:
+    return hasattr(workflow_class, "run") and not hasattr(workflow_class, "arun_episode")
+
+
 def _setting(workflow_class: Any) -> TextSetting:
-    """Returns what a workflow is tried in, by what its constructor asks for."""
+    """Returns what a workflow is tried in, by its methods and what its constructor asks for."""
     parameters = inspect.signature(workflow_class).parameters
+    if _is_agent(workflow_class):
+        setting = agent_setting.AgentSetting()
+        setting.deaf = setting.deaf if "reward_fn" in parameters else ""
+        return setting
     if "processor" in parameters:
         from vision_setting import VisionSetting
 
@@ -173,12 +184,14 @@ def _check_all(
     return kept
 
 
-def _check_executor(findings: kit.Findings, engine: Any, workflow: Any, rows: list[Any]) -> None:
+def _check_executor(
+    findings: kit.Findings, setting: TextSetting, engine: Any, workflow: Any, rows: list[Any]
+) -> None:
     """Runs groups of episodes through the target's own executor, as training does."""
     with findings.guard("executor", "running groups of two episodes through the executor"):
         batch = engine.rollout_batch(rows, workflow, group_size=2)
     sizes = [len(each["rewards"]) for each in batch]
-    if sizes != [2] * len(rows):
+    if len(sizes) != len(rows) or (setting.is_one_sequence and set(sizes) != {2}):
         findings.warned("executor", f"groups of two samples came back with the sizes {sizes}")
 
 

@@ -26,6 +26,7 @@ BLOCKING = ("time.sleep", "requests.", "urllib.request.", "subprocess.", "asynci
 """Calls that stop every other episode while they run."""
 
 REWARD_ARGUMENTS = ("prompt", "completions", "prompt_ids", "completion_ids")
+AGENT_KEYWORDS = ("base_url", "http_client", "api_key")
 LOADER_ARGUMENTS = ("path", "split", "max_length")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -158,9 +159,20 @@ def _workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
         yield from _episode(path, name, methods["arun_episode"], ("engine", "data"))
     elif "run" in methods:
         yield from _episode(path, name, methods["run"], ("data",))
+        yield from _agent(path, name, methods["run"])
     elif not is_workflow or bases == ["RolloutWorkflow"]:
         text = "needs `async def arun_episode(self, engine, data)`"
         yield failed("contract", f"{where}: {name} {text}")
+
+
+def _agent(path: str, name: str, method: Function) -> Iterator[Finding]:
+    """Checks that an agent takes what the trainer's proxy gives it in either mode."""
+    given = method.args
+    names = {arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    missing = [arg for arg in AGENT_KEYWORDS if arg not in names]
+    if missing and given.kwarg is None:
+        text = f"{name}.run is called with {', '.join(AGENT_KEYWORDS)} too; take **extra_kwargs"
+        yield failed("contract", f"{path}:{method.lineno}: {text}")
 
 
 def _episode(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 
@@ -35,14 +36,23 @@ def test_a_workflow_is_a_unit_of_its_own(name: str) -> None:
     assert check_unit("workflow", name, module_name)
 
 
+def episodes_of(name: str) -> Any:
+    """Returns the coroutine function that runs episodes: a workflow's, or an agent's."""
+    workflow = get_workflow(name)
+    return vars(workflow)["arun_episode" if issubclass(workflow, RolloutWorkflow) else "run"]
+
+
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_a_workflow_runs_episodes(name: str) -> None:
-    workflow = get_workflow(name)
-    assert issubclass(workflow, RolloutWorkflow)
+    workflow, run = get_workflow(name), episodes_of(name)
     assert not inspect.isabstract(workflow)
-    run = vars(workflow)["arun_episode"]
     assert inspect.iscoroutinefunction(run)
-    assert list(inspect.signature(run).parameters) == ["self", "engine", "data"]
+    parameters = inspect.signature(run).parameters
+    if issubclass(workflow, RolloutWorkflow):
+        assert list(parameters) == ["self", "engine", "data"]
+    else:
+        assert list(parameters)[:2] == ["self", "data"]
+        inspect.signature(run).bind(None, {}, base_url="", http_client=None, api_key="")
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
@@ -50,4 +60,4 @@ def test_a_workflow_is_documented(name: str) -> None:
     workflow = get_workflow(name)
     check_docstring(workflow, "Args")
     check_arguments_are_documented(workflow.__init__, workflow.__doc__ or "")
-    check_docstring(workflow.arun_episode, "Returns")
+    check_docstring(episodes_of(name), "Returns")

@@ -40,6 +40,7 @@ EVERY_STYLE: list[Case] = [
     ("workflow", "plain_turns", ("multi-turn",), {}),
     ("workflow", "plain_sight", ("vision",), {}),
     ("workflow", "plain_play", ("env",), {}),
+    ("workflow", "plain_agent", ("agent",), {}),
 ]
 EVERY_CHOICE: list[Case] = [
     ("reward", "last_number", ("exact",), {"take": "last_number"}),
@@ -54,6 +55,7 @@ EVERY_CHOICE: list[Case] = [
     ("dataset", "only_dpo", ("dpo",), {**SIDES, "prompt_column": HOSTILE}),
     ("workflow", "told", ("rlvr",), {"system_prompt": HOSTILE}),
     ("workflow", "fed_back", ("multi-turn",), {"feedback": HOSTILE, "max_turns": 5}),
+    ("workflow", "told_agent", ("agent",), {"system_prompt": HOSTILE, "feedback": HOSTILE}),
     ("workflow", "paid_play", ("env",), {"reward": "per_step", "system_prompt": HOSTILE}),
     ("workflow", "frozen_lake", ("env",), {"env": "FrozenLake-v1", "turn_discount": 0.9}),
 ]

@@ -1,4 +1,5 @@
 WORKFLOWS: dict[str, str] = {
+    "plain_agent": "areal.workflow.plain_agent:PlainAgentWorkflow",
     "plain_play": "areal.workflow.plain_play:PlainPlayWorkflow",
     "plain_sight": "areal.workflow.plain_sight:PlainSightWorkflow",
     "plain_turn": "areal.workflow.plain_turn:PlainTurnWorkflow",

@@ -11,11 +11,13 @@ WORKFLOWS: dict[str, str] = {
     "fed_back": "my_rl.workflow.fed_back:FedBackWorkflow",
     "frozen_lake": "my_rl.workflow.frozen_lake:FrozenLakeWorkflow",
     "paid_play": "my_rl.workflow.paid_play:PaidPlayWorkflow",
+    "plain_agent": "my_rl.workflow.plain_agent:PlainAgentWorkflow",
     "plain_play": "my_rl.workflow.plain_play:PlainPlayWorkflow",
     "plain_sight": "my_rl.workflow.plain_sight:PlainSightWorkflow",
     "plain_turn": "my_rl.workflow.plain_turn:PlainTurnWorkflow",
     "plain_turns": "my_rl.workflow.plain_turns:PlainTurnsWorkflow",
     "told": "my_rl.workflow.told:ToldWorkflow",
+    "told_agent": "my_rl.workflow.told_agent:ToldAgentWorkflow",
 }
 
 
