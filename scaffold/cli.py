@@ -30,6 +30,9 @@ NO_INPUT = click.Option(["--no-input"], is_flag=True, help="Never ask; implied w
 OVERWRITE = click.Option(
     ["--overwrite"], multiple=True, metavar="PATH", help="Replace this file (repeatable)."
 )
+NO_FORMAT = click.Option(
+    ["--no-format"], is_flag=True, help="Do not run the target's formatters on what is written."
+)
 VERIFY = click.Option(["--verify"], is_flag=True, help="Verify the unit once it is written.")
 GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repository.")
 
@@ -45,7 +48,7 @@ class KindCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Returns the parameters, read from the manifests on first use."""
         if not self.params:
-            own = [GIT] if self.kind.new_folder else [OVERWRITE, VERIFY]
+            own = [GIT] if self.kind.new_folder else [OVERWRITE, NO_FORMAT, VERIFY]
             answers = _answer_options(self.catalogue, self.kind)
             common = [TARGET, DRY_RUN, JSON, NO_INPUT]
             self.params = [
@@ -257,6 +260,7 @@ def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
         metavar="NAME=VALUE",
         help="Another answer, for one unit (repeatable).",
     ),
+    NO_FORMAT,
     DRY_RUN,
 )
 def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Report:
@@ -422,7 +426,11 @@ def _options(values: dict[str, Any]) -> Options:
     from scaffold.commands import Options
 
     return Options(
-        Path.cwd(), values["target"], values.get("dry_run", False), values.get("overwrite", ())
+        Path.cwd(),
+        values["target"],
+        values.get("dry_run", False),
+        values.get("overwrite", ()),
+        with_format=not values.get("no_format", False),
     )
 
 

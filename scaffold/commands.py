@@ -33,6 +33,7 @@ from scaffold.target import (
 
 if TYPE_CHECKING:
     from scaffold.changes import Change
+    from scaffold.manner import Manner
     from scaffold.plan import Plan
     from scaffold.render import RenderedFile
     from scaffold.snapshot import Snapshot
@@ -52,12 +53,14 @@ class Options:
         target: What ``--target`` named, or None to look for one from the working folder.
         dry_run: Whether to write nothing.
         overwrite: What ``--overwrite`` named.
+        with_format: Whether the target's formatters run on what is written.
     """
 
     folder: Path
     target: str | None = None
     dry_run: bool = False
     overwrite: tuple[str, ...] = ()
+    with_format: bool = True
 
     def find(self) -> Target:
         """Returns the target that the options mean."""
@@ -84,10 +87,14 @@ def add_unit(
     made = _made(target.root, request)
     if made is not None and not has_journal(target.root):
         return _nothing_to_do(report, target.root, request, made)
-    rendered = rendered_files(target, request)
+    manner = _manner(target, request)
+    request = replace(request, names=_names(target, kind, key, chosen, manner.names))
+    rendered, warnings = rendered_files(target, request, manner, with_format=options.with_format)
+    report.warnings += warnings
     if options.dry_run:
         report.warnings += leftover_warning(target.root)
-        return _told(report, _plan(request, rendered, _look(request, target.root)))
+        plan = _plan(request, rendered, _look(request, target.root))
+        return _told(report, _tidied(target, request, plan, options))
     from scaffold.apply import session
 
     # Refusals come before the lock, which leaves a file; what is written is planned under it.
@@ -101,15 +108,31 @@ def add_unit(
         found = _look(request, target.root)
         if plan is None or found != seen:
             plan = _plan(request, rendered, found)
+        plan = _tidied(target, request, plan, options)
         opened.apply(plan.changes)
     return _told(report, plan)
 
 
+def add_tests(
+    kind: Kind, module: str, style: str | None, to: str | None, options: Options
+) -> Report:
+    """Adds tests for a module that stands in the target; see `scaffold.subjects`."""
+    from scaffold.subjects import read_subject
+
+    found = read_subject(options.find(), module, options.folder, style or "", to or "")
+    return add_unit(kind, found.key, (found.style,), found.answers, options)
+
+
 def request_for(
-    target: Target, kind: Kind, styles: tuple[Style, ...], key: str, given: Mapping[str, Any]
+    target: Target,
+    kind: Kind,
+    styles: tuple[Style, ...],
+    key: str,
+    given: Mapping[str, Any],
+    otherwise: Mapping[str, str] | None = None,
 ) -> Request:
     """Returns the request for one unit in a target, its answers checked and its names derived."""
-    names = unit_names(target, kind, key, "" if kind.multiple else styles[0].name)
+    names = _names(target, kind, key, styles, otherwise)
     answers = complete_answers(all_answers(kind, styles), given)
     return Request(kind, styles, key, answers, names, registry_rules(target, kind))
 
@@ -218,11 +241,43 @@ def leftover_warning(root: Path) -> tuple[str, ...]:
     )
 
 
-def rendered_files(target: Target, request: Request) -> RenderedFiles:
-    """Returns the files of a request as they are to stand in the target."""
+def rendered_files(
+    target: Target, request: Request, manner: Manner, *, with_format: bool = True
+) -> tuple[RenderedFiles, tuple[str, ...]]:
+    """Returns the files of a request as they are to stand in the target, and warnings."""
+    from scaffold.dressing import dress
     from scaffold.plan import render_request
 
-    return render_request(request, target.catalogue.files(request.kind.name))
+    rendered = render_request(request, target.catalogue.files(request.kind.name))
+    return dress(target, rendered, manner, with_format=with_format)
+
+
+def _names(
+    target: Target,
+    kind: Kind,
+    key: str,
+    styles: tuple[Style, ...],
+    otherwise: Mapping[str, str] | None,
+) -> dict[str, str]:
+    return unit_names(target, kind, key, "" if kind.multiple else styles[0].name, otherwise)
+
+
+def _manner(target: Target, request: Request) -> Manner:
+    """Returns the target's manner; where a layout says where tests go, nothing else is learned."""
+    from scaffold.dressing import manner_of
+
+    manner = manner_of(target, request.names)
+    place = target.place(request.kind)
+    is_said = place is not None and "test" in place.names and "test" not in target.style
+    return replace(manner, names={}) if is_said else manner
+
+
+def _tidied(target: Target, request: Request, plan: Plan, options: Options) -> Plan:
+    if not options.with_format:
+        return plan
+    from scaffold.dressing import tidy
+
+    return replace(plan, changes=tidy(target, plan.changes, request.edited()))
 
 
 def _look(request: Request, root: Path) -> Snapshot:

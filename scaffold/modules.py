@@ -1,0 +1,242 @@
+"""What an existing module defines that tests can be written for, read as text; pure."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from scaffold.columns import ALIASES
+from scaffold.spec import AnswerValue, RequestError
+
+LOADER = re.compile(r"get_(\w+)_(sft|rl|rw|dpo)_dataset")
+
+REWARD_BEGINS = ("prompt", "completion", "prompt", "completion")
+"""What the names of the first arguments of a reward begin with."""
+
+KNOWN_ARGUMENTS = (
+    "reward_fn",
+    "gconfig",
+    "tokenizer",
+    "enable_thinking",
+    "max_turns",
+    "turn_discount",
+)
+"""The arguments of a workflow that its tests know a value for."""
+
+ROW_COLUMNS = ("messages", "answer")
+"""The columns of the row that tests run a workflow on."""
+
+MADE_COLUMNS = (
+    "input_ids", "loss_mask", "chosen_ids", "rejected_ids", "chosen_loss_mask",
+    "rejected_loss_mask", "role", "content", "text", "attention_mask",
+)  # fmt: skip
+"""What loaders write into their rows, beside messages and answer; a source has none of it."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Is what tests are written for.
+
+    Args:
+        style: The kind of thing: "reward", "workflow" or "dataset".
+        answers: What the template of its tests has to know.
+    """
+
+    style: str
+    answers: Mapping[str, AnswerValue] = field(default_factory=dict[str, AnswerValue])
+
+
+def find_subject(text: str, where: str, style: str = "") -> Subject:
+    """Returns what a module defines that tests can be written for.
+
+    Args:
+        text: The module.
+        where: Its path, for messages.
+        style: Which kind of thing is meant where it defines several; empty for the only one.
+
+    Raises:
+        RequestError: It is no Python, or defines nothing of the kind, or several kinds.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise _unsuited(f"{where} is no Python: {error}", "repair it first") from error
+    found = [subject for read in (_rewards, _workflow, _loaders) for subject in read(tree)]
+    if style:
+        found = [subject for subject in found if subject.style == style]
+    if not found:
+        raise _unsuited(f"{where} {_why_not(tree, style)}", _WANTED)
+    if len({subject.style for subject in found}) > 1:
+        styles = " or ".join(f"--style {subject.style}" for subject in found)
+        raise _unsuited(f"{where} defines things of several kinds", f"give {styles}")
+    return found[0]
+
+
+_WANTED = (
+    "tests are written for a function (prompt, completions, prompt_ids, completion_ids, ...), "
+    "for a class with `async def arun_episode(self, engine, data)`, and for loaders "
+    "get_<name>_<type>_dataset, at the top level of the module"
+)
+
+
+def _why_not(tree: ast.Module, style: str) -> str:
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    bases = {base.rpartition(".")[2] for node in classes for base in map(ast.unparse, node.bases)}
+    calls = {ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+    if "BaseArchonModel" in bases or any(call.endswith("ModelSpec") for call in calls):
+        return "defines a model, whose tests come with `scaffold archon`"
+    if any(_method(node, "run") is not None for node in classes):
+        return (
+            "defines an agent with `run`, which takes a server to test; `scaffold verify` has one"
+        )
+    return f"defines no {style or 'reward, workflow or dataset'}"
+
+
+# --- rewards ------------------------------------------------------------------------------------
+
+
+def _rewards(tree: ast.Module) -> Iterator[Subject]:
+    functions = [node for node in tree.body if isinstance(node, Function) and _is_reward(node)]
+    if functions:
+        columns = dict.fromkeys(name for each in functions for name in _required(each, skip=4))
+        yield Subject(
+            "reward",
+            {
+                "functions": " ".join(each.name for each in functions),
+                "columns": " ".join(columns),
+            },
+        )
+
+
+def _is_reward(function: Function) -> bool:
+    if function.name.startswith("_") or len(_names(function)) < len(REWARD_BEGINS):
+        return False
+    pairs = zip(_names(function), REWARD_BEGINS, strict=False)
+    return all(name.startswith(begin) for name, begin in pairs)
+
+
+def _names(function: Function) -> list[str]:
+    return [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
+
+
+def _required(function: Function, skip: int) -> list[str]:
+    """Returns the arguments without a default, but for the first ones."""
+    given = function.args
+    names = _names(function)
+    keywords = [
+        arg.arg
+        for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        if default is None
+    ]
+    return [*names[skip : max(skip, len(names) - len(given.defaults))], *keywords]
+
+
+# --- workflows ----------------------------------------------------------------------------------
+
+
+def _workflow(tree: ast.Module) -> Iterator[Subject]:
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in classes.values():
+        if node.name.startswith("_") or _find(classes, node, "arun_episode") is None:
+            continue
+        constructor = _find(classes, node, "__init__")
+        wanted = [] if constructor is None else _required(constructor, skip=1)
+        taken = [] if constructor is None else _names(constructor)[1:]
+        columns = _subscripts(tree, {"data", "row", "sample"})
+        yield Subject(
+            "workflow",
+            {
+                "class_name": node.name,
+                "arguments": " ".join(each for each in KNOWN_ARGUMENTS if each in taken),
+                "unknown": " ".join(each for each in wanted if each not in KNOWN_ARGUMENTS),
+                "columns": " ".join(each for each in columns if each not in ROW_COLUMNS),
+            },
+        )
+        return
+
+
+def _find(classes: Mapping[str, ast.ClassDef], node: ast.ClassDef, name: str) -> Function | None:
+    """Returns a method of a class, or that of a base in the same module."""
+    found = _method(node, name)
+    bases = [classes[base] for base in map(ast.unparse, node.bases) if base in classes]
+    inherited = (_find(classes, base, name) for base in bases if base is not node)
+    return found or next((each for each in inherited if each is not None), None)
+
+
+def _method(node: ast.ClassDef, name: str) -> Function | None:
+    methods = (each for each in node.body if isinstance(each, Function))
+    return next((each for each in methods if each.name == name), None)
+
+
+def _subscripts(tree: ast.Module, names: set[str]) -> list[str]:
+    """Returns every text that a variable of one of these names is indexed with, in order."""
+    indexed = (node for node in ast.walk(tree) if isinstance(node, ast.Subscript))
+    keys = [
+        node.slice.value
+        for node in indexed
+        if isinstance(node.value, ast.Name)
+        and node.value.id in names
+        and isinstance(node.ctx, ast.Load)
+        and isinstance(node.slice, ast.Constant)
+    ]
+    return list(dict.fromkeys(key for key in keys if isinstance(key, str)))
+
+
+# --- datasets -----------------------------------------------------------------------------------
+
+
+def _loaders(tree: ast.Module) -> Iterator[Subject]:
+    functions = [node for node in tree.body if isinstance(node, Function)]
+    loaders = [node for node in functions if LOADER.fullmatch(node.name)]
+    if not loaders:
+        return
+    names = [name for loader in loaders for name in _names(loader)]
+    sources = _columns(tree, {match[2] for each in loaders if (match := LOADER.match(each.name))})
+    yield Subject(
+        "dataset",
+        {
+            "loaders": " ".join(loader.name for loader in loaders),
+            "columns": " ".join(sources),
+            "is_generated": all("path" not in _required(loader, skip=0) for loader in loaders),
+            "has_processor": "processor" in names,
+        },
+    )
+
+
+def _columns(tree: ast.Module, types: set[str]) -> list[str]:
+    """Returns the columns of the source, as ``name=role``; none where they cannot be told."""
+    read = _subscripts(tree, {"row", "sample", "example", "x", "item", "data"})
+    listed = [
+        item.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Tuple)
+        for item in node.elts
+        if isinstance(item, ast.Constant) and isinstance(item.value, str)
+    ]
+    found: dict[str, str] = {}
+    for name in [*listed, *read]:
+        role = _role(name)
+        if role:
+            found[name] = role
+        elif name in read and name not in MADE_COLUMNS:
+            return []
+    needed = {"question", "answer"} if types & {"rl", "sft"} else set[str]()
+    needed |= {"chosen", "rejected"} if types & {"rw", "dpo"} else set[str]()
+    is_told = needed <= set(found.values())
+    return [f"{name}={role}" for name, role in found.items()] if is_told else []
+
+
+def _role(name: str) -> str:
+    """Returns what a column of this name holds; messages are written more often than read."""
+    for role in ("chosen", "rejected", "question", "answer"):
+        if name != "messages" and name in " ".join(ALIASES[role]).split():
+            return role
+    return "messages" if name == "messages" else ""
+
+
+def _unsuited(message: str, hint: str) -> RequestError:
+    return RequestError(message, code="module_unsuited", hint=hint)
