@@ -251,7 +251,9 @@ class _Run:
                     written.append(self.backups[index])
         for path in written:  # all at once, which most disks do in one go
             disk.DISK.sync(path)
-        self._sync_folders()
+        # A stage whose name a power cut takes away is no harm: the run is undone then. A backup is
+        # what undoing needs.
+        self._sync(path.parent for path in self.backups if path.exists())
         self._enter("ready")
         disk.DISK.sync(self.state)
 
@@ -271,7 +273,8 @@ class _Run:
                 disk.DISK.replace(self.places[index], self.backups[index])
             else:
                 disk.DISK.replace(self.stages[index], self.places[index])
-        self._sync_folders()
+        made = [self.root / folder for folder in self.journal.folders]
+        self._sync(path.parent for path in (*self.places, *made))
         self._enter("done")
 
     def undo(self, kept: Iterable[int] = ()) -> None:
@@ -281,7 +284,7 @@ class _Run:
             for index, step in enumerate(self.journal.steps):
                 if index not in kept and self._now(index) == step.after:
                     self._put_back(index, step)
-            self._sync_folders()
+            self._sync(path.parent for path in self.places)
         self.clean_up()
 
     def clean_up(self) -> None:
@@ -366,10 +369,8 @@ class _Run:
             "with: scaffold recover --keep-edited",
         )
 
-    def _sync_folders(self) -> None:
-        made = [self.root / folder for folder in self.journal.folders]
-        folders = dict.fromkeys(path.parent for path in (*self.places, *made))
-        for folder in folders:
+    def _sync(self, folders: Iterable[Path]) -> None:
+        for folder in dict.fromkeys(folders):
             if folder.is_dir():  # one that a person has removed needs no care
                 disk.DISK.sync(folder)
 
