@@ -276,8 +276,9 @@ def _from_lines(module: str, names: set[str]) -> list[str]:
     line = f"from {module} import {', '.join(plain)}"
     if len(line) > LINE_LENGTH:
         line = f"from {module} import (\n" + "".join(f"    {name},\n" for name in plain) + ")"
-    aliased = [f"from {module} import {name}" for name in sorted(names - set(plain))]
-    return ([line] if plain else []) + aliased
+    lines = {plain[0]: line} if plain else {}
+    lines |= {name: f"from {module} import {name}" for name in sorted(names - set(plain))}
+    return [lines[name] for name in sorted(lines, key=lambda n: _member_key(n.split(" as ")[0]))]
 
 
 def _member_key(name: str) -> tuple[int, Any]:

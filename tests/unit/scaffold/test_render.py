@@ -192,6 +192,8 @@ from pkg.reward.x import x_reward_fn as reward_fn
 import pytest
 from pkg.b10 import B, a, CONST
 from pkg.b9 import z
+from pkg.b9 import a_long_name as y
+from pkg.b9 import X as x
 import re
 from __future__ import annotations
 from typing import Any
@@ -207,7 +209,8 @@ def test_imports_come_out_in_sections():
         "import numpy as np\nimport pytest\nimport torch\n"
         "from areal.api import AsyncRewardWrapper, ModelRequest, RolloutWorkflow\n\n"
         "import pkg.reward.x as module\n"
-        "from pkg.b9 import z\nfrom pkg.b10 import CONST, B, a\n"
+        "from pkg.b9 import X as x\nfrom pkg.b9 import a_long_name as y\nfrom pkg.b9 import z\n"
+        "from pkg.b10 import CONST, B, a\n"
         "from pkg.reward.x import x_reward_fn as reward_fn\n"
     )
 
