@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 import runner_kit as kit
+from judge_stand_in import StandIn
 
 ROWS = [
     {
@@ -62,12 +63,17 @@ HOSTILE = {
     "100,000 opening brackets": "(" * 100_000,
     "many lines": "1\n" * 5_000,
 }
+NEEDS_SANDBOX = "allow_unsandboxed=True"
+"""What a reward says that runs programs, and that this machine cannot lock in."""
+
 # What no grader has to manage: a time-out costs the call in training too, and is counted there.
 EXTREME = {"a tower of powers": "The answer is $9^{9^{9^{9^9}}}$"}
 EXTREME_TIMEOUT_S = 2.0
 
 
 def main(request: dict[str, Any], findings: kit.Findings) -> None:
+    judge = StandIn()
+    judge.become_the_judge()
     reward_fn = kit.load_symbol(findings, request["symbol"])
     with findings.guard("engine", "making the tokenizer"):
         tokenizer = kit.make_tokenizer()
@@ -85,6 +91,8 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
     if not findings.failures:
         asyncio.run(_try_extremes(findings, reward_fn, tokenizer, rows[0]))
     _check_type(findings, reward_fn, tokenizer, calls[0])
+    if judge.count:
+        findings.warned("judge", "not run: the real judge; the runner's stand-in gave verdicts")
     if not findings.failures:
         findings.passed(
             "calls", f"{len(calls)} completions, {len(HOSTILE)} of them hostile, each twice"
@@ -168,6 +176,9 @@ async def _score(
     try:
         reward = await wrapper(*call.arguments(tokenizer), **call.row)
     except Exception as error:
+        if NEEDS_SANDBOX in str(error):
+            findings.not_run("calls", str(error))
+            raise kit.Stop from error
         findings.failed("calls", f"{call}: {_explain(error, call)}")
         return None
     # The wrapper answers a time-out with 0.0, which looks like a reward.

@@ -1,0 +1,73 @@
+"""A judge for rewards that ask one: an OpenAI-compatible endpoint on this machine.
+
+It tells texts apart and knows nothing of them, and it refuses some requests as a busy endpoint
+does, so that the whole way of a reward to its judge and back is tried without one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import zlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+REFUSES_ONE_IN = 5
+REPLIES = ("It is poor.\nSCORE: 0.25\nVERDICT: no", "It is good.\nSCORE: 0.75\nVERDICT: yes")
+
+
+class StandIn(ThreadingHTTPServer):
+    """Serves from a thread of its own until the process ends; `count` counts the requests."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.count = 0
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def become_the_judge(self) -> None:
+        """Sends every reward here that takes its judge from the environment.
+
+        No real judge is asked, for that may cost money, and nothing is kept for later runs.
+        """
+        base_url = f"http://127.0.0.1:{self.server_port}/v1"
+        os.environ.update(JUDGE_BASE_URL=base_url, JUDGE_MODEL="stand-in", JUDGE_CACHE_DIR="")
+        os.environ.pop("JUDGE_API_KEY", None)
+        os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        server: Any = self.server
+        server.count += 1
+        if server.count % REFUSES_ONE_IN == 0:
+            self._answer(429, {"error": {"message": "busy"}})
+            return
+        try:
+            messages = json.loads(body)["messages"]
+            text = next(m["content"] for m in reversed(messages) if m["role"] == "user")
+        except (LookupError, StopIteration, TypeError, ValueError):
+            self._answer(400, {"error": {"message": "no messages of a user"}})
+            return
+        reply = REPLIES[zlib.crc32(str(text).encode("utf-8", "replace")) % len(REPLIES)]
+        message = {"role": "assistant", "content": reply}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        self._answer(200, {"object": "chat.completion", "choices": [choice]})
+
+    def _answer(self, status: int, content: dict[str, Any]) -> None:
+        data = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        if status == 429:
+            self.send_header("Retry-After", "0")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing: what a runner prints is nobody's to read."""
