@@ -176,7 +176,9 @@ def _locate(data: bytes, entry: MadeEntry, context: Context) -> _Registry:
     return _Registry(file, context, tuple(literals), loose)
 
 
-def _check_parts(parts: Sequence[Part], file: PythonFile, entry: MadeEntry, context: Context):
+def _check_parts(
+    parts: Sequence[Part], file: PythonFile, entry: MadeEntry, context: Context
+) -> None:
     table = context.table
     bound = [part for part in parts if part.how in ("assigned", "unpacked")]
     imported = [part for part in parts if part.how == "imported"]
@@ -271,16 +273,23 @@ def _present_line(registry: _Registry, entry: MadeEntry) -> int:
     for part in registry.loose:
         if _key(part.value, entry) == entry.key:
             return part.line
-    found = _found(registry, entry)
+    found = [
+        (literal, item)
+        for _, literal in registry.literals
+        for item in literal.items
+        if item.key == entry.key
+    ]
     if not found:
         return 0
-    line = line_at(registry.file.raw, found[-1].start)
-    if _stands_for(found[-1], entry):
+    literal, item = found[-1]
+    line = line_at(literal.raw, item.start)
+    if _stands_for(item, entry):
         return line
-    node = found[-1].value_node
-    stands = registry.file.text(node) if node is not None else ""
-    reason = f"{entry.key!r} stands for {stands} already"
-    raise registry.context.refusal("registry_differs", line, reason)
+    assert item.value_node is not None
+    reason = f"{entry.key!r} stands for {literal.file.text(item.value_node)} already"
+    text = _entry_text(literal, entry, registry.context)
+    context = replace(registry.context, entry=f"{text},")
+    raise context.refusal("registry_differs", line, reason)
 
 
 # ---- the entry's text ----------------------------------------------------------------------------
@@ -294,6 +303,7 @@ def _entry_text(literal: Literal, entry: MadeEntry, context: Context) -> str:
         if not name.isidentifier() or keyword.iskeyword(name):
             line = line_at(literal.raw, literal.inside)
             reason = f"{context.table} has keywords for keys, and {entry.key!r} can be none"
+            context = replace(context, entry=f"**{{{key}: {value}}},")
             raise context.refusal("registry_computed", line, reason)
         return f"{name}={value}"
     if literal.kind == "pairs":
@@ -341,7 +351,8 @@ def _quote(literal: Literal) -> str:
 def _mark(literal: Literal, node: ast.AST | None) -> str:
     if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
         return ""
-    if not hasattr(node, "lineno"):  # the name of a keyword argument
+    line = getattr(node, "lineno", 0)  # a keyword's name has none, a part of an f-string may be off
+    if not 0 < line <= len(literal.file.starts):
         return ""
     start = literal.file.start(node)
     found = re.compile(rb"[a-zA-Z]*(\"\"\"|'''|\"|')").match(literal.raw, start)

@@ -12,16 +12,16 @@ import re
 import warnings
 from dataclasses import dataclass, replace
 
-from scaffold.edit.layout import line_at, line_starts
+from scaffold.edit.layout import NEWLINE, line_at, line_starts
 from scaffold.edit.refusal import Context
 from scaffold.edit.source import Source, read_source
 
 _GENERATED = re.compile(
-    r"(?i)^#.*(@generated\b|\bdo not (edit|modify)\b|\b(auto[- ]?)?generated (by|from)\b"
-    r"|\bauto(matically)?[- ]?generated\b)"
+    rb"(?i)^#.*(@generated\b|\bdo not (edit|modify)\b|\b(auto[- ]?)?generated (by|from)\b"
+    rb"|\bauto(matically)?[- ]?generated\b)"
 )
 _MARKER = re.compile(rb"^(?:<{7}|>{7}) ", re.MULTILINE)
-_COMMENT_OR_BLANK = re.compile(r"[ \t\f]*(#.*)?$")
+_COMMENT_OR_BLANK = re.compile(rb"[ \t\f]*(#.*)?$")
 _HEAD_LINES = 5
 """So far down a mark of generated files counts where code stands above it."""
 
@@ -78,7 +78,7 @@ def read_python(data: bytes, context: Context) -> PythonFile:
     except (RecursionError, MemoryError) as error:
         reason = "the file is nested too deeply to be read"
         raise context.refusal("registry_syntax", 0, reason) from error
-    generated = _generated_line(source.raw.decode("utf-8"))
+    generated = _generated_line(source.raw)
     if generated:
         raise context.refusal("registry_generated", generated, "the file is generated")
     return file
@@ -154,9 +154,9 @@ def _mask_newer(raw: bytes) -> tuple[bytes | None, int]:
     return masked, first
 
 
-def _generated_line(text: str) -> int:
+def _generated_line(raw: bytes) -> int:
     in_head = True
-    for number, row in enumerate(text.splitlines(), 1):
+    for number, row in enumerate(NEWLINE.split(raw), 1):
         in_head = in_head and _COMMENT_OR_BLANK.match(row) is not None
         if not in_head and number > _HEAD_LINES:
             return 0
