@@ -33,6 +33,11 @@ OVERWRITE = click.Option(
 NO_FORMAT = click.Option(
     ["--no-format"], is_flag=True, help="Do not run the target's formatters on what is written."
 )
+SAMPLE = click.Option(
+    ["--from", "sample"],
+    metavar="PATH",
+    help="Your data, to find columns in: JSONL, JSON, CSV, Parquet or a folder.",
+)
 VERIFY = click.Option(["--verify"], is_flag=True, help="Verify the unit once it is written.")
 GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repository.")
 
@@ -55,6 +60,7 @@ class KindCommand(click.Command):
                 click.Argument(["name"], metavar=(self.kind.subject or "name").upper()),
                 _style_option(self.catalogue, self.kind),
                 *answers,
+                *[SAMPLE] * _takes_sample(self.catalogue, self.kind),
             ]
             self.params += [*common, *own]
         return super().get_params(ctx)
@@ -367,6 +373,13 @@ def _questions(catalogue: Catalogue, kind: Kind) -> list[tuple[Answer, list[str]
     return [question for question in found.values() if question[0].option]
 
 
+def _takes_sample(catalogue: Catalogue, kind: Kind) -> bool:
+    """Tells whether a sample of data can answer a question of the kind."""
+    return any(
+        answer.default_from.startswith("sample:") for answer, _ in _questions(catalogue, kind)
+    )
+
+
 def _style_option(catalogue: Catalogue, kind: Kind) -> click.Option:
     default = f" [default: {kind.default}]" if kind.default else ""
     return click.Option(
@@ -431,6 +444,7 @@ def _options(values: dict[str, Any]) -> Options:
         values.get("dry_run", False),
         values.get("overwrite", ()),
         with_format=not values.get("no_format", False),
+        sample=values.get("sample"),
     )
 
 

@@ -36,13 +36,8 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 }
 """What the loaders can read in the column of each role."""
 
-ROLES: dict[str, tuple[str, ...]] = {
-    "rl": ("question", "answer"),
-    "sft": ("question", "answer"),
-    "rw": ("chosen", "rejected", "prompt"),
-    "dpo": ("chosen", "rejected", "prompt"),
-}
-"""The roles that each type of dataset has; only a prompt may be missing."""
+ROLES = ("question", "answer", "chosen", "rejected", "prompt")
+"""Every role, in the order in which they are looked for; only a prompt may be missing."""
 
 ASKING_SHARE = 0.5
 """The least share of the values of a column of questions that end in a question mark."""
@@ -102,22 +97,24 @@ class ColumnMap:
         return (*found, *([f"not used: {rest}"] if rest else []))
 
 
-def find_columns(rows: Rows, types: Iterable[str], given: Mapping[str, str]) -> ColumnMap:
+def find_columns(
+    rows: Rows, roles: Iterable[str], given: Mapping[str, str], *, is_learnt: bool = False
+) -> ColumnMap:
     """Finds the column of each role by name and content.
 
     Args:
         rows: A sample of the data.
-        types: Which types of dataset are made: keys of ROLES.
+        roles: Which of ROLES are wanted.
         given: Role to the column that a person named; it is checked and taken.
+        is_learnt: Whether answers are learnt word for word, so that a solution is one too.
 
     Raises:
         RequestError: A role has no column or several that fit; all such roles are named at once.
     """
-    chosen = tuple(types)
-    search = _Search(rows, describe_columns(rows), is_sft="sft" in chosen)
-    roles = dict.fromkeys(role for each in chosen for role in ROLES[each])
+    search = _Search(rows, describe_columns(rows), is_learnt=is_learnt)
+    wanted = sorted(set(roles), key=ROLES.index)
     problems: list[str] = []
-    for role in sorted(roles, key=lambda role: (role not in given, list(roles).index(role))):
+    for role in sorted(wanted, key=lambda role: role not in given):
         try:
             search.matches[role] = search.find(role, given.get(role, ""))
         except RequestError as error:
@@ -131,7 +128,7 @@ def find_columns(rows: Rows, types: Iterable[str], given: Mapping[str, str]) -> 
         )
     used = {match.name for match in search.matches.values()}
     unused = tuple(column for column in search.columns.values() if column.name not in used)
-    return ColumnMap(tuple(search.matches[role] for role in roles), unused)
+    return ColumnMap(tuple(search.matches[role] for role in wanted), unused)
 
 
 def describe_columns(rows: Rows) -> dict[str, Column]:
@@ -201,10 +198,10 @@ def _fold(name: str) -> str:
     return re.sub(r"[\W_]+", "_", name.strip().casefold())
 
 
-def _tiers(role: str, *, is_sft: bool) -> list[list[str]]:
+def _tiers(role: str, *, is_learnt: bool) -> list[list[str]]:
     """Returns the names of a role; what is learnt word for word may be an answer or a solution."""
     tiers = [tier.split() for tier in ALIASES[role]]
-    return [[name for tier in tiers for name in tier]] if role == "answer" and is_sft else tiers
+    return [[name for tier in tiers for name in tier]] if role == "answer" and is_learnt else tiers
 
 
 class _Search:
@@ -213,10 +210,10 @@ class _Search:
     A prompt and a question may be the same column, and so may an answer and a chosen reply.
     """
 
-    def __init__(self, rows: Rows, columns: dict[str, Column], *, is_sft: bool) -> None:
+    def __init__(self, rows: Rows, columns: dict[str, Column], *, is_learnt: bool) -> None:
         self.rows = rows
         self.columns = columns
-        self.is_sft = is_sft
+        self.is_learnt = is_learnt
         self.matches: dict[str, Match] = {}
 
     def find(self, role: str, given: str) -> Match:
@@ -247,7 +244,7 @@ class _Search:
         return Match(role, name, f"{column.described}, as you said")
 
     def _by_name(self, role: str) -> Match | None:
-        for tier in _tiers(role, is_sft=self.is_sft):
+        for tier in _tiers(role, is_learnt=self.is_learnt):
             named = [c for c in self.columns.values() if _fold(c.name) in tier and c.count]
             fitting = [c for c in named if self._is_accepted(role, c) and self._is_free(role, c)]
             if len(fitting) > 1 and not self._are_equal(fitting):

@@ -33,6 +33,7 @@ from scaffold.target import (
 
 if TYPE_CHECKING:
     from scaffold.changes import Change
+    from scaffold.columns import ColumnMap
     from scaffold.manner import Manner
     from scaffold.plan import Plan
     from scaffold.render import RenderedFile
@@ -54,6 +55,7 @@ class Options:
         dry_run: Whether to write nothing.
         overwrite: What ``--overwrite`` named.
         with_format: Whether the target's formatters run on what is written.
+        sample: Data that ``--from`` named, to find answers in.
     """
 
     folder: Path
@@ -61,6 +63,7 @@ class Options:
     dry_run: bool = False
     overwrite: tuple[str, ...] = ()
     with_format: bool = True
+    sample: str | None = None
 
     def find(self) -> Target:
         """Returns the target that the options mean."""
@@ -68,22 +71,40 @@ class Options:
             return find_target(self.folder)
         return find_target(self.folder / self.target, exact=True)
 
+    def find_settled(self, command: str) -> tuple[Target, tuple[str, ...]]:
+        """Returns the target that a writing command means, and what to warn of.
+
+        An earlier run that was cut short is settled first: a template may have been among its
+        files, or a setting.
+        """
+        target = self.find()
+        if self.dry_run or not has_journal(target.root):
+            return target, leftover_warning(target.root)
+        from scaffold.apply import settle
+
+        settled = settle(target.root, command)
+        return self.find(), settled_warning(settled)
+
 
 def add_unit(
     kind: Kind, typed: str, styles: Iterable[str], given: Mapping[str, Any], options: Options
 ) -> Report:
     """Adds a unit of a kind to the target: its files, its registry line and its record."""
-    target = options.find()
+    command = kind.command or f"add {kind.name}"
+    target, settled = options.find_settled(command)
     chosen = target.catalogue.styles(kind, styles)
     key = canonical_key(typed, kind.suffixes, kind.reserved)
+    given, columns = _sampled(kind, chosen, given, options)
     request = replace(
         request_for(target, kind, chosen, key, given),
         overwrite=frozenset(_relative(p, target.root, options.folder) for p in options.overwrite),
     )
-    command = kind.command or f"add {kind.name}"
     report = Report(command, describe(target), dry_run=options.dry_run)
     report.check = (_verify_command(request.id, options),)
-    report.warnings += _origins(request)
+    report.warnings += (*settled, *_origins(request))
+    if columns is not None:
+        report.found = columns.lines()
+        report.extra["columns"] = [vars(match) for match in columns.matches]
     made = _made(target.root, request)
     if made is not None and not has_journal(target.root):
         return _nothing_to_do(report, target.root, request, made)
@@ -92,7 +113,6 @@ def add_unit(
     rendered, warnings = rendered_files(target, request, manner, with_format=options.with_format)
     report.warnings += warnings
     if options.dry_run:
-        report.warnings += leftover_warning(target.root)
         plan = _plan(request, rendered, _look(request, target.root))
         return _told(report, _tidied(target, request, plan, options))
     from scaffold.apply import session
@@ -360,6 +380,20 @@ def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) ->
 
             filled[name] = training_package()
     return filled
+
+
+def _sampled(
+    kind: Kind, styles: tuple[Style, ...], given: Mapping[str, Any], options: Options
+) -> tuple[Mapping[str, Any], ColumnMap | None]:
+    """Returns the answers, completed from the sample if there is one."""
+    if options.sample is None:
+        return given, None
+    from scaffold.samples import answers_from_sample
+
+    path = Path(options.sample)
+    path = options.folder / path if (options.folder / path).exists() else path
+    names = [style.name for style in styles]
+    return answers_from_sample(path, all_answers(kind, styles), names, given)
 
 
 def _git_init(root: Path) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class Report:
         command: The command as the help calls it ("add-reward").
         target: Folder, layout and package of the target, or None.
         ok: Whether the command did what was asked; False makes the exit status 1.
+        found: What was found out for the request, as lines.
         text: What people read; without it the lists below are printed.
         extra: Further top-level keys of the JSON object (units, verdict, ...).
     """
@@ -62,6 +63,7 @@ class Report:
     check: tuple[tuple[str, ...], ...] = ()
     unfinished: tuple[Step, ...] = ()
     warnings: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
     dry_run: bool = False
     text: str | None = None
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -93,6 +95,7 @@ class Report:
         rows = [f"{c.action:<10} {c.path}" for c in self.changes if c.action != "record"]
         rows += [f"registered {r.file}:{r.line}  {r.table}[{r.key!r}]" for r in self.registered]
         rows = rows or ["nothing to do"]
+        rows = [*(f"found      {line}" for line in self.found), *rows]
         rows += [f"next       {step.file}:{step.line}  {step.why}" for step in self.next]
         rows += [f"check      {' '.join(argv)}" for argv in self.check]
         return "\n".join(rows) + "\n"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.columns import is_missing
-from scaffold.spec import RequestError
+from scaffold.columns import ColumnMap, find_columns, is_missing
+from scaffold.spec import Answer, RequestError
 
 NUM_ROWS = 64
 """How many rows of the data are looked at."""
@@ -22,10 +22,44 @@ MAX_TEXT = 72
 """Longest text of a row that goes into a test; its middle is left out."""
 
 MAX_MESSAGES = 6
+SOURCE = "sample:"
+"""What an answer's ``default_from`` begins with where a sample answers it."""
+
 MAX_LINE_BYTES = 16 * 2**20
 FOLDERS = ("", "data", "main", "default", "train")
 
 Row = dict[str, Any]
+
+
+def answers_from_sample(
+    path: Path, questions: Mapping[str, Answer], styles: Sequence[str], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], ColumnMap]:
+    """Answers from a sample what a manifest says to find there, and says by which evidence.
+
+    Args:
+        path: The data.
+        questions: Name to what is accepted; ``default_from = "sample:question"`` asks for a role,
+            ``"sample:rows"`` for a few rows.
+        styles: The chosen styles.
+        given: What was given; it wins.
+
+    Raises:
+        RequestError: The sample cannot be read, or does not show what holds what.
+    """
+    asked = {
+        question.default_from.removeprefix(SOURCE): name
+        for name, question in questions.items()
+        if question.default_from.startswith(SOURCE)
+    }
+    rows_answer = asked.pop("rows", "")
+    rows = read_sample(path)
+    named = {role: str(given[name]) for role, name in asked.items() if given.get(name)}
+    columns = find_columns(rows, asked, named, is_learnt="sft" in styles)
+    filled = {**given, **{asked[match.role]: match.name for match in columns.matches}}
+    if rows_answer and not filled.get(rows_answer):
+        used = dict.fromkeys(match.name for match in columns.matches if match.name)
+        filled[rows_answer] = rows_for_test(rows, tuple(used))
+    return filled, columns
 
 
 def read_sample(path: Path, limit: int = NUM_ROWS) -> list[Row]:

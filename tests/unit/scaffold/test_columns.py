@@ -17,9 +17,19 @@ HUMAN = "\n\nHuman: 2+3?\n\nAssistant:"
 Row = dict[str, Any]
 
 
+ASKED = {
+    "rl": ["question", "answer"],
+    "sft": ["question", "answer"],
+    "rw": ["prompt", "chosen", "rejected"],
+    "dpo": ["prompt", "chosen", "rejected"],
+}
+"""What the types of a dataset ask for."""
+
+
 def found(row: Row | list[Row], *types: str, **given: str) -> dict[str, str]:
     rows = row if isinstance(row, list) else [row, row]
-    matches = find_columns(rows, types, given).matches
+    roles = [role for each in types for role in ASKED[each]]
+    matches = find_columns(rows, roles, given, is_learnt="sft" in types).matches
     return {match.role: match.name for match in matches}
 
 
@@ -117,7 +127,7 @@ def test_a_column_that_was_named_wins_and_is_checked() -> None:
 
 def test_the_evidence_counts_rows_and_names_what_is_left_out() -> None:
     rows = [{"question": "2+3?", "answer": "5", "level": 3}, {"question": "x", "answer": None}]
-    assert find_columns(rows, ["rl"], {}).lines() == (
+    assert find_columns(rows, ASKED["rl"], {}).lines() == (
         "question_column = question: texts, 2 of 2 rows, by its name",
         "answer_column = answer: texts, 1 of 2 rows, by its name",
         "not used: level (numbers, 1 of 2 rows)",
@@ -125,7 +135,7 @@ def test_the_evidence_counts_rows_and_names_what_is_left_out() -> None:
 
 
 def test_a_map_gives_columns_by_role() -> None:
-    columns = find_columns([{"q": "x", "a": "y"}], ["rl"], {})
+    columns = find_columns([{"q": "x", "a": "y"}], ASKED["rl"], {})
     assert (columns.column("question"), columns.column("prompt")) == ("q", "")
     assert ColumnMap(()).lines() == ()
 
@@ -162,4 +172,4 @@ def test_aliases_are_folded_and_stand_once() -> None:
         names = " ".join(tiers).split()
         assert names == list(dict.fromkeys(names)), role
         assert all(name == name.casefold() for name in names)
-    assert {role for roles in ROLES.values() for role in roles} == set(ALIASES)
+    assert set(ROLES) == set(ALIASES)
