@@ -109,6 +109,9 @@ class ApplyError(ScaffoldError):
     """Writing failed, and was undone."""
 
 
+DOCSTRING_FORMS = ("google", "numpy", "sphinx")
+"""The forms of docstrings that can be written; templates have the first."""
+
 AnswerValue = str | int | float | bool
 AnswerType = Literal["str", "int", "float", "bool"]
 

@@ -6,7 +6,7 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from scaffold.fields import FieldError, Fields
 from scaffold.layouts import KindPlace, Registry, load_layouts, registry_address
 from scaffold.manifests import Catalogue, catalogue_for, read_registry, templates_folder
 from scaffold.names import pascal
-from scaffold.spec import Kind, RegistryRule, TargetError, fill
+from scaffold.spec import DOCSTRING_FORMS, Kind, RegistryRule, TargetError, fill
 
 CONFIG_SCHEMA = 1
 """The newest format of [tool.scaffold] that this version reads."""
@@ -32,6 +32,8 @@ class Target:
         kinds: Kind to where its units go.
         python: The interpreter that the target asks for, if any.
         why: By what it was recognised.
+        format: The formatters that ``[tool.scaffold].format`` names, as argument lists.
+        style: What ``[tool.scaffold.style]`` says: "header", "docstrings", "test".
     """
 
     root: Path
@@ -41,6 +43,8 @@ class Target:
     kinds: Mapping[str, KindPlace]
     python: str | None = None
     why: str = "its pyproject.toml has a [tool.scaffold] table"
+    format: tuple[tuple[str, ...], ...] = ()
+    style: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @functools.cached_property
     def catalogue(self) -> Catalogue:
@@ -118,7 +122,13 @@ def target_at(folder: Path) -> Target | None:
     return None
 
 
-def unit_names(target: Target, kind: Kind, key: str, style: str = "") -> dict[str, str]:
+def unit_names(
+    target: Target,
+    kind: Kind,
+    key: str,
+    style: str = "",
+    otherwise: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """Returns every variable that a kind's manifest and its templates may use for one unit.
 
     Args:
@@ -126,6 +136,7 @@ def unit_names(target: Target, kind: Kind, key: str, style: str = "") -> dict[st
         kind: The kind's manifest.
         key: The canonical name.
         style: The one chosen style; empty for kinds that allow several.
+        otherwise: What is called otherwise than the manifest and the target say.
     """
     place = target.place(kind)
     names = key_names(key) | {
@@ -144,7 +155,8 @@ def unit_names(target: Target, kind: Kind, key: str, style: str = "") -> dict[st
             "table": place.registry.table,
             "module": f"{module}.{key}",
         }
-    return with_kind_names(kind, names, {} if place is None else place.names)
+    named = {**({} if place is None else place.names), **(otherwise or {})}
+    return with_kind_names(kind, names, named)
 
 
 def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
@@ -227,6 +239,8 @@ def _configured(root: Path, table: Fields) -> Target:
         tests = table.text("tests", "tests")
         python = table.text("python", "")
         kinds = _kind_places(table.fields("registries"))
+        formatters = _formatters(table)
+        style = _style(table.fields("style"))
         table.done()
         _check_inside(table.where, "tests", tests)
     except FieldError as error:
@@ -237,7 +251,9 @@ def _configured(root: Path, table: Fields) -> Target:
         raise TargetError(
             f"{table.where}: package {package!r} is no importable name", code="target_invalid"
         )
-    return Target(root, "project", package, tests, kinds, python or None)
+    return Target(
+        root, "project", package, tests, kinds, python or None, format=formatters, style=style
+    )
 
 
 def _kind_places(rows: Fields) -> dict[str, KindPlace]:
@@ -255,6 +271,26 @@ def _kind_places(rows: Fields) -> dict[str, KindPlace]:
             _check_inside(rows.where, f"registry {kind}", file)
         found[kind] = place
     return found
+
+
+def _formatters(table: Fields) -> tuple[tuple[str, ...], ...]:
+    """Reads ``format``: one argument list, or several."""
+    given: Any = table.value("format", [])
+    rows = cast("list[Any]", given if isinstance(given, list) else [given])
+    lists: list[Any] = rows if any(isinstance(row, list) for row in rows) else [rows] * bool(rows)
+    for row in lists:
+        words = cast("list[Any]", row if isinstance(row, list) else [])
+        if not words or not all(isinstance(word, str) and word for word in words):
+            raise FieldError(f'{table.where}: format must read ["program", "argument", ...]')
+    return tuple(tuple(cast("list[str]", row)) for row in lists)
+
+
+def _style(table: Fields) -> dict[str, str]:
+    found = {key: table.text(key, "") for key in ("header", "docstrings", "test")}
+    table.done()
+    if found["docstrings"] not in ("", *DOCSTRING_FORMS):
+        raise FieldError(f"{table.where}: docstrings must be one of {', '.join(DOCSTRING_FORMS)}")
+    return {key: value for key, value in found.items() if value}
 
 
 def _check_inside(where: str, what: str, path: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from scaffold.commands import (
     request_for,
     settled_warning,
 )
+from scaffold.dressing import manner_of
 from scaffold.edit import shapes
 from scaffold.ledger import ATTRIBUTES, FOLDER, Unit, find_unit, read_units
 from scaffold.manifests import OWN_TEMPLATES
@@ -33,7 +34,6 @@ from scaffold.spec import (
     all_answers,
     nearest,
 )
-from scaffold.state import state_folders
 from scaffold.status import unit_status
 from scaffold.target import Target
 
@@ -45,6 +45,7 @@ class _Work:
     target: Target
     report: Report
     opened: Session | None
+    with_format: bool = True
 
     @property
     def root(self) -> Path:
@@ -59,15 +60,15 @@ class _Work:
 
 @contextmanager
 def _at_work(command: str, options: Options) -> Generator[_Work]:
-    target = options.find()
+    target, settled = options.find_settled(command)
     report = Report(command.partition(" ")[0], describe(target), dry_run=options.dry_run)
+    report.warnings += settled
     if options.dry_run:
-        report.warnings += leftover_warning(target.root)
-        yield _Work(target, report, None)
+        yield _Work(target, report, None, options.with_format)
         return
     with session(target.root, command) as opened:
         report.warnings += settled_warning(opened.settled)
-        yield _Work(target, report, opened)
+        yield _Work(target, report, opened, options.with_format)
 
 
 def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Report:
@@ -115,8 +116,14 @@ def _renew(work: _Work, unit: Unit, changed: Mapping[str, str]) -> None:
         )
     given: dict[str, Any] = {k: v for k, v in unit.answers.items() if k in questions}
     given |= {name: parse_answer(questions[name], text) for name, text in changed.items()}
-    request = request_for(work.target, kind, styles, unit.name, given)
-    rendered = rendered_files(work.target, request)
+    # What was made stays where it is, whatever the siblings do by now.
+    places = {"source": "source", "test": "test"}
+    named = {places[file.role]: file.path for file in unit.files if file.role in places}
+    named = named if kind.place else {}
+    request = request_for(work.target, kind, styles, unit.name, given, named)
+    manner = manner_of(work.target, request.names)
+    rendered, warnings = rendered_files(work.target, request, manner, with_format=work.with_format)
+    work.report.warnings += warnings
     _tell(work, plan_renewal(work.root, unit, request, rendered))
 
 
@@ -215,8 +222,8 @@ def uninstall(options: Options) -> Report:
         if work.target.layout == "project":
             why = "the table [tool.scaffold] is yours: delete it, or keep it to come back"
             report.next = (Step("pyproject.toml", _table_line(work.root), why),)
-    if not options.dry_run:
-        _drop_state(work.root)
+        if work.opened is not None:
+            work.opened.forget()
     return report
 
 
@@ -260,13 +267,3 @@ def _read(root: Path, file: str) -> bytes:
 def _table_line(root: Path) -> int:
     rows = (root / "pyproject.toml").read_text(encoding="utf-8-sig").splitlines()
     return next((n for n, row in enumerate(rows, 1) if row.startswith("[tool.scaffold")), 1)
-
-
-def _drop_state(root: Path) -> None:
-    """Removes journal and lock; nobody needs them once nothing is remembered."""
-    import shutil
-
-    for folder in (*state_folders(root), root / FOLDER / "made"):
-        shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # templates of one's own stay
-        (root / FOLDER).rmdir()

@@ -76,7 +76,7 @@ def test_adds_source_test_registry_line_and_record(root: Path, kind: str, style:
 
     actions = {change.path: change.action for change in report.changes}
     assert (actions[source], actions[test], actions[registry]) == ("created", "created", "edited")
-    assert re.search(rf"^(def|class) {symbol}\(", (root / source).read_text(), re.MULTILINE)
+    assert re.search(rf"^(def|class) {symbol}[(:]", (root / source).read_text(), re.MULTILINE)
     assert (root / registry).read_bytes().count(b"\n") == lines + 1
     table = report.registered[0]
     assert (

@@ -1,0 +1,241 @@
+"""The target's own formatters and import sorters, run on files before they are written.
+
+They run on copies in a folder of their own, beside copies of the target's configuration, so that
+nothing of the target is touched and what they would do to its other files does not matter.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+TIMEOUT_S = 60.0
+PYTHON = (".py", ".pyi")
+MARKDOWN = (".md", ".markdown")
+
+CONFIG_NAMES = (
+    "pyproject.toml", "setup.cfg", "tox.ini", "ruff.toml", ".ruff.toml", ".isort.cfg",
+    ".style.yapf", ".editorconfig", ".mdformat.toml", ".prettierrc", ".prettierrc.json",
+    ".prettierrc.yaml", ".flake8",
+)  # fmt: skip
+"""Files in which formatters look for their configuration."""
+
+HOOKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "black": (("black", "-q"), PYTHON),
+    "isort": (("isort", "-q"), PYTHON),
+    "mdformat": (("mdformat",), MARKDOWN),
+    "ruff": (
+        ("ruff", "check", "--fix", "--exit-zero", "-q", "--no-cache", "--force-exclude"),
+        PYTHON,
+    ),
+    "ruff-check": (
+        ("ruff", "check", "--fix", "--exit-zero", "-q", "--no-cache", "--force-exclude"),
+        PYTHON,
+    ),
+    "ruff-format": (("ruff", "format", "-q", "--no-cache", "--force-exclude"), PYTHON),
+    "yapf": (("yapf", "-i"), PYTHON),
+}
+"""Hook ids of pre-commit to what runs for them, and on which files."""
+
+
+@dataclass(frozen=True)
+class Formatter:
+    """Is one command that rewrites the files named behind it.
+
+    Args:
+        argv: Its argument list, without the files.
+        suffixes: The files that it is for; empty for all.
+        why: Where it was found.
+    """
+
+    argv: tuple[str, ...]
+    suffixes: tuple[str, ...]
+    why: str
+
+    def takes(self, path: str) -> bool:
+        """Tells whether it is for a file."""
+        return not self.suffixes or path.endswith(self.suffixes)
+
+
+def find_formatters(root: Path, configured: Sequence[Sequence[str]] = ()) -> tuple[Formatter, ...]:
+    """Returns what formats a repository's files, in the order in which it runs.
+
+    Args:
+        root: The target's folder.
+        configured: What ``[tool.scaffold].format`` says; it outweighs all else.
+    """
+    if configured:
+        return tuple(Formatter(tuple(argv), (), "[tool.scaffold].format") for argv in configured)
+    for folder in _up_to_git(root):
+        hooks = _from_hooks(folder / ".pre-commit-config.yaml")
+        found = hooks or _from_pyproject(folder / "pyproject.toml")
+        if found:
+            return found
+    return ()
+
+
+def format_files(
+    root: Path, files: Mapping[str, bytes], formatters: Sequence[Formatter]
+) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """Returns files as the target's formatters leave them.
+
+    Args:
+        root: The target's folder.
+        files: Path, relative to the root, to bytes; nothing needs to stand there yet.
+        formatters: What runs.
+
+    Returns:
+        The files, and warnings about what could not be run; such files come back as they were.
+    """
+    wanted = [each for each in formatters if any(each.takes(path) for path in files)]
+    if not wanted:
+        return dict(files), ()
+    warnings: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="scaffold-format-") as name:
+        copy = _Copy(root, Path(name))
+        copy.write(files)
+        for formatter in wanted:
+            problem = copy.run(formatter, [path for path in files if formatter.takes(path)])
+            if problem:
+                argv = " ".join(formatter.argv)
+                warnings.append(f"`{argv}` ({formatter.why}) {problem}; run it yourself")
+        return copy.read(files), tuple(warnings)
+
+
+class _Copy:
+    """Is a folder that looks to a formatter as the target does."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.root = root
+        self.top = _up_to_git(root)[-1]
+        self.folder = folder
+        self.at = folder / root.relative_to(self.top)
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        for path, data in files.items():
+            (self.at / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.at / path).write_bytes(data)
+        inside = {parent for path in files for parent in (self.root / path).parents}
+        for folder in (each for each in inside if each.is_relative_to(self.top)):
+            for name in CONFIG_NAMES:
+                if (folder / name).is_file():
+                    place = self.folder / folder.relative_to(self.top) / name
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(folder / name, place)
+        # Import sorters tell first-party packages by their folders.
+        for base in (self.root, self.root / "src"):
+            for package in base.glob("*/__init__.py"):
+                twin = self.at / package.parent.relative_to(self.root)
+                twin.mkdir(parents=True, exist_ok=True)
+
+    def run(self, formatter: Formatter, paths: list[str]) -> str:
+        """Runs one formatter; returns what went wrong, or ""."""
+        program = _find_program(formatter.argv[0], self.root)
+        if program is None:
+            return "is not installed"
+        before = self.read(paths)
+        argv = [program, *formatter.argv[1:], *paths]
+        try:
+            done = subprocess.run(
+                argv, cwd=self.at, stdin=subprocess.DEVNULL, capture_output=True,
+                timeout=TIMEOUT_S, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self.write(before)
+            return f"failed: {error}"
+        if done.returncode:
+            self.write(before)
+            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+            return f"failed: {said.splitlines()[0] if said else f'status {done.returncode}'}"
+        return ""
+
+    def read(self, paths: Mapping[str, bytes] | Sequence[str]) -> dict[str, bytes]:
+        return {path: (self.at / path).read_bytes() for path in paths}
+
+
+def _up_to_git(root: Path) -> list[Path]:
+    """Returns a folder and those above it up to the git root; alone where there is no git."""
+    folders: list[Path] = []
+    for folder in (root, *root.parents):
+        folders.append(folder)
+        if (folder / ".git").exists():
+            return folders
+    return [root]
+
+
+def _find_program(name: str, root: Path) -> str | None:
+    """Returns a program of the target's environment, of this one, or of PATH."""
+    folders = [root / ".venv" / ("Scripts" if os.name == "nt" else "bin")]
+    folders.append(Path(sys.executable).parent)
+    for folder in folders:
+        found = shutil.which(name, path=str(folder))
+        if found:
+            return found
+    return shutil.which(name)
+
+
+def _from_hooks(path: Path) -> tuple[Formatter, ...]:
+    """Returns the formatters among pre-commit's hooks, with their arguments.
+
+    The file is YAML, of which the forms that pre-commit's own documents use are read.
+    """
+    text = _text_or_empty(path)
+    found: list[Formatter] = []
+    for block in re.split(r"^\s*-\s+(?=id:)", text, flags=re.MULTILINE)[1:]:
+        hook = re.match(r"id:\s*['\"]?([\w-]+)", block)
+        if hook and hook[1] in HOOKS:
+            argv, suffixes = HOOKS[hook[1]]
+            argv = (*argv, *_added(argv, _hook_args(block)))
+            found.append(Formatter(argv, suffixes, path.name))
+    return tuple(found)
+
+
+def _hook_args(block: str) -> list[str]:
+    flow = re.search(r"^\s*args:\s*\[([^\]]*)\]", block, re.MULTILINE)
+    if flow:
+        return [item.strip().strip("'\"") for item in flow[1].split(",") if item.strip()]
+    rows = re.search(r"^\s*args:\s*\n((?:\s*-\s+[^\n]+\n?)+)", block, re.MULTILINE)
+    items = re.findall(r"-\s+([^\n#]+)", rows[1]) if rows else []
+    return [item.strip().strip("'\"") for item in items]
+
+
+def _added(argv: Sequence[str], args: Sequence[str]) -> list[str]:
+    """Returns a hook's arguments, without those that report instead of rewriting."""
+    reports = ("--check", "--diff", "--exit-non-zero-on-fix", "--show-fixes", "--output-format")
+    return [arg for arg in args if arg not in argv and not arg.startswith(reports)]
+
+
+def _from_pyproject(path: Path) -> tuple[Formatter, ...]:
+    """Returns the formatters that have a table in pyproject.toml."""
+    try:
+        tool: Any = tomllib.loads(_text_or_empty(path)).get("tool", {})
+    except tomllib.TOMLDecodeError:
+        return ()
+    ruff = cast("dict[str, Any]", tool.get("ruff", {}))
+    lint = cast("dict[str, Any]", ruff.get("lint", ruff))
+    rules = [*lint.get("select", []), *lint.get("extend-select", [])]
+    sort = ("ruff", "check", "--select", "I", "--fix", "--exit-zero", "-q", "--no-cache")
+    found = [Formatter(HOOKS["isort"][0], PYTHON, path.name)] if "isort" in tool else []
+    if any(rule == "ALL" or re.fullmatch(r"I\d*", rule) for rule in rules):
+        found.append(Formatter(sort, PYTHON, path.name))
+    style = "black" if "black" in tool else "yapf" if "yapf" in tool else ""
+    style = style or ("ruff-format" if ruff else "")
+    if style:
+        found.append(Formatter(HOOKS[style][0], PYTHON, path.name))
+    return tuple(found)
+
+
+def _text_or_empty(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return ""
