@@ -83,8 +83,8 @@ class _Place:
     indent: bytes = b""
     rows: tuple[Row, ...] = ()
     index: int = 0
-    blank_above: bool = False
-    blank_below: bool = False
+    blank_above: int = 0
+    blank_below: int = 0
     near: tuple[_Import, ...] = ()
 
 
@@ -312,8 +312,13 @@ def _is_one_name_a_line(imports: Sequence[_Import]) -> bool:
 # ---- a statement of its own ----------------------------------------------------------------------
 
 
-def _place(script: Script, block: list[ast.stmt], imports: Sequence[_Import]) -> _Place:
-    """Returns where a statement goes among the imports of a block, itself left out."""
+def _place(
+    script: Script, block: list[ast.stmt], imports: Sequence[_Import], own_end: int = 0
+) -> _Place:
+    """Returns where a statement goes among the imports of a block.
+
+    One that is there is left out of them; it ends at ``own_end``.
+    """
     entry, raw = script.entry, script.raw
     own = entry.value or entry.key
     head = _head(block, imports)
@@ -334,12 +339,12 @@ def _place(script: Script, block: list[ast.stmt], imports: Sequence[_Import]) ->
     lower = [each for each in head if section(each.origin, entry.file) < own_section]
     if lower:
         row = script.row(lower[-1].node)
-        return _Place(row.end, indent_at(raw, row.start), blank_above=True)
+        return _Place(row.end, indent_at(raw, row.start), blank_above=1)
     if kept:
         start = script.row(kept[0].node).start
         indent = indent_at(raw, start)
-        return _Place(attached_comments(raw, start), indent, blank_below=True)
-    return _first_place(script, block)
+        return _Place(attached_comments(raw, start), indent, blank_below=1)
+    return _first_place(script, block, own_end)
 
 
 def _first_name(statement: _Import) -> tuple[str | int, ...]:
@@ -353,7 +358,7 @@ def _head(block: list[ast.stmt], imports: Sequence[_Import]) -> list[_Import]:
     return [each for each in imports if not first or each.node.lineno < first] or list(imports)
 
 
-def _first_place(script: Script, block: list[ast.stmt]) -> _Place:
+def _first_place(script: Script, block: list[ast.stmt], own_end: int) -> _Place:
     """Returns the place of a block's first import: behind the docstring or the file's header."""
     raw = script.raw
     if script.entry.table:
@@ -361,14 +366,17 @@ def _first_place(script: Script, block: list[ast.stmt]) -> _Place:
         return _Place(row.end, indent_at(raw, script.start(block[-1])))
     first = block[0] if block else None
     if isinstance(first, ast.Expr) and plain_text(first.value) is not None:
-        return _below(raw, line_after(raw, script.end(first)))
-    return _below(raw, _header_end(raw))
+        return _below(raw, line_after(raw, script.end(first)), own_end)
+    return _below(raw, _header_end(raw), own_end)
 
 
-def _below(raw: bytes, offset: int) -> _Place:
+def _below(raw: bytes, offset: int, own_end: int) -> _Place:
     """Returns the place below a header, set apart from it, or from code that follows at once."""
-    is_apart = offset > 0 and not raw[offset : line_after(raw, offset)].strip()
-    return _Place(offset, blank_above=is_apart, blank_below=not is_apart)
+    if offset and not raw[offset : line_after(raw, offset)].strip():
+        return _Place(offset, blank_above=1)
+    rest = raw[max(offset, own_end) :].lstrip()
+    is_definition = re.match(rb"(async )?def |class |@", rest) is not None
+    return _Place(offset, blank_below=2 if is_definition else 1 if rest else 0)
 
 
 def _header_end(raw: bytes) -> int:
@@ -387,9 +395,8 @@ def _insertion(script: Script, place: _Place) -> Splice:
     line = place.indent + text_to_add(script.entry).encode() + remark + b"\n"
     if place.rows:
         return insert_row(script.raw, place.rows, place.index, line, 0)
-    above = b"\n" if place.blank_above else b""
-    below = b"\n" if place.blank_below and place.offset < len(script.raw) else b""
-    return insert_lines(script.raw, place.offset, above + line + below)
+    lines = b"\n" * place.blank_above + line + b"\n" * place.blank_below
+    return insert_lines(script.raw, place.offset, lines)
 
 
 def _remark(script: Script, near: Sequence[_Import]) -> bytes:
@@ -406,12 +413,13 @@ def _remark(script: Script, near: Sequence[_Import]) -> bytes:
 
 
 def _removal(script: Script, own: _Import, imports: Sequence[_Import]) -> Splice:
-    """Takes a statement away with the blank line that was added with it."""
+    """Takes a statement away with the blank lines that were added with it."""
     raw, row = script.raw, script.row(own.node)
     if len(own.block) == 1 and script.entry.table:
         return Splice(script.start(own.node), script.end(own.node), b"pass")
     others = [each for each in imports if each.block is own.block and each is not own]
-    place = _place(script, [each for each in own.block if each is not own.node], others)
-    start = blank_lines_above(raw, row.start, int(place.blank_above))
-    end = blank_lines_below(raw, row.end, int(place.blank_below))
+    block = [each for each in own.block if each is not own.node]
+    place = _place(script, block, others, row.end)
+    start = blank_lines_above(raw, row.start, place.blank_above)
+    end = blank_lines_below(raw, row.end, place.blank_below)
     return delete_lines(raw, start, end)

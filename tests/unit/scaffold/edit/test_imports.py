@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from scaffold.edit.imports import add_entry, has_entry, read_entries, remove_entry, text_to_add
@@ -146,3 +151,52 @@ def test_a_remark_is_taken_over_from_all_siblings_only():
     assert add_entry(one_marked, entry()).data.endswith(b"\nfrom .k import k\n")
     of_its_own = b"from .a import a  # noqa: E501\n"
     assert add_entry(of_its_own, entry()).data.endswith(b"\nfrom .k import k\n")
+
+
+def test_a_statement_of_two_modules_counts_as_its_first():
+    data = b"import os, torch\n\nimport numpy\n"
+    assert add_entry(data, entry("json", "")).data == b"import json\n" + data
+
+
+MODULES = ["os", "json", "numpy", "torch", "pkg.api", "pkg.zeta", ".a", ".b2", ".b10", "..up", "."]
+NAMES = ["One", "TWO", "fn_a", "fn_b", "fn_c"]
+
+
+def sorted_file(rng: random.Random) -> str:
+    """Returns a file with imports in any order, and code behind them."""
+    rows = [
+        f"import {module}\n"
+        if module[0] != "." and rng.random() < 0.4
+        else f"from {module} import {', '.join(rng.sample(NAMES, rng.randint(1, 3)))}\n"
+        for module in rng.sample(MODULES, rng.randint(1, 6))
+    ]
+    future = "from __future__ import annotations\n"
+    head = rng.choice(["", '"""Doc."""\n\n', "# Licence.\n\n", '"""Doc."""\n\n' + future])
+    return head + "".join(rows) + rng.choice(["", "\nx = 1\n", "\n\ndef f():\n    return 1\n"])
+
+
+def test_ruff_finds_nothing_to_sort(tmp_path: Path):
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "ruff.toml").write_text(
+        'lint.select = ["I"]\nlint.isort.known-first-party = ["pkg"]\n'
+    )
+    rng = random.Random(7)
+    files = [tmp_path / "pkg" / f"f{n}.py" for n in range(80)]
+    for file in files:
+        file.write_text(sorted_file(rng))
+
+    def ruff(*arguments: str) -> str:
+        command = [sys.executable, "-m", "ruff", *arguments, "--no-cache", "--quiet", "."]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    assert not ruff("check", "--fix")
+    assert not ruff("format")
+    for file in files:
+        module = rng.choice(MODULES)
+        is_plain = module[0] != "." and rng.random() < 0.4
+        key = f"{module}.deep" if is_plain else rng.choice(["Zed", "NEW", "new_fn", "fn_ab"])
+        made = MadeEntry("pkg/f.py", "", "import", key, "" if is_plain else module)
+        file.write_bytes(add_entry(file.read_bytes(), made).data)
+    assert not ruff("check", "--output-format", "concise")
+    assert not ruff("format", "--diff")
