@@ -23,6 +23,10 @@ TEXTS: dict[str, list[str]] = {
     "chosen_column": ["", "it's \\ better"],
     "rejected_column": ['"worse"'],
     "samples": [""],
+    "rubric": ["", QUOTES],
+    "base_url": [QUOTES],
+    "model": [QUOTES],
+    "cache_dir": [QUOTES],
 }
 
 

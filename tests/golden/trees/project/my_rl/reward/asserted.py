@@ -1,0 +1,118 @@
+"""Reward: the program in the completion, by the tests of the row that it passes."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from typing import Any
+
+from my_rl.reward.asserted_sandbox import Case, Limits, run
+
+LIMITS = Limits(cpu_s=1.5, wall_s=3.0, memory_bytes=1024 << 20)
+
+# Whether to run programs where nothing can keep them off this machine's files.
+ALLOW_UNSANDBOXED = True
+
+BLOCK = re.compile(r"^[ \t]*```[ \t]*(?:python|py|python3)?[ \t]*\r?\n(.*?)^[ \t]*```", re.M | re.S)
+
+
+def extract_code(completion: str) -> str | None:
+    """Finds the program in a completion: its last fenced block of Python, or of no language."""
+    blocks = BLOCK.findall(completion)
+    return blocks[-1] if blocks else None
+
+
+def read_tests(test_code: str) -> tuple[list[tuple[str, str]], list[Any]]:
+    """Takes a row's tests apart: each assert, call or block with asserts at the top level is one.
+
+    Of ``assert f(2) == 4`` the program's process only gets ``f(2)``: what it has to be stays here,
+    where no program can reach it. Other tests only say there that they passed.
+
+    Args:
+        test_code: Python source.
+
+    Returns:
+        What is run, as (kind, source), and for each the value that it must have, None for setup.
+
+    Raises:
+        ValueError: It is no Python, or holds no test.
+    """
+    try:
+        statements = ast.parse(test_code).body
+    except (SyntaxError, TypeError) as error:
+        raise ValueError(f"the row's test_code is no Python: {error}") from error
+    tests: list[tuple[str, str]] = []
+    expected: list[Any] = []
+    for node in statements:
+        is_setup = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        has_assert = any(isinstance(each, ast.Assert) for each in ast.walk(node))
+        is_call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        value = compared_value(node)
+        if value is not None:
+            tests.append(("value", ast.unparse(value[0])))
+            expected.append(value[1])
+        elif (has_assert or is_call) and not is_setup:
+            tests.append(("statement", ast.unparse(node)))
+            expected.append(True)
+        else:
+            tests.append(("setup", ast.unparse(node)))
+            expected.append(None)
+    if not any(kind != "setup" for kind, _ in tests):
+        raise ValueError("the row's test_code holds no assert and no call")
+    return tests, expected
+
+
+def compared_value(node: ast.stmt) -> tuple[ast.expr, Any] | None:
+    """Returns the sides of ``assert EXPRESSION == LITERAL``, or None for anything else."""
+    test = node.test if isinstance(node, ast.Assert) else None
+    if isinstance(test, ast.Compare) and [type(each) for each in test.ops] == [ast.Eq]:
+        left, right = test.left, test.comparators[0]
+        for side, other in ((left, right), (right, left)):
+            with contextlib.suppress(ValueError, TypeError):
+                return side, ast.literal_eval(other)
+    return None
+
+
+def is_equal(report: str, expected: Any) -> bool:
+    """Tells whether a value that a program reported as Python text is the expected one."""
+    try:
+        return bool(ast.literal_eval(report) == expected) if len(report) < 100_000 else False
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+
+
+def asserted_reward_fn(
+    prompt: str,
+    completions: str,
+    prompt_ids: list[int],
+    completion_ids: list[int],
+    test_code: str,
+    **kwargs: Any,
+) -> float:
+    """Scores one completion.
+
+    Args:
+        prompt: The prompt as text.
+        completions: The generated text of one sample.
+        prompt_ids: Token ids of the prompt.
+        completion_ids: Token ids of the completion.
+        test_code: Asserts about the program, a column of the dataset.
+        **kwargs: The other columns of the row.
+
+    Returns:
+        The fraction of the tests that pass; 0.0 where there is no program.
+
+    Raises:
+        ValueError: The row has no usable tests: a fault of the data, which a 0.0 would hide.
+        RuntimeError: This machine cannot lock programs in.
+    """
+    tests, expected = read_tests(test_code)
+    code = extract_code(str(completions))
+    if code is None:
+        return 0.0
+    (done,) = run(code, [Case("", tuple(tests))], LIMITS, allow_unsandboxed=ALLOW_UNSANDBOXED)
+    reports = (*done.reports, *[""] * (len(tests) - len(done.reports)))
+    rows = zip(tests, reports, expected, strict=True)
+    passed = [is_equal(report, value) for (kind, _), report, value in rows if kind != "setup"]
+    return sum(passed) / len(passed)
