@@ -49,6 +49,31 @@ def add_and_take_back(before: bytes, entry: MadeEntry) -> bytes:
     return edit.data
 
 
+YAML_BITS = ["- ", "b: ", "#", " #", "&x ", "*x", "!t ", "? ", ": ", ">-", "|", "---", "nav:"]
+TOML_BITS = ["[nav]", "nav = [", "]", "=", ",", "{", "}", "1", "'", '"', "\\"]
+PAGE_BITS = ["```", "<!--", "-->", ".. a::", "| a | b |", "\n|-|-|\n", "\n# T\n", "@me", "/"]
+SPACES = ["a", "\n", "\n  ", "\t", "\r\n"]
+SOUP = st.lists(
+    st.sampled_from([*YAML_BITS, *TOML_BITS, *PAGE_BITS, *SPACES, *SPACES]), max_size=25
+).map("".join)
+SHAPES = st.sampled_from(["markdown", "markdown-list", "owners", "text", "toml", "yaml"])
+
+
+@given(SHAPES, SOUP, st.sampled_from(["", "T", "nav", "nav[a]", "nav/b", ".. a::"]), WORDS, TEXTS)
+def test_any_text_is_edited_cleanly_or_refused(shape: str, text: str, table: str, key, value):
+    before = text.encode()
+    value = value if shape in ("markdown", "yaml", "owners") else ""
+    entry = MadeEntry("f", table, shape, key, value)
+    try:
+        edit = add_entry(before, entry)
+    except RegistryError:
+        return
+    assert has_entry(edit.data, entry)
+    assert add_entry(edit.data, entry) == edit
+    if edit.data != before:
+        assert remove_entry(edit.data, entry) == before
+
+
 # ---- YAML ----------------------------------------------------------------------------------------
 
 DOCUMENTS = st.recursive(
