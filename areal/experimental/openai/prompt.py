@@ -61,14 +61,10 @@ def _render_after_answer(tokenizer: Any, since: Sequence[Message], kwargs: dict[
     return tail
 
 
-def _apply(tokenizer: Any, messages: Sequence[Message], *, tokenize: bool, **kwargs: Any) -> Any:
+def _apply(tokenizer: Any, messages: Sequence[Message], **options: Any) -> Any:
     try:
         return apply_chat_template(
-            tokenizer,
-            for_template(messages),
-            tokenize=tokenize,  # type: ignore[call-overload]
-            add_generation_prompt=True,
-            **kwargs,
+            tokenizer, for_template(messages), add_generation_prompt=True, **options
         )
     except Exception as error:  # templates raise what they like
         raise RequestError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import openai
 import pytest
 
 from areal.experimental.openai import ArealOpenAI, RequestError
@@ -159,8 +160,11 @@ def test_what_cannot_be_answered_says_why() -> None:
     with pytest.raises(RequestError, match="n is 2"):
         ask(client, USER, n=2)
     assert client.export_interactions("individual") == {}
-    with pytest.raises(RuntimeError, match="has no server and cannot ask /embeddings"):
+    with pytest.raises((RuntimeError, openai.APIConnectionError)) as caught_there:
         asyncio.run(client.embeddings.create(model="m", input="x"))
+    # Some versions of the SDK wrap what its transport raises.
+    cause = caught_there.value.__cause__ or caught_there.value
+    assert "has no server and cannot ask /embeddings" in str(cause)
 
 
 @pytest.mark.parametrize(
