@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 import shutil
 import stat
@@ -196,6 +199,61 @@ def test_without_a_place_for_state_nothing_is_written(root: Path):
     before = tree(root)
     assert as_nobody(lambda: apply_here(root)) == "write_failed"
     assert tree(root) == before
+
+
+def add_here(root: Path) -> str:
+    """Adds a reward with the real command, and returns the code of its refusal, or ""."""
+    from scaffold.cli import main
+
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        main(["add-reward", "first", "--json", "--target", str(root)])
+    return (json.loads(said.getvalue())["error"] or {"code": ""})["code"]
+
+
+@pytest.fixture(scope="module")
+def warm(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the project, when all is imported that nobody may have no right to read."""
+    scratch = tmp_path_factory.mktemp("warm") / "my_rl"
+    shutil.copytree(project, scratch)
+    assert add_here(scratch) == ""
+    return project
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("path", "mode", "code"),
+    [
+        ("my_rl/reward/__init__.py", 0o000, "registry_missing"),
+        ("my_rl/reward/__init__.py", 0o444, "write_failed"),
+        ("my_rl/reward", 0o555, "write_failed"),
+        ("tests", 0o555, "write_failed"),
+        (".scaffold/made", 0o555, "write_failed"),
+        ("my_rl/reward/__init__.py", 0o640, ""),
+    ],
+)
+def test_a_command_without_permission_says_so_and_changes_nothing(
+    warm: Path, path: str, mode: int, code: str
+):
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "my_rl"
+        shutil.copytree(warm, root)
+        if os.getuid() == 0:
+            root.parent.chmod(0o755)
+            for each in (root, *root.rglob("*")):
+                os.chown(each, NOBODY, NOBODY)
+        before = without_state(root)
+        was = stat.S_IMODE((root / path).stat().st_mode)
+        lock_up(root, path, mode)
+        said = as_nobody(lambda: add_here(root))
+        lock_up(root, path, was)
+        assert said == code
+        assert (without_state(root) == before) == (code != "")
+        assert not has_journal(root)
+
+
+def without_state(root: Path) -> dict[str, bytes | None]:
+    return {path: data for path, data in tree(root).items() if ".scaffold/state" not in path}
 
 
 if __name__ == "__main__":
