@@ -2,7 +2,8 @@
 
 What follows the last entry, comments too, belongs to the closing bracket. A literal over several
 lines gains one line, and a last entry without a comma stays one without; a literal on one line
-grows on that line. Removal undoes exactly this.
+grows on that line, and so does a row of several where the entry belongs into it. Removal undoes
+exactly this.
 """
 
 from __future__ import annotations

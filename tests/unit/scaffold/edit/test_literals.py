@@ -8,7 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from scaffold.edit.literals import add_entry, read_entries, remove_entry
+from scaffold.edit.literals import (
+    add_entry,
+    has_entry,
+    read_entries,
+    remove_entry,
+    text_to_add,
+)
 from scaffold.ledger import MadeEntry
 from scaffold.spec import RegistryError
 
@@ -229,6 +235,91 @@ def test_removing_what_is_not_there_changes_nothing():
 def test_removing_the_only_entries_leaves_an_empty_table():
     assert remove_entry(b'T = {\n    "k": "m:f"\n}\n', ENTRY) == b"T = {\n}\n"
     assert remove_entry(b'T = {"k": "m:f",}\n', ENTRY) == b"T = {}\n"
+
+
+FORMATTED = {
+    "spread over lines": (
+        'T = {\n    "a": 1,\n    "k": Spec(\n        "x",\n        cost=2,\n    ),\n}\n'
+    ),
+    "in other quotes": "T = {\n    'a': 1,\n    'k': (Spec('x', cost=2)),\n}\n",
+    "with a comment": (
+        'T = {\n    "a": 1,\n    "k": Spec(\n        "x", cost=2  # why\n    ),  # k\n}\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMATTED)
+def test_an_entry_that_was_formatted_is_known_and_taken_out(name: str):
+    entry = replace(ENTRY, value='Spec("x", cost=2)', code=("value",))
+    data = FORMATTED[name].encode()
+    assert has_entry(data, entry)
+    assert not has_entry(data, replace(entry, value='Spec("x", cost=3)'))
+    assert add_entry(data, entry).data == data
+    assert remove_entry(data, entry) == data[: data.index(b"    ", 12)] + b"}\n"
+
+
+TAKEN_OUT = {
+    "from a tuple of two": ("list", 'T = ("k", "z")\n', 'T = ("z",)\n'),
+    "from a set of one": ("list", 'T = {\n    "k",\n}\n', "T = set()\n"),
+    "from a frozenset of one": ("list", 'T = frozenset({"k"})\n', "T = frozenset()\n"),
+    "from a sorted set of one": ("list", 'T = sorted({"k"})\n', "T = sorted(set())\n"),
+    "from every part": ("list", 'T = ["k", "a"]\nT += ["b", "k"]\n', 'T = ["a"]\nT += ["b"]\n'),
+    "from between comments": (
+        "dict",
+        'T = {"a": "x", "k": "y",  # of k\n     "z": "y"}\n',
+        'T = {"a": "x",   # of k\n     "z": "y"}\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN_OUT)
+def test_takes_out_what_somebody_else_wrote(name: str):
+    shape, before, after = TAKEN_OUT[name]
+    assert remove_entry(before.encode(), replace(ENTRY, shape=shape)).decode() == after
+
+
+KEPT = {
+    "added by a call": 'T = ["a"]\nT.append("k")\n',
+    "a comment in a set of one": 'T = {\n    # all\n    "k",\n}\n',
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_refuses_to_take_out_what_would_take_more_along(name: str):
+    with pytest.raises(RegistryError) as refusal:
+        remove_entry(KEPT[name].encode(), replace(ENTRY, shape="list"))
+    assert refusal.value.code == "registry_computed"
+    assert "'k'" in refusal.value.message
+
+
+def test_code_that_is_no_expression_is_refused():
+    for entry in (
+        replace(ENTRY, value="Spec(", code=("value",)),
+        replace(ENTRY, key="a = 1", code=("key",)),
+    ):
+        with pytest.raises(RegistryError):
+            add_entry(b"T = {}\n", entry)
+
+
+def test_source_text_is_written_on_one_line():
+    for value, written in (
+        ('"m", f', "('m', f)"),
+        ('("m", f)', '("m", f)'),
+        ("Spec(\n    1,\n)", "Spec(1)"),
+        ("Spec()  # why", "Spec()"),
+        (" Spec() ", "Spec()"),
+    ):
+        entry = replace(ENTRY, value=value, code=("value",))
+        assert add_entry(b"T = {}\n", entry).data.decode() == f'T = {{"k": {written}}}\n'
+        assert text_to_add(entry) == f'"k": {written},'
+
+
+def test_reads_source_text_keys():
+    data = b'T = {Kind.A: "x", "s": "y", **OTHER}\n'
+    entry = replace(ENTRY, key="Kind . A", code=("key",))
+    assert read_entries(data, entry) == {"Kind . A": "x", "'s'": "y"}
+    assert read_entries(b'T = [A, "s", *B]\n', replace(entry, shape="list")) == {"A": "", "'s'": ""}
+    assert read_entries(b'T = [A, "s", *B]\n', replace(ENTRY, shape="list")) == {"s": ""}
 
 
 def test_reads_keys_and_plain_values():
