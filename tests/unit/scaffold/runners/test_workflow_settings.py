@@ -160,7 +160,11 @@ def episodes(runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Gives what runs a reviewed workflow in which one piece of text was replaced."""
 
     def run(
-        style: str, was: str = "", now: str = "", rows: list[dict[str, Any]] | None = None
+        style: str,
+        was: str = "",
+        now: str = "",
+        rows: list[dict[str, Any]] | None = None,
+        engine: str = "own",
     ) -> list[Finding]:
         text = (REVIEWED / f"{style}.py").read_text(encoding="utf-8")
         assert was in text
@@ -169,7 +173,7 @@ def episodes(runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         exec(compile(text.replace(was, now), f"{style}.py", "exec"), module.__dict__)
         result = tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl"
         findings = runner.kit.Findings(str(result))
-        request = {"symbol": f"under_test:{CLASSES[style]}", "rows": rows, "engine": "own"}
+        request = {"symbol": f"under_test:{CLASSES[style]}", "rows": rows, "engine": engine}
         with contextlib.suppress(runner.kit.Stop):
             runner.main({**request, "episode_timeout_s": 20}, findings)
         findings.done()
@@ -179,9 +183,10 @@ def episodes(runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return run
 
 
+@pytest.mark.parametrize("engine", ["own", "target"])
 @pytest.mark.parametrize("style", CLASSES)
-def test_a_sound_workflow_passes(episodes: Episodes, style: str) -> None:
-    found = episodes(style)
+def test_a_sound_workflow_passes(episodes: Episodes, style: str, engine: str) -> None:
+    found = episodes(style, engine=engine)
     assert {row["status"] for row in found} <= {"passed", "warning"}, found
     assert found[-1]["message"] == "9 trajectories, every tensor checked"
 
