@@ -27,14 +27,15 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[3]
+# Without the target's formatters, which take longest and write nothing to the target.
 COMMANDS = {
-    "add": ["add-reward", "second", "--style", "exact"],
+    "add": ["add-reward", "second", "--style", "exact", "--no-format"],
     "remove": ["remove", "reward/first"],
-    "update": ["update", "reward/first"],
+    "update": ["update", "reward/first", "--no-format"],
     "eject": ["eject", "reward/math"],
     "uninstall": ["uninstall"],
 }
-NEXT = ["add-reward", "third", "--style", "math"]
+NEXT = ["add-reward", "third", "--style", "math", "--no-format"]
 FULL = dict.fromkeys(COMMANDS, 60) | {"add": 300}
 
 Tree = dict[str, tuple[bytes, int]]
@@ -240,7 +241,8 @@ def test_a_killed_process_leaves_all_or_nothing(case_of: Callable[[str], Case], 
     case = case_of("add")
     chance = random.Random(count)
     seen: Counter[str] = Counter()
-    argv = [sys.executable, "-m", "scaffold", *case.command, "--target"]
+    formatted = [word for word in case.command if word != "--no-format"]
+    argv = [sys.executable, "-m", "scaffold", *formatted, "--target"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     took_s = 0.0
     for number in range(count + 1):  # the first runs to its end, to be measured
