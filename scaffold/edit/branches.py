@@ -9,7 +9,7 @@ place, never behind one that would take what it is for.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scaffold.edit.conditions import (
@@ -22,18 +22,27 @@ from scaffold.edit.conditions import (
     skeleton,
     subjects,
 )
-from scaffold.edit.layout import Splice, begins_line, indent_at, line_start
-from scaffold.edit.shapes import Edit
-from scaffold.edit.statements import (
-    Row,
-    Script,
-    bindings,
+from scaffold.edit.dispatch import (
+    Branch,
+    Chain,
+    all_branches,
+    find_chains,
+    find_function,
+    segment_of,
+)
+from scaffold.edit.layout import Splice, begins_line, indent_at
+from scaffold.edit.rows import (
     common_gap,
     delete_row,
-    indent_unit,
     insert_row,
     line_after,
     newline_at,
+)
+from scaffold.edit.shapes import Edit
+from scaffold.edit.statements import (
+    Script,
+    bindings,
+    indent_unit,
     parse_block,
     parse_expression,
     read_script,
@@ -41,12 +50,9 @@ from scaffold.edit.statements import (
     settled,
     sorted_index,
     there,
-    with_inner_comments,
 )
 from scaffold.ledger import MadeEntry
 from scaffold.spec import RegistryError, TemplateError
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True)
@@ -56,25 +62,6 @@ class _Key:
     test: ast.expr | None
     pattern: ast.match_case | None
     body: list[ast.stmt]
-
-
-@dataclass(frozen=True)
-class _Branch:
-    """Is one branch; ``word`` is the offset of its keyword."""
-
-    test: ast.expr | None
-    case: ast.match_case | None
-    body: list[ast.stmt]
-    word: int
-    row: Row
-
-
-@dataclass(frozen=True)
-class _Chain:
-    """Is a dispatch; ``kind`` is "elif", "if" for separate ifs, or "case"."""
-
-    kind: str
-    branches: tuple[_Branch, ...]
 
 
 def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
@@ -88,11 +75,11 @@ def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
         TemplateError: Key or value is no Python.
     """
     script = read_script(data, entry)
-    chains, key = _chains(script), _read_key(entry)
+    chains, key = find_chains(script), _read_key(entry)
     best = max((_resemblance(chain, key) for chain in chains), default=0)
     entries: dict[str, str | None] = {}
-    for branch in _all_branches([each for each in chains if _resemblance(each, key) == best]):
-        known_as = entry.key if _is_key(branch, key) else _segment(script, branch)
+    for branch in all_branches([each for each in chains if _resemblance(each, key) == best]):
+        known_as = entry.key if _is_key(branch, key) else segment_of(script, branch)
         entries[known_as] = entry.value if _has_body(branch, key) else None
     return entries
 
@@ -105,7 +92,7 @@ def has_entry(data: bytes, entry: MadeEntry) -> bool:
         TemplateError: Key or value is no Python.
     """
     key = _read_key(entry)
-    branches = _all_branches(_chains(read_script(data, entry)))
+    branches = all_branches(find_chains(read_script(data, entry)))
     return any(_is_key(branch, key) and _has_body(branch, key) for branch in branches)
 
 
@@ -125,8 +112,8 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     """
     script = read_script(data, entry, text_to_add(entry))
     key = _read_key(entry)
-    chains = _chains(script)
-    for branch in _all_branches(chains):
+    chains = find_chains(script)
+    for branch in all_branches(chains):
         if _is_key(branch, key) and _has_body(branch, key):
             return there(script, data, branch.word)
     chain = _chosen(script, chains, key)
@@ -137,7 +124,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     edited = script.with_splices(_insertion(script, chain, key))
     settled(script, data, edited, has_entry, remove_entry)
     after = read_script(edited, entry)
-    found = next(each for each in _all_branches(_chains(after)) if _is_key(each, key))
+    found = next(each for each in all_branches(find_chains(after)) if _is_key(each, key))
     return Edit(edited, after.line(found.word))
 
 
@@ -152,7 +139,7 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
     key = _read_key(entry)
     found = [
         (chain, n)
-        for chain in _chains(script)
+        for chain in find_chains(script)
         for n, branch in enumerate(chain.branches)
         if _is_key(branch, key)
     ]
@@ -178,7 +165,7 @@ def _read_key(entry: MadeEntry) -> _Key:
     return _Key(None, match.cases[0], body)
 
 
-def _is_key(branch: _Branch, key: _Key) -> bool:
+def _is_key(branch: Branch, key: _Key) -> bool:
     if branch.case and key.pattern:
         guards = [each.guard and ast.dump(each.guard) for each in (branch.case, key.pattern)]
         same = ast.dump(branch.case.pattern) == ast.dump(key.pattern.pattern)
@@ -186,7 +173,7 @@ def _is_key(branch: _Branch, key: _Key) -> bool:
     return bool(branch.test and key.test) and _dump(branch.test) == _dump(key.test)
 
 
-def _has_body(branch: _Branch, key: _Key) -> bool:
+def _has_body(branch: Branch, key: _Key) -> bool:
     return [ast.dump(each) for each in branch.body] == [ast.dump(each) for each in key.body]
 
 
@@ -194,142 +181,17 @@ def _dump(node: ast.expr | None) -> str:
     return ast.dump(node) if node else ""
 
 
-def _segment(script: Script, branch: _Branch) -> str:
-    if branch.test:
-        return script.segment(branch.test)
-    assert branch.case is not None
-    last = branch.case.guard or branch.case.pattern
-    text = script.raw[script.start(branch.case.pattern) : script.end(last)]
-    return text.decode("utf-8")
-
-
-def _all_branches(chains: Sequence[_Chain]) -> Iterator[_Branch]:
-    for chain in chains:
-        yield from chain.branches
-
-
-def _function(script: Script) -> _Function:
-    """Returns the function that the table names; dots lead through classes and functions."""
-    table = script.entry.table
-    bodies: list[list[ast.stmt]] = [script.tree.body]
-    found: list[_Function | ast.ClassDef] = []
-    for part in table.split("."):
-        inner = [each for body in bodies for each in _definitions(body)]
-        found = [each for each in inner if each.name == part]
-        bodies = [each.body for each in found]
-    functions = [each for each in found if isinstance(each, _Function)]
-    functions = [each for each in functions if not _is_overload(each)]
-    if not functions:
-        raise script.refusal("registry_missing", 0, f"no function {table} was found")
-    if len(functions) > 1:
-        line = functions[1].lineno
-        raise script.refusal("registry_computed", line, f"{table} is defined twice")
-    return functions[0]
-
-
-def _definitions(body: list[ast.stmt]) -> Iterator[_Function | ast.ClassDef]:
-    for inner in _bodies(body):
-        for node in inner:
-            if isinstance(node, _Function | ast.ClassDef):
-                yield node
-
-
-def _is_overload(function: _Function) -> bool:
-    marks = [ast.unparse(each) for each in function.decorator_list]
-    return any(mark.split(".")[-1] == "overload" for mark in marks)
-
-
-def _bodies(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
-    """Returns the statement lists of a scope, those of nested functions and classes left out."""
-    yield body
-    for node in body:
-        if not isinstance(node, _Function | ast.ClassDef):
-            for inner in _inner_bodies(node):
-                yield from _bodies(inner)
-
-
-def _inner_bodies(node: ast.stmt | ast.ExceptHandler | ast.match_case) -> list[list[ast.stmt]]:
-    """Returns the statement lists directly in a statement; an elif lies in its if."""
-    found: list[list[ast.stmt]] = []
-    for name in ("body", "orelse", "finalbody"):
-        inner: list[ast.stmt] = getattr(node, name, [])
-        arm = _elif(node) if name == "orelse" and isinstance(node, ast.If) else None
-        found += _inner_bodies(arm) if arm else [inner]
-    for name in ("handlers", "cases"):
-        parts: list[ast.ExceptHandler | ast.match_case] = getattr(node, name, [])
-        for part in parts:
-            found += _inner_bodies(part)
-    return [inner for inner in found if inner]
-
-
-def _elif(node: ast.If) -> ast.If | None:
-    """Returns the elif of an if; an if that is alone in an else is indented deeper."""
-    inner = node.orelse[0] if len(node.orelse) == 1 else None
-    if isinstance(inner, ast.If) and inner.col_offset == node.col_offset:
-        return inner
-    return None
-
-
-def _chains(script: Script) -> list[_Chain]:
-    return [chain for body in _bodies(_function(script).body) for chain in _chains_of(script, body)]
-
-
-def _chains_of(script: Script, body: list[ast.stmt]) -> Iterator[_Chain]:
-    """Returns the dispatches among the statements of one list, in the order of the text."""
-    lone: list[ast.If] = []
-    for node in [*body, ast.Pass()]:
-        if isinstance(node, ast.If) and not node.orelse:
-            lone.append(node)
-            continue
-        if lone:
-            is_chain = len(lone) == 1 and not _ends_here(lone[0].body)
-            branches = tuple(_if_branch(script, each) for each in lone)
-            yield _Chain("elif" if is_chain else "if", branches)
-            lone = []
-        if isinstance(node, ast.If):
-            yield _Chain("elif", tuple(_if_branch(script, each) for each in _arms(node)))
-        elif isinstance(node, ast.Match):
-            yield _Chain("case", tuple(_case_branch(script, each) for each in node.cases))
-
-
-def _arms(node: ast.If) -> Iterator[ast.If]:
-    arm: ast.If | None = node
-    while arm:
-        yield arm
-        arm = _elif(arm)
-
-
-def _ends_here(body: list[ast.stmt]) -> bool:
-    return isinstance(body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
-
-
-def _if_branch(script: Script, node: ast.If) -> _Branch:
-    word = script.start(node)
-    return _Branch(node.test, None, node.body, word, _row(script, word, node.body))
-
-
-def _case_branch(script: Script, case: ast.match_case) -> _Branch:
-    word = script.raw.rindex(b"case", 0, script.start(case.pattern))
-    return _Branch(None, case, case.body, word, _row(script, word, case.body))
-
-
-def _row(script: Script, word: int, body: list[ast.stmt]) -> Row:
-    raw = script.raw
-    end = line_after(raw, script.end(body[-1]))
-    return Row(line_start(raw, word), with_inner_comments(raw, end, indent_at(raw, word)))
-
-
 # ---- choosing ------------------------------------------------------------------------------------
 
 
-def _chosen(script: Script, chains: Sequence[_Chain], key: _Key) -> _Chain:
+def _chosen(script: Script, chains: Sequence[Chain], key: _Key) -> Chain:
     """Returns the one chain that dispatches on what the key asks about."""
     scores = [_resemblance(chain, key) for chain in chains]
     best = max(scores, default=0)
     table = script.entry.table
     if not best:
         what = "match" if key.pattern else "if"
-        line = _function(script).lineno
+        line = find_function(script).lineno
         reason = f"{table} has no {what} that dispatches on the same as {script.entry.key}"
         raise script.refusal("registry_computed", line, reason)
     found = [chain for chain, score in zip(chains, scores, strict=True) if score == best]
@@ -343,7 +205,7 @@ def _chosen(script: Script, chains: Sequence[_Chain], key: _Key) -> _Chain:
 
 def _check_names(script: Script, key: _Key) -> None:
     """Refuses a condition on a name that the function does not have, a builtin included."""
-    function, outer = _function(script), bindings(script.tree)
+    function, outer = find_function(script), bindings(script.tree)
     nodes = list(ast.walk(function))
     known = {each.arg for each in nodes if isinstance(each, ast.arg)} | outer.keys()
     known |= bindings(ast.Module(function.body, [])).keys()
@@ -354,11 +216,11 @@ def _check_names(script: Script, key: _Key) -> None:
             raise script.refusal("registry_computed", function.lineno, reason)
 
 
-def _resemblance(chain: _Chain, key: _Key) -> int:
+def _resemblance(chain: Chain, key: _Key) -> int:
     return max(_score(branch, key) for branch in chain.branches)
 
 
-def _score(branch: _Branch, key: _Key) -> int:
+def _score(branch: Branch, key: _Key) -> int:
     """Returns how much a branch resembles the new one: 3 in form, 2 in subject, 1 in part, or 0."""
     if len(branch.body) == 1 and isinstance(branch.body[0], ast.Raise):
         return 0  # a guard registers nothing
@@ -384,13 +246,13 @@ def _pattern_score(its: ast.pattern, own: ast.pattern) -> int:
     return 1 if type(its) is type(own) else 0
 
 
-def _takes_all(branch: _Branch) -> bool:
+def _takes_all(branch: Branch) -> bool:
     if branch.case:
         return branch.case.guard is None and is_open_pattern(branch.case.pattern)
     return branch.test is not None and is_catch_all(branch.test)
 
 
-def _takes(branch: _Branch, key: _Key) -> bool:
+def _takes(branch: Branch, key: _Key) -> bool:
     """Tells whether an earlier branch would take what the key is for."""
     if branch.test and key.test:
         return implies(key.test, branch.test)
@@ -400,7 +262,7 @@ def _takes(branch: _Branch, key: _Key) -> bool:
     return False
 
 
-def _is_taken(branch: _Branch, key: _Key) -> bool:
+def _is_taken(branch: Branch, key: _Key) -> bool:
     """Tells whether the new branch would take what a later one is for."""
     if branch.test and key.test:
         return implies(branch.test, key.test)
@@ -410,7 +272,7 @@ def _is_taken(branch: _Branch, key: _Key) -> bool:
     return False
 
 
-def _place(script: Script, chain: _Chain, key: _Key) -> int:
+def _place(script: Script, chain: Chain, key: _Key) -> int:
     """Returns the index in the chain that the new branch gets."""
     branches = chain.branches
     limit = next((n for n, each in enumerate(branches) if _takes_all(each)), len(branches))
@@ -430,7 +292,7 @@ def _place(script: Script, chain: _Chain, key: _Key) -> int:
     return index
 
 
-def _sorted_place(branches: Sequence[_Branch], alike: list[int], key: _Key) -> int:
+def _sorted_place(branches: Sequence[Branch], alike: list[int], key: _Key) -> int:
     own = _order_key(key.test, key.pattern)
     keys = [_order_key(branches[n].test, branches[n].case) for n in alike]
     if len(alike) < 2 or None in keys or own is None:  # one branch shows no order
@@ -448,7 +310,7 @@ def _order_key(test: ast.expr | None, case: ast.match_case | None) -> str | None
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def _insertion(script: Script, chain: _Chain, key: _Key) -> Splice:
+def _insertion(script: Script, chain: Chain, key: _Key) -> Splice:
     raw, branches = script.raw, chain.branches
     index = _place(script, chain, key)
     outer = indent_at(raw, branches[0].word)
@@ -463,7 +325,7 @@ def _insertion(script: Script, chain: _Chain, key: _Key) -> Splice:
     return insert_row(raw, rows, index, outer + head + body, common_gap(raw, rows))
 
 
-def _body(script: Script, near: _Branch, key: _Key, outer: bytes) -> bytes:
+def _body(script: Script, near: Branch, key: _Key, outer: bytes) -> bytes:
     """Returns the body behind the colon, on the same line where the sibling has it there."""
     text = script.entry.value.strip("\n")
     is_simple = not hasattr(key.body[0], "body") and len(key.body) == 1 and "\n" not in text
@@ -475,7 +337,7 @@ def _body(script: Script, near: _Branch, key: _Key, outer: bytes) -> bytes:
     return b"\n" + reindented(script, text, outer + unit, unit)
 
 
-def _removal(script: Script, chain: _Chain, index: int) -> Splice:
+def _removal(script: Script, chain: Chain, index: int) -> Splice:
     raw, branches = script.raw, chain.branches
     if chain.kind == "elif" and index == 0 and len(branches) > 1:
         splice = Splice(branches[0].word, branches[1].word + len("el"))

@@ -10,11 +10,7 @@ import ast
 from dataclasses import dataclass
 
 from scaffold.edit.layout import Splice
-from scaffold.edit.shapes import Edit
-from scaffold.edit.statements import (
-    SHARED_LINE,
-    Script,
-    bindings,
+from scaffold.edit.rows import (
     blank_lines_above,
     common_gap,
     delete_lines,
@@ -22,6 +18,12 @@ from scaffold.edit.statements import (
     insert_lines,
     insert_row,
     last_line_end,
+)
+from scaffold.edit.shapes import Edit
+from scaffold.edit.statements import (
+    SHARED_LINE,
+    Script,
+    bindings,
     literal,
     parse_expression,
     plain_text,

@@ -11,16 +11,18 @@ import ast
 from dataclasses import dataclass
 
 from scaffold.edit.layout import Splice, line_start
-from scaffold.edit.shapes import Edit
-from scaffold.edit.statements import (
-    SHARED_LINE,
-    Script,
+from scaffold.edit.rows import (
     attached_comments,
-    bindings,
     blank_lines_above,
     delete_lines,
     insert_lines,
     last_line_end,
+)
+from scaffold.edit.shapes import Edit
+from scaffold.edit.statements import (
+    SHARED_LINE,
+    Script,
+    bindings,
     literal,
     parse_block,
     parse_expression,

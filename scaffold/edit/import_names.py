@@ -14,7 +14,8 @@ from scaffold.edit.layout import (
     newline_before,
     skip_layout,
 )
-from scaffold.edit.statements import Script, newline_at, sorted_index
+from scaffold.edit.rows import newline_at
+from scaffold.edit.statements import Script, sorted_index
 
 
 @dataclass(frozen=True)

@@ -10,32 +10,41 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scaffold.edit import import_names
+from scaffold.edit.import_blocks import (
+    Import,
+    chosen_block,
+    find_imports,
+    index_of,
+    is_near,
+    is_of_module,
+    spelled,
+)
 from scaffold.edit.import_order import (
-    is_same_module,
     module_rank,
     natural,
-    package,
     section,
     sorted_place,
 )
 from scaffold.edit.layout import Splice, indent_at
-from scaffold.edit.shapes import Edit
-from scaffold.edit.statements import (
-    SHARED_LINE,
+from scaffold.edit.rows import (
     Row,
-    Script,
     attached_comments,
-    bindings,
     blank_lines_above,
     blank_lines_below,
     delete_lines,
     insert_lines,
     insert_row,
     line_after,
+)
+from scaffold.edit.shapes import Edit
+from scaffold.edit.statements import (
+    SHARED_LINE,
+    Script,
+    bindings,
     plain_text,
     read_script,
     settled,
@@ -54,28 +63,6 @@ _ENTRY = re.compile(r"(\.*[\w.]*):([\w.]+)( as \w+)?", re.ASCII)
 
 
 @dataclass(frozen=True)
-class _Import:
-    """Is one import statement; ``module`` is empty for a plain one."""
-
-    node: ast.Import | ast.ImportFrom
-    module: str
-    block: list[ast.stmt]
-
-    @property
-    def is_from(self) -> bool:
-        return isinstance(self.node, ast.ImportFrom)
-
-    @property
-    def origin(self) -> str:
-        """Returns the module that the statement loads, the first one of a plain import."""
-        return self.module if self.is_from else self.node.names[0].name
-
-    @property
-    def is_star(self) -> bool:
-        return self.node.names[0].name == "*"
-
-
-@dataclass(frozen=True)
 class _Place:
     """Says where a new statement goes: among rows, or at an offset with blank lines around it."""
 
@@ -85,7 +72,7 @@ class _Place:
     index: int = 0
     blank_above: int = 0
     blank_below: int = 0
-    near: tuple[_Import, ...] = ()
+    near: tuple[Import, ...] = ()
 
 
 def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
@@ -96,8 +83,8 @@ def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
     """
     script = read_script(data, entry)
     entries: dict[str, str | None] = {
-        _spelled(alias): entry.value if _is_module(each, entry) else each.module
-        for each in _imports(script)
+        spelled(alias): entry.value if is_of_module(each, entry) else each.module
+        for each in find_imports(script)
         for alias in each.node.names
         if alias.name != "*"
     }
@@ -132,17 +119,18 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     if present is not None:
         return there(script, data, present)
     _refuse_other(script)
-    imports = [each for each in _imports(script) if each.block is _block(script)]
+    imports = [each for each in find_imports(script) if each.block is chosen_block(script)]
     host = _host(script, imports)
     if host:
         splices = import_names.insertion(script, host.node, entry.key)
     else:
-        splices = [_insertion(script, _place(script, _block(script), imports))]
+        splices = [_insertion(script, _place(script, chosen_block(script), imports))]
     edited = script.with_splices(*splices)
     settled(script, data, edited, has_entry, remove_entry)
-    offset = _present(read_script(edited, entry))
+    after = read_script(edited, entry)
+    offset = _present(after)
     assert offset is not None, "it was added"
-    return Edit(edited, read_script(edited, entry).line(offset))
+    return Edit(edited, after.line(offset))
 
 
 def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
@@ -152,16 +140,16 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
         RegistryError: The file cannot be parsed, or the statement shares its line.
     """
     script = read_script(data, entry)
-    imports = _imports(script)
+    imports = find_imports(script)
     found = [
         each
         for each in imports
-        if each.is_from == bool(entry.value) and _index(each, entry.key) is not None
+        if each.is_from == bool(entry.value) and index_of(each, entry.key) is not None
     ]
     if not found:
         return data
-    own = next((each for each in found if _is_module(each, entry)), found[0])
-    index = _index(own, entry.key)
+    own = next((each for each in found if is_of_module(each, entry)), found[0])
+    index = index_of(own, entry.key)
     assert index is not None
     if len(own.node.names) > 1:
         return script.with_splices(*import_names.removal(script, own.node, index))
@@ -173,72 +161,12 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def _blocks(script: Script) -> list[list[ast.stmt]]:
-    table, body = script.entry.table, script.tree.body
-    if table == "":
-        return [body]
-    if table == "TYPE_CHECKING":
-        blocks = [each.body for each in body if isinstance(each, ast.If) and _is_checking(each)]
-    elif table == "try":
-        tries = [each for each in body if isinstance(each, ast.Try)]
-        blocks = [each.body for each in tries if any(_statements(each.body))]
-    else:
-        raise TemplateError(f"there is no block {table!r} of imports", code="template_invalid")
-    if not blocks:
-        what = "if TYPE_CHECKING" if table == "TYPE_CHECKING" else "try with imports"
-        raise script.refusal("registry_missing", 0, f"no top-level {what} was found")
-    return blocks
-
-
-def _is_checking(node: ast.If) -> bool:
-    return ast.unparse(node.test).split(".")[-1] == "TYPE_CHECKING"
-
-
-def _statements(block: list[ast.stmt]) -> Iterator[_Import]:
-    for node in block:
-        if isinstance(node, ast.Import):
-            yield _Import(node, "", block)
-        elif isinstance(node, ast.ImportFrom):
-            yield _Import(node, "." * node.level + (node.module or ""), block)
-
-
-def _imports(script: Script) -> list[_Import]:
-    return [each for block in _blocks(script) for each in _statements(block)]
-
-
-def _block(script: Script) -> list[ast.stmt]:
-    """Returns the block that the entry goes into: the only one, or the one with its siblings."""
-    blocks = _blocks(script)
-    alike = [
-        block for block in blocks if any(_is_near(script, each) for each in _statements(block))
-    ]
-    if len(blocks) > 1 and len(alike) != 1:
-        line = blocks[1][0].lineno
-        raise script.refusal("registry_computed", line, "more than one block could hold it")
-    return (alike or blocks)[0]
-
-
-def _spelled(alias: ast.alias) -> str:
-    return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
-
-
-def _index(statement: _Import, key: str) -> int | None:
-    names = [_spelled(alias) for alias in statement.node.names]
-    return names.index(key) if key in names else None
-
-
-def _is_module(statement: _Import, entry: MadeEntry) -> bool:
-    if statement.is_from != bool(entry.value):
-        return False
-    return is_same_module(statement.module, entry.value, entry.file)
-
-
 def _present(script: Script) -> int | None:
     """Returns the offset of what imports the entry's name from its module."""
     entry = script.entry
-    for statement in _imports(script):
-        if _is_module(statement, entry):
-            index = _index(statement, entry.key)
+    for statement in find_imports(script):
+        if is_of_module(statement, entry):
+            index = index_of(statement, entry.key)
             if statement.is_star and not entry.key.startswith("_") and " as " not in entry.key:
                 index = 0
             if index is not None:
@@ -250,7 +178,7 @@ def _refuse_other(script: Script) -> None:
     """Refuses a name that another import binds; two plain imports may share their package."""
     entry = script.entry
     bound = entry.key.split(" as ")[-1]
-    for statement in _imports(script):
+    for statement in find_imports(script):
         for alias in statement.node.names:
             other = alias.asname or alias.name
             if not entry.value and not statement.is_from and "." in bound + other:
@@ -267,18 +195,10 @@ def _refuse_other(script: Script) -> None:
         raise script.refusal("registry_differs", line, f"{bound!r} is defined here")
 
 
-def _is_near(script: Script, statement: _Import) -> bool:
-    """Tells whether a statement is a sibling: of the same form, from the same package."""
-    entry = script.entry
-    own = entry.value or entry.key
-    same_form = statement.is_from == bool(entry.value)
-    return same_form and package(statement.origin) == package(own)
-
-
 # ---- a name in an import that is there -----------------------------------------------------------
 
 
-def _host(script: Script, imports: Sequence[_Import]) -> _Import | None:
+def _host(script: Script, imports: Sequence[Import]) -> Import | None:
     """Returns the statement that the name is added to, None where it gets one of its own."""
     entry = script.entry
     if not entry.value or _is_one_name_a_line(imports):
@@ -291,7 +211,7 @@ def _host(script: Script, imports: Sequence[_Import]) -> _Import | None:
     return None
 
 
-def _mixes(statement: _Import, key: str) -> bool:
+def _mixes(statement: Import, key: str) -> bool:
     """Tells whether a name may share a statement; renamed ones do so only where they do already."""
     renamed = [bool(alias.asname) for alias in statement.node.names]
     if " as " in key:
@@ -299,7 +219,7 @@ def _mixes(statement: _Import, key: str) -> bool:
     return not all(renamed) or len(renamed) > 1
 
 
-def _is_one_name_a_line(imports: Sequence[_Import]) -> bool:
+def _is_one_name_a_line(imports: Sequence[Import]) -> bool:
     """Tells whether a block imports a module's names by a statement each."""
     lone = [
         each.module
@@ -313,7 +233,7 @@ def _is_one_name_a_line(imports: Sequence[_Import]) -> bool:
 
 
 def _place(
-    script: Script, block: list[ast.stmt], imports: Sequence[_Import], own_end: int = 0
+    script: Script, block: list[ast.stmt], imports: Sequence[Import], own_end: int = 0
 ) -> _Place:
     """Returns where a statement goes among the imports of a block.
 
@@ -323,8 +243,8 @@ def _place(
     own = entry.value or entry.key
     head = _head(block, imports)
     kept = [each for each in head if each.module != "__future__"]
-    near = [each for each in kept if _is_near(script, each)]
-    near = near or [each for each in imports if _is_near(script, each)]
+    near = [each for each in kept if is_near(script, each)]
+    near = near or [each for each in imports if is_near(script, each)]
     own_section = section(own, entry.file)
     same = near or [each for each in kept if section(each.origin, entry.file) == own_section]
     if same:
@@ -347,11 +267,11 @@ def _place(
     return _first_place(script, block, own_end)
 
 
-def _first_name(statement: _Import) -> tuple[str | int, ...]:
-    return natural(_spelled(statement.node.names[0]))
+def _first_name(statement: Import) -> tuple[str | int, ...]:
+    return natural(spelled(statement.node.names[0]))
 
 
-def _head(block: list[ast.stmt], imports: Sequence[_Import]) -> list[_Import]:
+def _head(block: list[ast.stmt], imports: Sequence[Import]) -> list[Import]:
     """Returns the imports above the first definition, or all of them where none is there."""
     lines = [each.lineno for each in block if hasattr(each, "decorator_list")]
     first = min(lines, default=0)
@@ -399,7 +319,7 @@ def _insertion(script: Script, place: _Place) -> Splice:
     return insert_lines(script.raw, place.offset, lines)
 
 
-def _remark(script: Script, near: Sequence[_Import]) -> bytes:
+def _remark(script: Script, near: Sequence[Import]) -> bytes:
     """Returns the comment that every sibling carries against linters, as `# noqa: F401`."""
     remarks: set[bytes] = set()
     for statement in near:
@@ -412,7 +332,7 @@ def _remark(script: Script, near: Sequence[_Import]) -> bytes:
     return b"  " + remark if _REMARK.match(remark) else b""
 
 
-def _removal(script: Script, own: _Import, imports: Sequence[_Import]) -> Splice:
+def _removal(script: Script, own: Import, imports: Sequence[Import]) -> Splice:
     """Takes a statement away with the blank lines that were added with it."""
     raw, row = script.raw, script.row(own.node)
     if len(own.block) == 1 and script.entry.table:

@@ -14,13 +14,13 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from scaffold.edit import ordering
-from scaffold.edit.layout import NEWLINE, Splice, line_start, newline_before, spliced
+from scaffold.edit.layout import Splice, line_start, spliced
 from scaffold.edit.layout import indent_at as indent
 from scaffold.edit.python_file import PythonFile, read_python
 from scaffold.edit.refusal import Context
+from scaffold.edit.rows import Row, line_after, with_inner_comments
 from scaffold.edit.shapes import Edit
 from scaffold.ledger import MadeEntry
 from scaffold.spec import RegistryError, TemplateError
@@ -41,14 +41,6 @@ class _Context(Context):
 
 
 Located = ast.stmt | ast.expr | ast.alias | ast.pattern
-
-
-@dataclass(frozen=True)
-class Row:
-    """Is one entry as whole lines, the last line's end included."""
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True)
@@ -111,8 +103,17 @@ class Script:
         return self.context.refusal(code, line, reason)
 
     def with_splices(self, *splices: Splice) -> bytes:
-        """Returns the file's bytes with parts of the text replaced."""
-        return self.file.source.with_raw(spliced(self.raw, splices))
+        """Returns the file's bytes with parts of the text replaced.
+
+        Raises:
+            RegistryError: The file's encoding cannot hold the new text.
+        """
+        source = self.file.source
+        try:
+            return source.with_raw(spliced(self.raw, splices))
+        except UnicodeEncodeError as error:
+            reason = f"what is to be added holds characters that {source.encoding} does not have"
+            raise self.refusal("registry_computed", 0, reason) from error
 
 
 def read_script(data: bytes, entry: MadeEntry, text: str = "") -> Script:
@@ -211,7 +212,7 @@ def bindings(tree: ast.Module) -> dict[str, int]:
                 names.setdefault(each.asname or each.name.split(".")[0], node.lineno)
             elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
                 names.setdefault(each.id, node.lineno)
-            elif isinstance(each, ast.FunctionDef | ast.ClassDef):
+            elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 names.setdefault(each.name, node.lineno)
     return names
 
@@ -225,140 +226,7 @@ def sorted_index(keys: Sequence[str], key: str) -> int:
     return ordering.sorted_index(keys, key, order) if order else len(keys)
 
 
-# ---- rows ----------------------------------------------------------------------------------------
-
-
-def insert_lines(raw: bytes, offset: int, lines: bytes) -> Splice:
-    """Puts whole lines at the start of a line, or behind a last line that has no line end.
-
-    Args:
-        raw: The text.
-        offset: The start of a line, or the end of the text.
-        lines: Lines that each end in ``\\n``; they get the line end of their place.
-    """
-    newline = newline_at(raw, offset)
-    lines = lines.replace(b"\n", newline)
-    if offset == len(raw) and raw and raw[-1:] not in b"\r\n":
-        lines = newline + lines.removesuffix(newline)
-    return Splice(offset, offset, lines)
-
-
-def delete_lines(raw: bytes, start: int, end: int) -> Splice:
-    """Takes whole lines away, the inverse of `insert_lines`."""
-    if end == len(raw) and raw[start:end] and raw[-1:] not in b"\r\n":
-        start -= len(newline_at(raw, start)) if start else 0
-    return Splice(start, end)
-
-
-def insert_row(raw: bytes, rows: Sequence[Row], index: int, lines: bytes, gap: int) -> Splice:
-    """Puts lines among rows that are siblings; ``gap`` blank lines set them apart.
-
-    The comments above the first row stay above all rows where they head the whole group.
-    """
-    if index:
-        return insert_lines(raw, rows[index - 1].end, b"\n" * gap + lines)
-    start = rows[0].start
-    if not _heads_all(raw, rows):
-        start = attached_comments(raw, start)
-    return insert_lines(raw, start, lines + b"\n" * gap)
-
-
-def delete_row(raw: bytes, rows: Sequence[Row], index: int, gap: int) -> Splice:
-    """Takes a row away with the blank lines that `insert_row` sets it apart with."""
-    row = rows[index]
-    start, end = row.start, row.end
-    if index:
-        start = blank_lines_above(raw, start, gap)
-    else:
-        end = blank_lines_below(raw, end, gap)
-    return delete_lines(raw, start, end)
-
-
-def common_gap(raw: bytes, rows: Sequence[Row]) -> int:
-    """Returns how many blank lines stand between rows, at the least."""
-    return min((count_blank_above(raw, row.start) for row in rows[1:]), default=0)
-
-
-def _heads_all(raw: bytes, rows: Sequence[Row]) -> bool:
-    """Tells whether comments above the first row are about all of them."""
-    gaps = [raw[a.end : b.start] for a, b in pairwise(rows)]
-    return not any(b"#" in gap for gap in gaps)
-
-
-def attached_comments(raw: bytes, start: int) -> int:
-    """Returns where the comments begin that stand directly above a line; not those of a header."""
-    offset = start
-    while offset:
-        above = line_start(raw, newline_before(raw, offset))
-        if not raw[above:offset].strip().startswith(b"#"):
-            return offset
-        offset = above
-    return start
-
-
 # ---- text ----------------------------------------------------------------------------------------
-
-
-def newline_at(raw: bytes, offset: int) -> bytes:
-    """Returns the line end in use at an offset: that of the line above, else of the file."""
-    above = line_start(raw, offset)
-    if above:
-        return raw[newline_before(raw, above) : above]
-    found = NEWLINE.search(raw)
-    return found[0] if found else b"\n"
-
-
-def line_after(raw: bytes, offset: int) -> int:
-    """Returns the start of the next line, or the end of the text."""
-    found = NEWLINE.search(raw, offset)
-    return found.end() if found else len(raw)
-
-
-def count_blank_above(raw: bytes, start: int) -> int:
-    count = 0
-    while start:
-        above = line_start(raw, newline_before(raw, start))
-        if raw[above:start].strip():
-            break
-        start, count = above, count + 1
-    return count
-
-
-def blank_lines_above(raw: bytes, start: int, count: int) -> int:
-    """Returns where up to ``count`` blank lines above a line begin."""
-    for _ in range(min(count, count_blank_above(raw, start))):
-        start = line_start(raw, newline_before(raw, start))
-    return start
-
-
-def blank_lines_below(raw: bytes, end: int, count: int) -> int:
-    """Returns where up to ``count`` blank lines behind a line end."""
-    for _ in range(count):
-        after = line_after(raw, end)
-        if raw[end:after].strip():
-            break
-        end = after
-    return end
-
-
-def with_inner_comments(raw: bytes, end: int, outer: bytes) -> int:
-    """Returns the end of a block with the comments that follow it, indented deeper than it."""
-    offset = end
-    while offset < len(raw):
-        after = line_after(raw, offset)
-        text = raw[offset:after]
-        if text.strip():
-            inner = len(indent(raw, offset).expandtabs()) > len(outer.expandtabs())
-            if not (inner and text.strip().startswith(b"#")):
-                break
-            end = after
-        offset = after
-    return end
-
-
-def last_line_end(raw: bytes) -> int:
-    """Returns the offset behind the last line that is not blank."""
-    return line_after(raw, len(raw.rstrip()))
 
 
 def literal(text: str, quote: str) -> str:

@@ -125,6 +125,19 @@ def test_a_new_branch_that_would_take_later_ones_goes_behind_them():
     assert edit.data.index(b'"b" in path') < edit.data.index(b"'gsm8k' in path")
 
 
+def test_a_layout_that_no_rule_foresees_is_refused():
+    data = b"def get(name):\n    if name == 'a':\n        return 1 \\\n\n    return 2\n"
+    with pytest.raises(RegistryError, match="allows no edit that is safe") as refusal:
+        add_entry(data, entry('name == "k"'))
+    assert refusal.value.hint.endswith('elif name == "k":\n    return 1')
+
+
+def test_one_branch_shows_no_order():
+    data = b"def get(name):\n    if name == 'z':\n        return 2\n    return 3\n"
+    edit = add_entry(data, entry('name == "k"'))
+    assert edit.data.index(b"'z'") < edit.data.index(b'"k"')
+
+
 def test_what_a_catch_all_has_taken_is_refused():
     data = (
         b"def get(name):\n    if name:\n        return 0\n    elif name == 'a':\n        return 1\n"

@@ -76,6 +76,33 @@ def test_a_key_that_may_be_any_is_refused(line: str):
     assert refusal.value.message.startswith("pkg/a.py:3: ")
 
 
+@pytest.mark.parametrize("line", ["reg(*SPECS)", "reg(**SPECS)"])
+def test_an_unpacked_key_is_refused_where_keys_are_code_too(line: str):
+    with pytest.raises(RegistryError, match=r"a.py:2: "):
+        add_entry(f"from m import reg\n{line}\n".encode(), call("SPEC", "", ("key",)))
+
+
+def test_values_are_named_as_those_of_most_siblings():
+    data = b"from m import reg\nreg(key='a', value=1)\nreg(key='b')\n"
+    edit = add_entry(data, call("k", "m:f"))
+    assert edit.data == data + b"reg(key='k', value='m:f')\n"
+
+
+def test_text_that_the_encoding_lacks_is_refused():
+    data = b"# coding: latin-1\nfrom m import reg\nreg('a', 1)\n"
+    assert add_entry(data, call("k", "\xe9")).data.endswith(b"reg('k', '\xe9')\n")
+    with pytest.raises(RegistryError, match="iso-8859-1 does not have"):
+        add_entry(data, call("k", "\u2192"))
+
+
+def test_a_statement_that_is_newer_than_the_interpreter_is_named():
+    data = b"class A[T]: ...\n"  # of Python 3.12
+    with pytest.raises(RegistryError) as refusal:
+        add_entry(data, call("k", "m:f"))
+    assert refusal.value.code in ("registry_syntax", "registry_missing")
+    assert refusal.value.hint.endswith('reg("k", "m:f")')
+
+
 def test_a_shared_line_is_refused():
     data = b"from m import reg\nreg('a', 1); reg('b', 2)\n"
     for edit in (add_entry, remove_entry):

@@ -1,0 +1,113 @@
+"""The import statements of a block, and which of them have to do with an entry."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scaffold.edit.import_order import is_same_module, package
+from scaffold.edit.statements import Script
+from scaffold.ledger import MadeEntry
+from scaffold.spec import TemplateError
+
+
+@dataclass(frozen=True)
+class Import:
+    """Is one import statement; ``module`` is empty for a plain one."""
+
+    node: ast.Import | ast.ImportFrom
+    module: str
+    block: list[ast.stmt]
+
+    @property
+    def is_from(self) -> bool:
+        return isinstance(self.node, ast.ImportFrom)
+
+    @property
+    def origin(self) -> str:
+        """Returns the module that the statement loads, the first one of a plain import."""
+        return self.module if self.is_from else self.node.names[0].name
+
+    @property
+    def is_star(self) -> bool:
+        return self.node.names[0].name == "*"
+
+
+def find_blocks(script: Script) -> list[list[ast.stmt]]:
+    """Returns the statement lists that the entry's table can mean.
+
+    Raises:
+        RegistryError: The file has none.
+        TemplateError: There is no such kind of block.
+    """
+    table, body = script.entry.table, script.tree.body
+    if table == "":
+        return [body]
+    if table == "TYPE_CHECKING":
+        blocks = [each.body for each in body if isinstance(each, ast.If) and _is_checking(each)]
+    elif table == "try":
+        tries = [each for each in body if isinstance(each, ast.Try)]
+        blocks = [each.body for each in tries if any(statements_in(each.body))]
+    else:
+        raise TemplateError(f"there is no block {table!r} of imports", code="template_invalid")
+    if not blocks:
+        what = "if TYPE_CHECKING" if table == "TYPE_CHECKING" else "try with imports"
+        raise script.refusal("registry_missing", 0, f"no top-level {what} was found")
+    return blocks
+
+
+def find_imports(script: Script) -> list[Import]:
+    """Returns the import statements of all blocks that the entry's table can mean."""
+    return [each for block in find_blocks(script) for each in statements_in(block)]
+
+
+def chosen_block(script: Script) -> list[ast.stmt]:
+    """Returns the block that the entry goes into: the only one, or the one with its siblings."""
+    blocks = find_blocks(script)
+    alike = [
+        block for block in blocks if any(is_near(script, each) for each in statements_in(block))
+    ]
+    if len(blocks) > 1 and len(alike) != 1:
+        line = blocks[1][0].lineno
+        raise script.refusal("registry_computed", line, "more than one block could hold it")
+    return (alike or blocks)[0]
+
+
+def statements_in(block: list[ast.stmt]) -> Iterator[Import]:
+    """Returns the imports among the statements of a block."""
+    for node in block:
+        if isinstance(node, ast.Import):
+            yield Import(node, "", block)
+        elif isinstance(node, ast.ImportFrom):
+            yield Import(node, "." * node.level + (node.module or ""), block)
+
+
+def is_near(script: Script, statement: Import) -> bool:
+    """Tells whether a statement is a sibling: of the same form, from the same package."""
+    entry = script.entry
+    own = entry.value or entry.key
+    same_form = statement.is_from == bool(entry.value)
+    return same_form and package(statement.origin) == package(own)
+
+
+def is_of_module(statement: Import, entry: MadeEntry) -> bool:
+    """Tells whether a statement imports from the entry's module, or is plain as the entry is."""
+    if statement.is_from != bool(entry.value):
+        return False
+    return is_same_module(statement.module, entry.value, entry.file)
+
+
+def index_of(statement: Import, key: str) -> int | None:
+    """Returns which of a statement's names is spelled as the key."""
+    names = [spelled(alias) for alias in statement.node.names]
+    return names.index(key) if key in names else None
+
+
+def spelled(alias: ast.alias) -> str:
+    """Returns a name as it is imported: ``x`` or ``x as y``."""
+    return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+
+
+def _is_checking(node: ast.If) -> bool:
+    return ast.unparse(node.test).split(".")[-1] == "TYPE_CHECKING"
