@@ -41,6 +41,8 @@ logger = logging.getLogger("Trainer")
 STOP_WINDOW = 10
 # Episodes of a step that are written down for a person to read.
 NUM_SAMPLES = 2
+# In the run's folder: where an outside program reaches the proxy, in online mode.
+BASE_URL_FILE = "openai_base_url"
 
 
 class PPOTrainer(BaseTrainer):
@@ -194,7 +196,11 @@ class PPOTrainer(BaseTrainer):
             self.config.eval_gconfig,
             temperature=self.config.actor.temperature,
         )
-        self._agent_proxy.start()
+        address = self._agent_proxy.start()
+        if config.agent.mode == "online":
+            # The port is another one each time, and the outside program has to find it.
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / BASE_URL_FILE).write_text(address + "\n")
         self.rollout.workflow_executor.agent_wrapper = self._agent_proxy.wrap
 
     def _make_dataloader(self, dataset: Any, config: Any) -> Any:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import torch
 from openai import AsyncOpenAI
@@ -135,6 +139,44 @@ def test_an_instance_is_evaluated_too(tmp_path: Path) -> None:
     assert len(trainer._agent_proxy._workflows) == 1
     lines = (tmp_path / "e" / "t" / "stats.jsonl").read_text()
     assert lines.count('"eval"') >= 2
+
+
+def test_an_outside_program_is_trained_on(tmp_path: Path) -> None:
+    path = rl_yaml(tmp_path, rollout={"agent": {"mode": "online"}}, total_train_steps=2)
+    base_url = tmp_path / "e" / "t" / "openai_base_url"
+    is_over = threading.Event()
+
+    def drive() -> None:
+        while not base_url.is_file() or not base_url.read_text().endswith("\n"):
+            time.sleep(0.01)
+        with httpx.Client(base_url=base_url.read_text().strip(), trust_env=False) as client:
+            while not is_over.is_set():
+                with contextlib.suppress(httpx.HTTPError):  # the run ends when it has enough
+                    play(client)
+
+    def play(client: httpx.Client) -> None:
+        def post(path: str, key: str, **body: Any) -> httpx.Response:
+            return client.post(path, json=body, headers={"Authorization": f"Bearer {key}"})
+
+        session = post("/rl/start_session", AgentConfig().admin_api_key)
+        if session.status_code == 429:
+            time.sleep(0.01)
+            return
+        key = session.json()["api_key"]
+        asked = [{"role": "user", "content": "3="}]
+        answer = post("/chat/completions", key, messages=asked).json()
+        text = answer["choices"][0]["message"]["content"]
+        post("/rl/set_reward", key, reward=text.count("7") / 4)
+        post("/rl/end_session", key)
+
+    driver = threading.Thread(target=drive)
+    driver.start()
+    try:
+        run_training(["--config", str(path)])
+    finally:
+        is_over.set()
+        driver.join(30)
+    assert [stats["n_seqs"] for stats in train_stats(tmp_path)] == [16, 16]
 
 
 # --- beside a workflow ----------------------------------------------------------------------------
