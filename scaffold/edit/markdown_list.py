@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from scaffold.edit.lines import Span, context_of, line_for, list_index, read_text, require_one_line
-from scaffold.edit.markdown_text import Page, content, read_page, visible
+from scaffold.edit.markdown_text import Page, content, read_page, starts_block, visible
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 from scaffold.ledger import MadeEntry
@@ -159,8 +159,8 @@ def _lists(page: Page, lines: range, context: Context) -> list[_List]:
 def _is_lazy(page: Page, number: int, item: _Item) -> bool:
     """Tells whether a line goes on with the paragraph of the item above it, without indentation."""
     line = page.text.lines[number]
-    is_plain = page.is_text[number] and re.match(r" {0,3}[^\s>#*+|-]", line) is not None
-    return item.last == number - 1 and is_plain and not _NUMBER.match(line)
+    is_structure = starts_block(line) or _RULE.match(line) or not page.is_text[number]
+    return item.last == number - 1 and not is_structure
 
 
 def _check(found: _List, after: bytes, entry: MadeEntry, line: int, context: Context) -> None:

@@ -146,7 +146,9 @@ def _tables(page: Page, lines: range) -> list[_Table]:
         header, rule = page.text.lines[number], page.text.lines[number + 1]
         if number < below or not (page.is_text[number] and page.is_text[number + 1]):
             continue
-        if not _RULE.match(rule) or "|" not in header + rule or re.match(r" {4}|\t", header):
+        if re.match(r" {4}|\t", header) or _RULE.match(header) or not _RULE.match(rule):
+            continue
+        if _is_lazy(page, number):
             continue
         first, second = _row(number, header), _row(number + 1, rule)
         if len(first.cells) == len(second.cells) and "|" in header and "|" in rule:
@@ -154,6 +156,15 @@ def _tables(page: Page, lines: range) -> list[_Table]:
             tables.append(_Table(page, first, second, rows))
             below = number + 2 + len(rows)
     return tables
+
+
+def _is_lazy(page: Page, number: int) -> bool:
+    """Tells whether a line goes on with a paragraph that a list item or a quotation began."""
+    while number and page.is_text[number] and page.text.lines[number].strip():
+        if starts_block(page.text.lines[number]):
+            return not page.text.lines[number].lstrip().startswith("#")
+        number -= 1
+    return False
 
 
 def _rows(page: Page, start: int, stop: int) -> tuple[_Row, ...]:

@@ -14,6 +14,8 @@ _FENCE = re.compile(r"[ \t]*(?:>[ ]?)*[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))??(?:[ \t]+#+)?[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _RAW_HTML = re.compile(r"(?i) {0,3}<(pre|script|style|textarea)(?=[\s>]|$)")
+_TAG = re.compile(r" {0,3}</?[A-Za-z][A-Za-z0-9-]*(?=[\s/>]|$)")
+_BLANK = re.compile(r"^[ \t]*$")
 _BLOCK_START = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)| {0,3}>| {0,3}#{1,6}(?:[ \t]|$)")
 _LINK = re.compile(r"!?\[((?:[^\[\]\\]|\\.)*)\](?:\([^()]*\)|\[[^\[\]]*\])")
 _ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^{}]*\}$")
@@ -114,4 +116,4 @@ def _html(line: str) -> re.Pattern[str] | None:
     found = _RAW_HTML.match(line)
     if found and f"</{found[1].lower()}>" not in line.lower():
         return re.compile(f"(?i)</{found[1]}>")
-    return None
+    return _BLANK if _TAG.match(line) else None  # other tags hold up to a blank line
