@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from scaffold.edit.literals import add_entry, has_entry, read_entries, remove_entry
 from scaffold.edit.ordering import ORDERS
 from scaffold.ledger import MadeEntry
+from scaffold.spec import RegistryError
 
 KEYS = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,5}", fullmatch=True).filter(
     lambda key: (
@@ -208,3 +210,57 @@ def test_a_registry_in_a_class_or_a_block_is_edited_as_at_the_top(registry: Regi
 
 def indented(text: str) -> str:
     return "".join(f"    {row}" if row.strip() else row for row in text.splitlines(keepends=True))
+
+
+@st.composite
+def grouped(draw: st.DrawFn) -> str:
+    """Makes a list in groups under comments, each sorted, the whole not."""
+    keys = draw(st.lists(KEYS, unique=True, min_size=4, max_size=9))
+    cuts = draw(st.lists(st.integers(1, len(keys) - 1), unique=True, min_size=1, max_size=3))
+    edges = [0, *sorted(cuts), len(keys)]
+    groups = [sorted(keys[start:end]) for start, end in pairwise(edges)]
+    flat = [key for group in groups for key in group]
+    assume(max(map(len, groups)) > 1)
+    assume(not any([order(key) for key in flat] == sorted(map(order, flat)) for order in ORDERS))
+    blank = draw(st.sampled_from(["", "\n"]))
+    parts = [
+        f"    # -{n}-\n" + "".join(f'    "{key}",\n' for key in group)
+        for n, group in enumerate(groups)
+    ]
+    return "T = [\n" + blank.join(parts) + "]\n"
+
+
+@given(grouped(), KEYS)
+def test_comments_keep_their_groups_and_groups_their_order(text: str, key: str):
+    entry = MadeEntry("f.py", "T", "list", key, "")
+    assume(not has_entry(text.encode(), entry))
+    after = add_entry(text.encode(), entry).data.decode()
+    assert remove_entry(after.encode(), entry) == text.encode()
+    before_groups, groups = groups_of(text), groups_of(after)
+    assert len(groups) == len(before_groups)
+    assert sum(one != other for one, other in zip(before_groups, groups, strict=True)) == 1
+    assert all(group == sorted(group) for group in groups)
+
+
+def groups_of(text: str) -> list[list[str]]:
+    return [re.findall(r'"(\w+)"', part) for part in text.split("# -")[1:]]
+
+
+@given(registries(), KEYS, st.data())
+def test_a_damaged_file_is_edited_soundly_or_refused(
+    registry: Registry, key: str, data: st.DataObject
+):
+    text = registry.text.encode()
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 4)))
+    damage = data.draw(
+        st.sampled_from([b"", b"\0", b"\xff", b"(", b"]", b'"', b"#", b",", b"\\\n"])
+    )
+    before, entry = text[:start] + damage + text[end:], registry.entry(key)
+    try:
+        assume(not has_entry(before, entry))
+        edit = add_entry(before, entry)
+    except RegistryError:
+        return
+    ast.parse(edit.data)
+    assert remove_entry(edit.data, entry) == before
