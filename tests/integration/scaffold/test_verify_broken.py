@@ -49,6 +49,31 @@ def workflow(before: str = "", after: str = "", parameter: str = "") -> str:
     return WORKFLOW.format(before=before or "pass", after=after or "pass", parameter=parameter)
 
 
+AGENT = """
+from openai import AsyncOpenAI
+from areal.api import AsyncRewardWrapper
+
+class BrokenWorkflow:
+    def __init__(self, reward_fn):
+        self.reward = AsyncRewardWrapper(reward_fn)
+
+    async def run(self, data, **given):
+        client = AsyncOpenAI(
+            base_url=given["base_url"], api_key=given["api_key"], http_client=given["http_client"]
+        )
+        {before}
+        answer = await client.chat.completions.create(
+            model="default", messages=data["messages"]{options}
+        )
+        reward = await self.reward("", answer.choices[0].message.content, [], [], **data)
+        return {value}
+"""
+
+
+def agent(value: str = "reward", before: str = "", options: str = "") -> str:
+    return AGENT.format(value=value, before=before or "pass", options=options)
+
+
 def reward(body: str) -> str:
     head = "def broken_reward_fn(prompt, completions, *rest, **kwargs):\n"
     return "import math, os, random\n\n" + head + textwrap.indent(body, "    ")
@@ -85,6 +110,12 @@ WORKFLOWS = [
         "constructor",
         "'judge' of the constructor; give",
     ),
+]
+AGENTS = [
+    ("whole", agent("int(reward)"), "episode", "Invalid reward type int: BrokenWorkflow.run must"),
+    ("deaf agent", agent("1.0"), "rewards", "whatever reward_fn said"),
+    ("silent", agent(before="return 1.0"), "episode", "nothing to reward"),
+    ("many", agent(options=", n=2"), "episode", "n is 2; only 1 is supported"),
 ]
 REWARDS = [
     ("raises", reward('return float(completions.split(" ")[1])'), "calls", "ValueError: could not"),
@@ -156,14 +187,14 @@ def assert_found(level: Level, check: str, message: str) -> None:
 
 
 # A process with torch and a model costs seconds; the others show the same paths.
-IN_FULL_RUNS = ("quits", "keys", "constructor")
+IN_FULL_RUNS = ("quits", "keys", "constructor", "silent", "many", "deaf agent")
 
 
 @pytest.mark.parametrize(
     ("source", "check", "message"),
     [
         pytest.param(*row[1:], id=row[0], marks=[pytest.mark.slow] * (row[0] in IN_FULL_RUNS))
-        for row in WORKFLOWS
+        for row in [*WORKFLOWS, *AGENTS]
     ],
 )
 def test_workflow(
@@ -171,6 +202,18 @@ def test_workflow(
 ) -> None:
     unit = unit_of(target, "workflow", "BrokenWorkflow", source)
     assert_found(episodes(target, python, unit), check, message)
+
+
+def test_a_sound_agent_passes_and_one_that_cannot_travel_is_told(
+    target: Target, python: Interpreter
+) -> None:
+    source = agent()
+    source = source.replace("    async", "        self.lock = threading.Lock()\n\n    async", 1)
+    unit = unit_of(target, "workflow", "BrokenWorkflow", "import threading\n" + source)
+    level = episodes(target, python, unit, engine="target")
+    assert (level.status, level.reason) == ("passed", "9 trajectories, every tensor checked")
+    told = [row.message for row in level.details if row.check == "pickle"]
+    assert "rollout.agent.mode=subproc" in told[0]
 
 
 @pytest.mark.parametrize("engine", ["own", "target"])

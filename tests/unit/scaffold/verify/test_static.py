@@ -80,6 +80,12 @@ FAULTS = [
     ),
     (
         "workflow",
+        "class XWorkflow:\n    async def run(self, data, base_url=None): return 1.0",
+        "called with base_url, http_client, api_key too; take **extra_kwargs",
+    ),
+    ("workflow", "class XWorkflow:\n    def run(self, data, **extra): pass", "it is no coroutine"),
+    (
+        "workflow",
         "class XWorkflow(RolloutWorkflow):\n    async def arun_episode(self, data): pass",
         "found (self, data)",
     ),
@@ -160,6 +166,7 @@ def test_other_sound_rewards(tmp_path: Path, source: str) -> None:
         "class XWorkflow(RLVRWorkflow): pass",
         "class XWorkflow(workflows.MultiTurnWorkflow):\n    def feedback(self): pass",
         "class XWorkflow:\n    async def run(self, data, **extra): return 1.0",
+        "class XWorkflow:\n    async def run(self, d, base_url=0, http_client=0, api_key=0): pass",
         "class XWorkflow(RolloutWorkflow):\n    async def arun_episode(self, *args): return None",
     ],
 )
