@@ -160,18 +160,15 @@ print(os.getcwd())
     assert not os.path.exists(first.output.splitlines()[-1])
 
 
-def test_a_full_scratch_folder_ends_the_program(backend: str) -> None:
-    code = """
-data = bytes(1 << 20)
-for n in range(10_000):
-    with open(f"file{n}", "wb") as file:
-        for _ in range(4):
-            file.write(data)
-print("ESCAPED")
+@pytest.mark.parametrize("size_bytes", [0, 4 << 20])
+def test_a_full_scratch_folder_ends_the_program(backend: str, size_bytes: int) -> None:
+    code = f"""
+for n in range(10**9):
+    with open(f"file{{n}}", "wb") as file:
+        file.write(bytes({size_bytes}))
 """
-    done = end_of(code, scratch_bytes=16 << 20)
+    done = end_of(code, scratch_bytes=4 << 20)
     assert done.end in ("scratch", "status 1")
-    assert done.output == ""
 
 
 def test_a_file_cannot_outgrow_its_limit(backend: str) -> None:
@@ -363,7 +360,7 @@ while True:
     ids=range(17),
 )
 def test_limits(backend: str, code: str, end: str) -> None:
-    done = end_of(code, wall_s=0.5, memory_bytes=256 << 20)
+    done = end_of(code, wall_s=0.3 if end == "time" else 60, memory_bytes=256 << 20)
     assert done.end == end
 
 
@@ -372,15 +369,16 @@ def test_processor_time_counts_beside_time(backend: str) -> None:
     assert done.end == "time"
 
 
-def test_what_is_not_reached_has_failed(backend: str) -> None:
-    limits = sandbox.Limits(wall_s=0.3, total_s=0.5)
+def test_what_is_not_reached_has_failed() -> None:
+    limits = sandbox.Limits(wall_s=1.0, total_s=1.6)
     code = "import time; n = int(input()); print(n, flush=True); time.sleep(n)"
     cases = [sandbox.Case(text) for text in ("0", "60", "60", "0", "0")]
     runs = sandbox.run(code, cases, limits)
     assert [done.end for done in runs] == ["ok", *["time"] * 4]
-    assert [done.output for done in runs] == ["0\n", "60\n", "60\n", "", ""]
+    assert [done.output for done in runs[3:]] == ["", ""]
     runs = sandbox.run(code, cases, limits._replace(total_s=60), stop_early=True)
-    assert [done.output for done in runs] == ["0\n", "60\n", "", "", ""]
+    assert [done.end for done in runs] == ["ok", *["time"] * 4]
+    assert [done.output for done in runs[2:]] == ["", "", ""]
 
 
 def test_programs_see_nothing_of_each_other(backend: str) -> None:
@@ -392,6 +390,12 @@ open("left_behind", "w").close()
 """
     runs = sandbox.run(code, [sandbox.Case("a"), sandbox.Case("b")])
     assert [done.output for done in runs] == ["a [] False\n", "b [] False\n"]
+
+
+def test_the_graders_packages_are_there(backend: str) -> None:
+    pytest.importorskip("numpy")
+    code = "import numpy\nprint((numpy.ones((99, 99)) @ numpy.ones((99, 99)))[0, 0])"
+    assert end_of(code) == ("ok", "99.0\n", ())
 
 
 def test_programs_are_main_and_end_as_python_does(backend: str) -> None:
@@ -632,14 +636,20 @@ def test_the_reward_works_in_the_pool_and_leaves_nothing(made: ModuleType) -> No
     from areal.api import AsyncRewardWrapper
 
     before = set(descendants(os.getpid()))
-    wrapper = AsyncRewardWrapper(
-        made.tried_reward_fn, timeout_seconds=1.5, max_workers=2, max_retries=0
+    patient = AsyncRewardWrapper(made.tried_reward_fn, max_workers=2, max_retries=0)
+    hasty = AsyncRewardWrapper(
+        made.tried_reward_fn, timeout_seconds=1.0, max_workers=2, max_retries=0
     )
-    row = {"test_code": "assert f(2) == 4"}
 
     async def main() -> list[float]:
-        texts = ["def f(x): return x + x", "def f(x): return x", "while True: pass"]
-        calls = [wrapper("", f"```\n{text}\n```", [], [], **row) for text in texts]
+        calls = [
+            wrapper("", f"```\n{text}\n```", [], [], test_code="assert f(2) == 4")
+            for wrapper, text in [
+                (patient, "def f(x): return x + x"),
+                (patient, "def f(x): return x"),
+                (hasty, "while True: pass"),
+            ]
+        ]
         return await asyncio.gather(*calls)
 
     try:

@@ -200,10 +200,10 @@ def _readable() -> tuple[list[str], list[str]]:
     wanted += [os.path.dirname(known["stdlib"]), known["purelib"], known["platlib"]]
     roots: list[str] = []
     for path in sorted({os.path.abspath(path) for path in wanted if os.path.exists(path)}):
-        if path != "/" and not any(path.startswith(root + "/") for root in roots):
+        if path != "/" and not path.startswith(tuple(f"{root}/" for root in roots)):
             roots.append(path)
-    paths = [path for path in sys.path if any(path.startswith(root + "/") for root in roots)]
-    return roots, paths
+    inside = tuple(f"{root}/" for root in roots)
+    return roots, [path for path in sys.path if f"{path}/".startswith(inside)]
 
 
 # --- the supervisor's side ----------------------------------------------------------------------
@@ -234,8 +234,9 @@ def main() -> None:
     def end(*_: Any) -> NoReturn:
         for pid in child:
             _kill(pid)
-        _clear(scratch)
-        os.rmdir(scratch)
+        with contextlib.suppress(OSError):
+            _clear(scratch)
+            os.rmdir(scratch)
         os._exit(1)
 
     signal.signal(signal.SIGTERM, end)
@@ -355,7 +356,9 @@ def _excess(
         if number and len(os.listdir(f"/proc/{number}/task")) > limits.threads:
             return "threads"
     with contextlib.suppress(OSError):
-        if scratch and sum(e.stat().st_size for e in os.scandir(scratch)) > limits.scratch_bytes:
+        found = os.scandir(scratch) if scratch else ()
+        sizes = (entry.stat(follow_symlinks=False).st_size for entry in found)
+        if sum(4096 + size for size in sizes) > limits.scratch_bytes:  # an empty one is one too
             return "scratch"
     return ""
 
