@@ -8,18 +8,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from scaffold import __version__
-from scaffold.manifests import OWN_TEMPLATES, Catalogue, catalogue_for
-from scaffold.spec import Answer, Kind, ScaffoldError
+from scaffold.sources import KindHead, kind_heads, own_root, template_sources
 
 if TYPE_CHECKING:
     from scaffold.commands import Options
+    from scaffold.manifests import Catalogue
     from scaffold.report import Report
+    from scaffold.spec import ScaffoldError
 
 TARGET = click.Option(
     ["--target"], metavar="DIR", help="The target's folder (default: the nearest one upwards)."
@@ -33,59 +33,36 @@ OVERWRITE = click.Option(
 NO_FORMAT = click.Option(
     ["--no-format"], is_flag=True, help="Do not run the target's formatters on what is written."
 )
-SAMPLE = click.Option(
-    ["--from", "sample"],
-    metavar="PATH",
-    help="Your data, to find columns in: JSONL, JSON, CSV, Parquet or a folder.",
-)
 VERIFY = click.Option(["--verify"], is_flag=True, help="Verify the unit once it is written.")
 GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repository.")
 
 
 class KindCommand(click.Command):
-    """Makes one kind of unit; its options come from the manifests of the kind and its styles."""
+    """Makes one kind of unit; its manifests are read when it is chosen, not when it is listed."""
 
-    def __init__(self, catalogue: Catalogue, kind: Kind, name: str) -> None:
-        super().__init__(name, help=kind.help, callback=self.make)
-        self.catalogue = catalogue
-        self.kind = kind
+    def __init__(self, head: KindHead, name: str) -> None:
+        super().__init__(name, help=head.help, callback=self.make)
+        self.kind_name = head.name
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Returns the parameters, read from the manifests on first use."""
         if not self.params:
-            own = [GIT] if self.kind.new_folder else [OVERWRITE, NO_FORMAT, VERIFY]
-            answers = _answer_options(self.catalogue, self.kind)
+            from scaffold.kind_options import kind_params
+
+            catalogue = _catalogue(ctx)
+            kind = catalogue.kind(self.kind_name)
+            own = [GIT] if kind.new_folder else [OVERWRITE, NO_FORMAT, VERIFY]
             common = [TARGET, DRY_RUN, JSON, NO_INPUT]
-            self.params = [
-                click.Argument(["name"], metavar=(self.kind.subject or "name").upper()),
-                _style_option(self.catalogue, self.kind),
-                *answers,
-                *[SAMPLE] * _takes_sample(self.catalogue, self.kind),
-            ]
-            self.params += [*common, *own]
+            self.params = [*kind_params(catalogue, kind), *common, *own]
         return super().get_params(ctx)
 
     def make(self, name: str, chosen: Any, **values: Any) -> Report:
         """Makes the unit that the command line asks for."""
-        from scaffold import commands
+        from scaffold.kind_options import make
 
-        names = tuple(answer.name for answer, _ in _questions(self.catalogue, self.kind))
-        given = {key: values.pop(key) for key in names}
-        styles = tuple(chosen) if self.kind.multiple else (chosen,) * bool(chosen)
-        if _may_ask(values):
-            given |= _ask(self.catalogue, self.kind, styles, given)
-        options = _options(values)
-        if self.kind.new_folder:
-            return commands.new_project(
-                self.kind, name, styles, given, options, with_git=values["git"]
-            )
-        if self.kind.subject:
-            report = commands.add_tests(self.kind, name, chosen, given["to"], options)
-        else:
-            report = commands.add_unit(self.kind, name, styles, given, options)
-        if values["verify"] and not options.dry_run:
-            commands.verify_added(report, _log, options)
-        return report
+        catalogue = _catalogue(click.get_current_context())
+        kind = catalogue.kind(self.kind_name)
+        return make(catalogue, kind, name, chosen, _options(values), _log, **values)
 
 
 class KindGroup(click.Group):
@@ -93,16 +70,12 @@ class KindGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the kinds."""
-        catalogue = _catalogue(ctx)
-        return [kind.name for kind in catalogue.sound_kinds() if not kind.new_folder]
+        return [head.name for head in _heads(ctx).values() if not head.new_folder]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Returns the command of a kind, or None."""
-        catalogue = _catalogue(ctx)
-        if cmd_name not in catalogue.kind_names():
-            return None
-        kind = catalogue.kind(cmd_name)
-        return None if kind.new_folder else KindCommand(catalogue, kind, cmd_name)
+        head = _heads(ctx).get(cmd_name)
+        return KindCommand(head, cmd_name) if head and not head.new_folder else None
 
 
 class Cli(click.Group):
@@ -110,15 +83,15 @@ class Cli(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the fixed commands and the kinds' own, in the order of the help."""
-        return [*_kind_commands(_catalogue(ctx)), *super().list_commands(ctx)]
+        return [*_aliases(ctx), *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Returns a command by its name, or None."""
         fixed = super().get_command(ctx, cmd_name)
         if fixed is not None:
             return fixed
-        kind = _kind_commands(_catalogue(ctx)).get(cmd_name)
-        return KindCommand(_catalogue(ctx), kind, cmd_name) if kind else None
+        head = _aliases(ctx).get(cmd_name)
+        return KindCommand(head, cmd_name) if head else None
 
     # Always exits with a status of our own, where click's returns in one of its modes.
     def main(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -129,17 +102,13 @@ class Cli(click.Group):
         as_json = "--json" in argv
         try:
             extra.pop("standalone_mode", None)
-            extra.setdefault("obj", catalogue_for(_own_root(argv)))
+            extra.setdefault("obj", own_root(argv))
             outcome = super().main(argv, prog_name or "scaffold", standalone_mode=False, **extra)
             sys.exit(outcome if isinstance(outcome, int) else _print(outcome, as_json))
         except BrokenPipeError:  # the reader of a pipe has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
-        except (ScaffoldError, click.ClickException, click.Abort) as error:
-            sys.exit(_print_error(argv, error, as_json))
         except Exception as error:
-            if os.environ.get("SCAFFOLD_DEBUG"):
-                sys.excepthook(type(error), error, error.__traceback__)
             sys.exit(_print_error(argv, error, as_json))
 
 
@@ -322,120 +291,41 @@ main.add_command(skills)
 @click.option("--check", is_flag=True, help="Write nothing; fail where a rendering is behind.")
 def skills_sync(check: bool, **values: Any) -> Report:
     """Renders .agents/skills for the clients that do not read it there."""
+    from pathlib import Path
+
     from scaffold.skills.sync import find_skills, sync_skills
 
     start = Path.cwd() / (values["target"] or ".")
     return sync_skills(find_skills(start.resolve()), check=check, dry_run=values["dry_run"])
 
 
-def _catalogue(ctx: click.Context) -> Catalogue:
-    """Returns what can be made; completion asks without going through `Cli.main`."""
-    root = ctx.find_root()
-    if root.obj is None:
-        root.obj = catalogue_for(_own_root(sys.argv[1:]))
-    return root.obj
+def _root(ctx: click.Context) -> str | None:
+    """Returns the folder whose own templates count; completion comes without `Cli.main`."""
+    top = ctx.find_root()
+    if top.obj is None:
+        top.obj = own_root(sys.argv[1:])
+    return top.obj or None
 
 
-def _own_root(argv: list[str]) -> Path | None:
-    """Returns the nearest folder with templates of its own, not beyond the git root.
-
-    Kinds are commands and styles are choices, so this is looked at before the line is parsed.
-    """
-    start = Path.cwd() / next(
-        (argv[n + 1] for n, word in enumerate(argv[:-1]) if word == "--target"),
-        next((word[9:] for word in argv if word.startswith("--target=")), ""),
-    )
-    for folder in (start, *start.parents):
-        if (folder / OWN_TEMPLATES).is_dir():
-            return folder
-        if (folder / ".git").exists():
-            break
-    return None
+def _heads(ctx: click.Context) -> dict[str, KindHead]:
+    return kind_heads(folder for _, folder in template_sources(_root(ctx)))
 
 
-def _kind_commands(catalogue: Catalogue) -> dict[str, Kind]:
+def _aliases(ctx: click.Context) -> dict[str, KindHead]:
     """Returns the kinds that have a command of their own; `add KIND` knows all."""
-    ordered = sorted(catalogue.sound_kinds(), key=lambda kind: not kind.new_folder)
-    return {kind.command: kind for kind in ordered if kind.command}
+    ordered = sorted(_heads(ctx).values(), key=lambda head: not head.new_folder)
+    return {head.command: head for head in ordered if head.command}
 
 
-def _questions(catalogue: Catalogue, kind: Kind) -> list[tuple[Answer, list[str]]]:
-    """Returns every question of the kind, with the styles that ask it (none: all of them do).
+def _catalogue(ctx: click.Context) -> Catalogue:
+    from scaffold.manifests import catalogue_for
 
-    An answer without an option is worked out and never asked.
-    """
-    found: dict[str, tuple[Answer, list[str]]] = {
-        name: (answer, []) for name, answer in kind.answers.items()
-    }
-    for style in catalogue.style_names(kind.name):
-        for name, answer in catalogue.style(kind.name, style).answers.items():
-            found.setdefault(name, (answer, []))[1].append(style)
-    return [question for question in found.values() if question[0].option]
-
-
-def _takes_sample(catalogue: Catalogue, kind: Kind) -> bool:
-    """Tells whether a sample of data can answer a question of the kind."""
-    return any(
-        answer.default_from.startswith("sample:") for answer, _ in _questions(catalogue, kind)
-    )
-
-
-def _style_option(catalogue: Catalogue, kind: Kind) -> click.Option:
-    default = f" [default: {kind.default}]" if kind.default else ""
-    return click.Option(
-        [f"--{kind.option}", "chosen"],
-        type=click.Choice(catalogue.style_names(kind.name)),
-        multiple=kind.multiple,
-        help=("Which ones (repeatable)." if kind.multiple else f"Which one.{default}"),
-    )
-
-
-def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:
-    types = {"str": click.STRING, "int": click.INT, "float": click.FLOAT, "bool": click.BOOL}
-    options: list[click.Option] = []
-    count = len(catalogue.style_names(kind.name))
-    for answer, styles in _questions(catalogue, kind):
-        rows = [catalogue.style(kind.name, style).answers[answer.name] for style in styles]
-        asked = rows or [answer]
-        choices = list(dict.fromkeys(choice for each in asked for choice in each.choices))
-        name = answer.option
-        flags = f"{name}/--no-{name[2:]}" if answer.type == "bool" else name
-        only = f" ({', '.join(styles)})" if styles and count > 1 else ""
-        default = "" if answer.default in (None, "") else f" [default: {answer.default}]"
-        options.append(
-            click.Option(
-                [flags, answer.name],
-                type=click.Choice(choices) if choices else types[answer.type],
-                default=None,
-                help=f"{answer.help}{only}{default}",
-            )
-        )
-    return options
-
-
-def _may_ask(values: dict[str, Any]) -> bool:
-    return not values["no_input"] and not values["as_json"] and sys.stdin.isatty()
-
-
-def _ask(
-    catalogue: Catalogue, kind: Kind, styles: tuple[str, ...], given: dict[str, Any]
-) -> dict[str, Any]:
-    from scaffold.answers import missing_answers
-    from scaffold.spec import all_answers
-
-    questions = all_answers(kind, catalogue.styles(kind, styles))
-    types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
-    return {
-        row.name: click.prompt(
-            row.help,
-            type=click.Choice(row.choices) if row.choices else types[row.type],
-            err=True,
-        )
-        for row in missing_answers(questions, given)
-    }
+    return catalogue_for(_root(ctx))
 
 
 def _options(values: dict[str, Any]) -> Options:
+    from pathlib import Path
+
     from scaffold.commands import Options
 
     return Options(
@@ -478,6 +368,8 @@ def _print_error(argv: list[str], error: Exception, as_json: bool) -> int:
 
 def _as_known(error: Exception) -> tuple[ScaffoldError, int]:
     """Returns any error as one of ours, with the exit status."""
+    from scaffold.spec import ScaffoldError
+
     if isinstance(error, ScaffoldError):
         return error, error.exit_status
     if isinstance(error, click.ClickException):
@@ -486,6 +378,8 @@ def _as_known(error: Exception) -> tuple[ScaffoldError, int]:
         return ScaffoldError(error.format_message(), code="usage", hint=hint), 2
     if isinstance(error, click.Abort):
         return ScaffoldError("stopped", code="aborted"), 1
+    if os.environ.get("SCAFFOLD_DEBUG"):
+        sys.excepthook(type(error), error, error.__traceback__)
     message = f"scaffold itself failed: {type(error).__name__}: {error}".splitlines()[0]
     return ScaffoldError(message, code="fault", hint="SCAFFOLD_DEBUG=1 shows where"), 3
 
@@ -493,8 +387,6 @@ def _as_known(error: Exception) -> tuple[ScaffoldError, int]:
 def _command_name(argv: list[str]) -> str:
     words = [word for word in argv if not word.startswith("-")]
     if words[:1] == ["add"] and len(words) > 1:
-        catalogue = catalogue_for(_own_root(argv))
-        if words[1] in catalogue.kind_names():
-            return catalogue.kind(words[1]).command or f"add {words[1]}"
-        return "add"
+        heads = kind_heads(folder for _, folder in template_sources(own_root(argv) or None))
+        return heads[words[1]].command or f"add {words[1]}" if words[1] in heads else "add"
     return words[0] if words else ""

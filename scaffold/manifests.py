@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from scaffold.fields import FieldError, Fields
-from scaffold.plugins import template_packages
+from scaffold.sources import builtin_folder, is_own, template_sources
 from scaffold.spec import (
     Answer,
     AnswerType,
@@ -27,9 +27,6 @@ from scaffold.spec import (
 
 MANIFEST_SCHEMA = 1
 """The newest manifest format that this version reads."""
-
-OWN_TEMPLATES = ".scaffold/templates"
-"""Where a repository keeps templates of its own, relative to its root."""
 
 ANSWER_TYPES: tuple[AnswerType, ...] = ("str", "int", "float", "bool")
 CHECKS = ("", "regex", "identifier", "dotted", "rows")
@@ -62,13 +59,13 @@ class Catalogue:
     def kind_names(self) -> tuple[str, ...]:
         """Returns every kind that has a manifest, sorted."""
         found = (path for each in self.sources for path in each.folder.glob("*/kind.toml"))
-        return tuple(sorted({path.parent.name for path in found if _is_own(path)}))
+        return tuple(sorted({path.parent.name for path in found if is_own(str(path))}))
 
     def style_names(self, kind: str) -> tuple[str, ...]:
         """Returns every style of a kind, sorted."""
         folders = (each.folder / kind for each in self.sources)
         found = (path for folder in folders for path in folder.glob("*/template.toml"))
-        return tuple(sorted({path.parent.name for path in found if _is_own(path)}))
+        return tuple(sorted({path.parent.name for path in found if is_own(str(path))}))
 
     def kind(self, name: str) -> Kind:
         """Reads ``<kind>/kind.toml``.
@@ -152,32 +149,20 @@ class Catalogue:
             folder = source.folder / kind
             for path in sorted(folder.rglob("*")):
                 inside = path.relative_to(folder)
-                if path.is_file() and _is_own(path) and "__pycache__" not in inside.parts:
+                if path.is_file() and is_own(str(path)) and "__pycache__" not in inside.parts:
                     found[inside.as_posix()] = path.read_bytes()
         return found
 
     def _find(self, path: str) -> tuple[Path, str] | None:
         for source in self.sources:
-            if _is_own(source.folder / path) and (source.folder / path).is_file():
+            if is_own(str(source.folder / path)) and (source.folder / path).is_file():
                 return source.folder / path, source.origin
         return None
 
 
 def templates_folder() -> Path:
-    """Returns the built-in templates: inside an installed package, else beside it in the checkout.
-
-    Raises:
-        TemplateError: Neither folder exists.
-    """
-    package = Path(__file__).resolve().parent
-    for folder in (package / "_data" / "templates", package.parent / "templates"):
-        if folder.is_dir():
-            return folder
-    raise TemplateError(
-        f"no templates in {package}",
-        code="template_invalid",
-        hint="the installation is broken; reinstall areal-scaffold",
-    )
+    """Returns the folder of the built-in templates."""
+    return Path(builtin_folder())
 
 
 @functools.cache
@@ -186,19 +171,17 @@ def builtin_catalogue() -> Catalogue:
     return Catalogue(TemplateSource("builtin", templates_folder()))
 
 
-def catalogue_for(root: Path | None) -> Catalogue:
+def catalogue_for(root: Path | str | None) -> Catalogue:
     """Returns what can be made in a repository.
 
     Args:
         root: Its folder, or None outside of one; templates under .scaffold/templates come first,
             then those of installed packages, then the built-in ones.
     """
-    own = () if root is None else (root / OWN_TEMPLATES,)
-    sources = [TemplateSource("repository", folder) for folder in own if _is_own_folder(folder)]
-    sources += [TemplateSource(f"package {name}", path) for name, path in template_packages()]
-    if not sources:
-        return builtin_catalogue()
-    return Catalogue(*sources, *builtin_catalogue().sources)
+    *foreign, _ = template_sources(None if root is None else str(root))
+    sources = [TemplateSource(origin, Path(folder)) for origin, folder in foreign]
+    own = builtin_catalogue()
+    return Catalogue(*sources, *own.sources) if sources else own
 
 
 def kind_names() -> tuple[str, ...]:
@@ -219,15 +202,6 @@ def load_kind(name: str) -> Kind:
 def load_style(kind: str, name: str) -> Style:
     """Returns a built-in style; see `Catalogue.style`."""
     return builtin_catalogue().style(kind, name)
-
-
-def _is_own(path: Path) -> bool:
-    """Tells whether a manifest or template is no link, nor stands in a folder that is one."""
-    return not (path.is_symlink() or path.parent.is_symlink())
-
-
-def _is_own_folder(folder: Path) -> bool:
-    return folder.is_dir() and not (folder.is_symlink() or folder.parent.is_symlink())
 
 
 def _broken(path: Path, error: Exception) -> TemplateError:

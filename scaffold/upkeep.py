@@ -24,10 +24,10 @@ from scaffold.commands import (
 from scaffold.dressing import manner_of
 from scaffold.edit import shapes
 from scaffold.ledger import ATTRIBUTES, FOLDER, Unit, find_unit, read_units
-from scaffold.manifests import OWN_TEMPLATES
 from scaffold.removal import plan_removal
 from scaffold.renewal import Renewal, plan_renewal
 from scaffold.report import Registration, Report, Step
+from scaffold.sources import OWN_TEMPLATES
 from scaffold.spec import (
     ConflictError,
     RequestError,

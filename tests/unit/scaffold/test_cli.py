@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from scaffold import cli, views
+from scaffold import kind_options, views
 from scaffold.cli import main
 from scaffold.manifests import Catalogue, builtin_catalogue, load_kind, style_names
 from scaffold.spec import CODES
@@ -193,7 +193,7 @@ def test_asks_on_a_terminal_only(in_project: Path, monkeypatch: pytest.MonkeyPat
     pattern = type(style.answers["pattern"])(**{**vars(style.answers["pattern"]), "default": None})
     asking = type(style)(**{**vars(style), "answers": {**style.answers, "pattern": pattern}})
     monkeypatch.setattr(Catalogue, "style", lambda *_: asking)
-    monkeypatch.setattr(cli, "_may_ask", lambda values: not values["no_input"])
+    monkeypatch.setattr(kind_options, "_may_ask", lambda values: not values["no_input"])
 
     asked = run("add-reward", "sums", "--style", "regex", stdin=r"(\d+)" + "\n")
     assert asked.exit_code == 0, asked.output
@@ -219,4 +219,4 @@ def test_a_question_is_put_to_a_person_only(
     values: dict[str, bool], is_terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("sys.stdin.isatty", lambda: is_terminal, raising=False)
-    assert cli._may_ask(values) is expected
+    assert kind_options._may_ask(values) is expected
