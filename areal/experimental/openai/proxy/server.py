@@ -172,28 +172,13 @@ class ProxyServer:
         context = WorkflowContext(
             bool(body.get("is_eval")), _task_id(body), _whole(body, "sample_idx")
         )
-        session = self.sessions.start(context)
+        session = self.sessions.start(context, needs_grant=not body.get("is_own"))
         return web.json_response({"session_id": session.id, "api_key": session.api_key})
 
     async def _set_reward(self, request: web.Request) -> web.Response:
         session, body = self._session(request), await _body(request)
-        reward, cache = body.get("reward"), session.recorder.cache
-        is_number = isinstance(reward, (int, float)) and not isinstance(reward, bool)
-        if not is_number or not math.isfinite(reward):
-            raise RequestError(f"reward must be a finite number, not {reward!r}", param="reward")
-        interaction_id = body.get("interaction_id")
-        if not cache:
-            raise RequestError("there is nothing to reward: the model has not been asked")
-        if interaction_id is None:
-            interaction_id = cache.last_interaction_id
-        if interaction_id not in cache:
-            raise RequestError(
-                f"there is no interaction {interaction_id!r} in this session",
-                status=404,
-                param="interaction_id",
-            )
-        cache.set_reward(interaction_id, float(reward))
-        return web.json_response({"interaction_id": interaction_id, "reward": reward})
+        interaction_id = _reward(session, body.get("interaction_id"), body.get("reward"))
+        return web.json_response({"interaction_id": interaction_id, "reward": body["reward"]})
 
     async def _end_session(self, request: web.Request) -> web.Response:
         session, body = self._session(request), await _body(request)
@@ -209,10 +194,20 @@ class ProxyServer:
         return web.json_response({"capacity": self.sessions.capacity})
 
     async def _export(self, request: web.Request) -> web.Response:
-        """Hands out an ended session; without an id the next one that ends."""
+        """Hands out an ended session; without an id the next one that ends.
+
+        With a list of ``rewards``, pairs of id and number, the session is ended here: what would
+        take three requests takes one.
+        """
         self._check_admin(request)
-        session_id = (await _body(request)).get("session_id")
+        body = await _body(request)
+        session_id = body.get("session_id")
         if session_id is not None:
+            if "rewards" in body:
+                session = self.sessions.get(session_id)
+                for interaction_id, reward in body["rewards"]:
+                    _reward(session, interaction_id, reward)
+                self.sessions.end(session, forget=False, announce=False)
             session = self.sessions.take(session_id)
         elif self._is_online:
             session = await self.sessions.take_next()
@@ -220,6 +215,26 @@ class ProxyServer:
             raise RequestError("session_id is missing", param="session_id")
         interactions = to_wire(session.recorder.cache)
         return web.json_response({"session_id": session.id, "interactions": interactions})
+
+
+def _reward(session: Session, interaction_id: str | None, reward: Any) -> str:
+    """Sets a reward, of the newest interaction where no id is given, and returns the id."""
+    cache = session.recorder.cache
+    is_number = isinstance(reward, (int, float)) and not isinstance(reward, bool)
+    if not is_number or not math.isfinite(reward):
+        raise RequestError(f"reward must be a finite number, not {reward!r}", param="reward")
+    if not cache:
+        raise RequestError("there is nothing to reward: the model has not been asked")
+    if interaction_id is None:
+        interaction_id = cache.last_interaction_id
+    if interaction_id not in cache:
+        raise RequestError(
+            f"there is no interaction {interaction_id!r} in this session",
+            status=404,
+            param="interaction_id",
+        )
+    cache.set_reward(interaction_id, float(reward))
+    return interaction_id
 
 
 # --- requests and answers -----------------------------------------------------------------------

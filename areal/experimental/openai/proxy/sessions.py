@@ -40,7 +40,7 @@ class Session:
 class SessionTable:
     """Knows the sessions; used in the event loop of the server only.
 
-    A session begins against a grant: whoever trains says how many it can take.
+    A session of an outside program begins against a grant: whoever trains says how many it takes.
 
     Args:
         make_recorder: For each session.
@@ -59,20 +59,24 @@ class SessionTable:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def start(self, context: WorkflowContext) -> Session:
+    def start(self, context: WorkflowContext, *, needs_grant: bool = True) -> Session:
         """Begins a session.
+
+        Args:
+            context: What the engine is to know about the episode.
+            needs_grant: False for a session of the trainer's own.
 
         Raises:
             RequestError: There is no capacity, status 429.
         """
-        if self.capacity < 1:
+        if needs_grant and self.capacity < 1:
             raise RequestError(
                 "no capacity for another session; ask again later",
                 status=429,
                 code="rate_limit_exceeded",
             )
         session = Session(self._make_recorder(context), context)
-        self.capacity -= 1
+        self.capacity -= needs_grant
         self._by_key[session.api_key] = session
         self._by_id[session.id] = session
         return session
@@ -112,15 +116,24 @@ class SessionTable:
                     return
             self._ended.append(session)
 
+    def get(self, session_id: str) -> Session:
+        """Returns a session, ended or not.
+
+        Raises:
+            RequestError: There is none, status 404.
+        """
+        session = self._by_id.get(session_id)
+        if session is None:
+            raise RequestError(f"there is no session {session_id!r}", status=404)
+        return session
+
     def take(self, session_id: str) -> Session:
         """Returns an ended session and forgets it.
 
         Raises:
             RequestError: There is none (404), or it goes on (400).
         """
-        session = self._by_id.get(session_id)
-        if session is None:
-            raise RequestError(f"there is no session {session_id!r}", status=404)
+        session = self.get(session_id)
         if not session.is_ended:
             raise RequestError(f"session {session_id} has not ended", param="session_id")
         self._drop(session)

@@ -123,10 +123,10 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
 
     async def _run_session(self, data: dict[str, Any]) -> list[dict[str, Any]]:
         context = workflow_context.get()
-        await self._post("/grant_capacity", self.admin_api_key, n=1)
         session = await self._post(
             "/rl/start_session",
             self.admin_api_key,
+            is_own=True,
             task_id=context.task_id,
             sample_idx=context.sample_idx,
             is_eval=context.is_eval,
@@ -135,15 +135,16 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
         try:
             async with atrace_session_phase("agent"):
                 result = await self._run_agent(data, key)
-            await self._set_rewards(result, key)
-            await self._post("/rl/end_session", key)
+            exported = await self._post(
+                "/export_trajectories",
+                self.admin_api_key,
+                session_id=session["session_id"],
+                rewards=self._rewards(result),
+            )
         except BaseException:
             with contextlib.suppress(Exception):
                 await asyncio.shield(self._post("/rl/end_session", key, discard=True))
             raise
-        exported = await self._post(
-            "/export_trajectories", self.admin_api_key, session_id=session["session_id"]
-        )
         items: list[dict[str, Any]] = exported["interactions"]
         return items
 
@@ -170,30 +171,26 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
             "no_proxy": "127.0.0.1,localhost",
         }
 
-    async def _set_rewards(self, result: Any, api_key: str) -> None:
-        rewards: dict[str | None, float]
+    def _rewards(self, result: Any) -> list[tuple[str | None, float]]:
+        """Returns rewards with the ids of their answers; None stands for the last one."""
         if isinstance(result, dict):
-            rewards = result
-        elif isinstance(result, float):
-            rewards = {None: result}
-        else:
-            raise ValueError(
-                f"Invalid reward type {type(result).__name__}: {type(self.agent).__name__}.run "
-                f"must return a float, or floats by the ids of answers, not {result!r}"
-            )
-        for interaction_id, reward in rewards.items():
-            await self._post(
-                "/rl/set_reward", api_key, interaction_id=interaction_id, reward=reward
-            )
+            return list(result.items())
+        if isinstance(result, float):
+            return [(None, result)]
+        raise ValueError(
+            f"Invalid reward type {type(result).__name__}: {type(self.agent).__name__}.run "
+            f"must return a float, or floats by the ids of answers, not {result!r}"
+        )
 
     async def _post(self, path: str, api_key: str, **body: Any) -> dict[str, Any]:
-        client = await get_agent_http_client()
+        session = await workflow_context.get_aiohttp_session()
         headers = {"Authorization": f"Bearer {api_key}"}
-        answer = await client.post(f"{self.proxy_addr}{path}", json=body, headers=headers)
-        content: dict[str, Any] = answer.json()
-        if answer.status_code != 200:
+        url = f"{self.proxy_addr}{path}"
+        async with session.post(url, json=body, headers=headers) as answer:
+            content: dict[str, Any] = await answer.json()
+        if answer.status != 200:
             error = content["error"]
             raise RequestError(
-                f"{path}: {error['message']}", status=answer.status_code, code=error["code"]
+                f"{path}: {error['message']}", status=answer.status, code=error["code"]
             )
         return content
