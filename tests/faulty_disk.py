@@ -41,7 +41,7 @@ class FaultyDisk(Disk):
 
     def sync(self, path: Path) -> None:
         self._step("sync")
-        super().sync(path)
+        path.stat()  # what a dead process has written stays readable: waiting would cost time only
 
     def replace(self, source: Path, place: Path) -> None:
         self._step("replace")
