@@ -174,16 +174,34 @@ def _method(node: ast.ClassDef, name: str) -> Function | None:
 
 def _subscripts(tree: ast.Module, names: set[str]) -> list[str]:
     """Returns every text that a variable of one of these names is indexed with, in order."""
-    indexed = (node for node in ast.walk(tree) if isinstance(node, ast.Subscript))
+    constants = _constants(tree)
     keys = [
-        node.slice.value
-        for node in indexed
-        if isinstance(node.value, ast.Name)
+        constants.get(ast.unparse(node.slice), _text(node.slice))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
         and node.value.id in names
         and isinstance(node.ctx, ast.Load)
-        and isinstance(node.slice, ast.Constant)
     ]
-    return list(dict.fromkeys(key for key in keys if isinstance(key, str)))
+    return list(dict.fromkeys(key for key in keys if key))
+
+
+def _constants(tree: ast.Module) -> dict[str, str]:
+    """Returns the texts that have a name at the top level."""
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
+    return {
+        target.id: _text(node.value)
+        for node in assigned
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _text(node: ast.expr) -> str:
+    """Returns the text that an expression is, empty for others."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return ""
 
 
 # --- datasets -----------------------------------------------------------------------------------
@@ -210,13 +228,12 @@ def _loaders(tree: ast.Module) -> Iterator[Subject]:
 def _columns(tree: ast.Module, types: set[str]) -> list[str]:
     """Returns the columns of the source, as ``name=role``; none where they cannot be told."""
     read = _subscripts(tree, {"row", "sample", "example", "x", "item", "data"})
-    listed = [
-        item.value
+    several = [
+        node.elts if isinstance(node, ast.Tuple) else node.values
         for node in ast.walk(tree)
-        if isinstance(node, ast.Tuple)
-        for item in node.elts
-        if isinstance(item, ast.Constant) and isinstance(item.value, str)
+        if isinstance(node, ast.Tuple | ast.Dict)
     ]
+    listed = [_text(item) for items in several for item in items]
     found: dict[str, str] = {}
     for name in [*listed, *read]:
         role = _role(name)

@@ -109,6 +109,12 @@ def test_a_constructor_of_a_base_in_the_module_counts() -> None:
         (LOADER, "problem=question solution=answer"),
         (LOADER.replace('row["problem"]', 'row["reward_model"]'), ""),
         (LOADER.replace('row["solution"]', '"5"'), ""),
+        ("Q = 'problem'\n" + LOADER.replace('"problem"', "Q"), "problem=question solution=answer"),
+        ("Q = 'body'\n" + LOADER.replace('"problem"', "Q"), ""),
+        (
+            "SIDES = {'chosen': 'better', 'rejected': 'worse'}\ndef get_x_rw_dataset(path): ...\n",
+            "better=chosen worse=rejected",
+        ),
     ],
 )
 def test_columns_of_a_source_are_told_or_left_to_the_author(text: str, columns: str) -> None:
