@@ -57,7 +57,10 @@ from scaffold.spec import RegistryError, TemplateError
 
 @dataclass(frozen=True)
 class _Key:
-    """Is the entry's key and body as syntax trees; ``test`` for ifs, ``pattern`` for match."""
+    """Is the entry's key and body as syntax trees; ``test`` for ifs, ``pattern`` for match.
+
+    A key such as ``Kind.RL`` is both, and the function tells which is meant.
+    """
 
     test: ast.expr | None
     pattern: ast.match_case | None
@@ -98,7 +101,9 @@ def has_entry(data: bytes, entry: MadeEntry) -> bool:
 
 def text_to_add(entry: MadeEntry) -> str:
     """Returns the branch that a person would add by hand."""
-    word = "elif" if _read_key(entry).test else "case"
+    key = _read_key(entry)
+    is_value = key.pattern is not None and pattern_values(key.pattern.pattern) is not None
+    word = "elif" if key.test and not is_value else "case"
     body = "\n".join(f"    {row}" if row else "" for row in entry.value.strip("\n").split("\n"))
     return f"{word} {entry.key}:\n{body}"
 
@@ -157,12 +162,23 @@ def _read_key(entry: MadeEntry) -> _Key:
     body = parse_block(entry.value, "the body of a branch") if entry.value else []
     if not entry.key:
         return _Key(None, None, body)
+    pattern = _read_pattern(entry.key)
     try:
-        match = parse_block(f"match _:\n case {entry.key}:\n  pass", "a pattern")[0]
+        test = parse_expression(entry.key, "the condition of a branch")
     except TemplateError:
-        return _Key(parse_expression(entry.key, "the condition of a branch"), None, body)
-    assert isinstance(match, ast.Match)
-    return _Key(None, match.cases[0], body)
+        if pattern is None:
+            raise
+        return _Key(None, pattern, body)
+    asks = pattern is None or subjects(test)  # `path.startswith("k")` is a class pattern too
+    return _Key(test if asks else None, pattern, body)
+
+
+def _read_pattern(text: str) -> ast.match_case | None:
+    try:
+        match = parse_block(f"match _:\n case {text}:\n  pass", "a pattern")[0]
+    except TemplateError:
+        return None
+    return match.cases[0] if isinstance(match, ast.Match) else None
 
 
 def _is_key(branch: Branch, key: _Key) -> bool:
@@ -190,12 +206,13 @@ def _chosen(script: Script, chains: Sequence[Chain], key: _Key) -> Chain:
     best = max(scores, default=0)
     table = script.entry.table
     if not best:
-        what = "match" if key.pattern else "if"
+        what = "if" if key.test else "match"
         line = find_function(script).lineno
         reason = f"{table} has no {what} that dispatches on the same as {script.entry.key}"
         raise script.refusal("registry_computed", line, reason)
     found = [chain for chain, score in zip(chains, scores, strict=True) if score == best]
-    _check_names(script, key)
+    if found[0].kind != "case":
+        _check_names(script, found[0], key)
     if len(found) > 1:
         lines = [script.line(chain.branches[0].word) for chain in found]
         reason = f"{table} dispatches on it more than once, in lines {', '.join(map(str, lines))}"
@@ -203,12 +220,14 @@ def _chosen(script: Script, chains: Sequence[Chain], key: _Key) -> Chain:
     return found[0]
 
 
-def _check_names(script: Script, key: _Key) -> None:
-    """Refuses a condition on a name that the function does not have, a builtin included."""
+def _check_names(script: Script, chain: Chain, key: _Key) -> None:
+    """Refuses a condition on a name that neither function nor chain has, a builtin included."""
     function, outer = find_function(script), bindings(script.tree)
     nodes = list(ast.walk(function))
     known = {each.arg for each in nodes if isinstance(each, ast.arg)} | outer.keys()
     known |= bindings(ast.Module(function.body, [])).keys()
+    tests = [branch.test for branch in chain.branches if branch.test]
+    known |= {name.split(".")[0] for test in tests for name in subjects(test)}
     for name in sorted(subjects(key.test) if key.test else ()):
         root = name.split(".")[0]
         if root not in known and "*" not in known:
@@ -243,7 +262,7 @@ def _pattern_score(its: ast.pattern, own: ast.pattern) -> int:
         return 3
     if skeleton(its) == skeleton(own):
         return 3
-    return 1 if type(its) is type(own) else 0
+    return 1 if type(its) is type(own) and not isinstance(its, ast.MatchClass) else 0
 
 
 def _takes_all(branch: Branch) -> bool:

@@ -40,7 +40,9 @@ def subjects(test: ast.expr) -> frozenset[str]:
         if dotted:
             return frozenset({dotted})
     if isinstance(test, ast.Call):
-        inner = [*test.args, *(each.value for each in test.keywords)]
+        is_check = isinstance(test.func, ast.Name) and test.func.id in ("isinstance", "issubclass")
+        inner = test.args[:1] if is_check else test.args
+        inner = [*inner, *(each.value for each in test.keywords)]
         if isinstance(test.func, ast.Attribute):
             inner.append(test.func.value)
     else:

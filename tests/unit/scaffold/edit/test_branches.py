@@ -132,6 +132,44 @@ def test_a_layout_that_no_rule_foresees_is_refused():
     assert refusal.value.hint.endswith('elif name == "k":\n    return 1')
 
 
+def test_a_key_that_is_condition_and_pattern_is_what_the_function_makes_of_it():
+    by_if = b"def get(kind):\n    if kind is Kind.A:\n        return 1\n    elif kind == Kind.B:\n"
+    by_if += b"        return 2\n"
+    by_match = b"def get(kind):\n    match kind:\n        case Kind.A:\n            return 1\n"
+    key = entry("Kind.C")
+    assert (
+        add_entry(by_match, key).data == by_match + b"        case Kind.C:\n            return 1\n"
+    )
+    assert text_to_add(key).startswith("case Kind.C:")
+    with pytest.raises(RegistryError, match="no if that dispatches"):
+        add_entry(by_if, key)
+    equal = entry("kind == Kind.C")
+    assert add_entry(by_if, equal).data == by_if + b"    elif kind == Kind.C:\n        return 1\n"
+
+
+def test_a_call_that_reads_as_a_class_pattern_is_a_condition():
+    data = b"def get(path):\n    if path.startswith('a:'):\n        return 1\n    return 2\n"
+    key = entry('path.startswith("k:")')
+    assert add_entry(data, key).line == 4
+    assert text_to_add(key).startswith("elif path.startswith(")
+    match = b"def get(path):\n    match path:\n        case Url('a'):\n            return 1\n"
+    with pytest.raises(RegistryError, match="no if that dispatches"):
+        add_entry(match, key)
+    checked = entry('isinstance(path, str) and path.startswith("k:")')
+    assert add_entry(data, checked).line == 4
+
+
+def test_guards_are_no_dispatch():
+    guard = (
+        b"def get(name):\n    if name == '':\n        raise ValueError('empty')\n    log(name)\n"
+    )
+    with pytest.raises(RegistryError, match=r"a.py:1: get has no if that dispatches"):
+        add_entry(guard + b"    return TABLE[name]\n", entry('name == "k"'))
+    chain = guard + b"    if name == 'a':\n        return 1\n"
+    edit = add_entry(chain, entry('name == "k"'))
+    assert edit.data == chain + b'    if name == "k":\n        return 1\n'
+
+
 def test_one_branch_shows_no_order():
     data = b"def get(name):\n    if name == 'z':\n        return 2\n    return 3\n"
     edit = add_entry(data, entry('name == "k"'))
