@@ -308,7 +308,11 @@ def _root(ctx: click.Context) -> str | None:
 
 
 def _heads(ctx: click.Context) -> dict[str, KindHead]:
-    return kind_heads(folder for _, folder in template_sources(_root(ctx)))
+    meta = ctx.find_root().meta
+    if "scaffold.heads" not in meta:
+        folders = [folder for _, folder in template_sources(_root(ctx))]
+        meta["scaffold.heads"] = kind_heads(folders)
+    return meta["scaffold.heads"]
 
 
 def _aliases(ctx: click.Context) -> dict[str, KindHead]:
