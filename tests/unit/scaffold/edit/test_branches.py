@@ -159,6 +159,14 @@ def test_a_call_that_reads_as_a_class_pattern_is_a_condition():
     assert add_entry(data, checked).line == 4
 
 
+def test_a_subject_may_be_an_attribute():
+    data = b"class A:\n    def get(self):\n        if self.name == 'a':\n            return 1\n"
+    made = entry('self.name in ("k", "l")', table="A.get")
+    assert add_entry(data, made).line == 5
+    with pytest.raises(RegistryError, match="has no if that dispatches"):
+        add_entry(data, entry('self.kind == "k" and other', table="A.get"))
+
+
 def test_guards_are_no_dispatch():
     guard = (
         b"def get(name):\n    if name == '':\n        raise ValueError('empty')\n    log(name)\n"

@@ -158,6 +158,16 @@ def test_a_statement_of_two_modules_counts_as_its_first():
     assert add_entry(data, entry("json", "")).data == b"import json\n" + data
 
 
+def test_imports_below_definitions_do_not_draw_others_there():
+    data = b"import os\n\n\ndef f():\n    return 1\n\n\nfrom .late import z  # noqa: E402\n"
+    assert add_entry(data, entry("np", "numpy")).data.startswith(
+        b"import os\n\nfrom numpy import np\n"
+    )
+    assert add_entry(data, entry()).data == data.replace(
+        b"from .late", b"from .k import k  # noqa: E402\nfrom .late"
+    )
+
+
 MODULES = ["os", "json", "numpy", "torch", "pkg.api", "pkg.zeta", ".a", ".b2", ".b10", "..up", "."]
 NAMES = ["One", "TWO", "fn_a", "fn_b", "fn_c"]
 
