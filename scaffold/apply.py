@@ -444,8 +444,8 @@ def _undo_after(run: _Run, error: BaseException) -> None:
         raise ApplyError(
             f"writing failed ({error}), and so did putting everything back ({second})",
             code="journal_unfinished",
-            hint="check free space and permissions; the next scaffold command that writes puts "
-            "everything back first",
+            hint="check free space and permissions; then `scaffold recover`, or the next command "
+            "that writes, finishes the run or puts everything back",
         ) from error
 
 
@@ -457,7 +457,8 @@ def _clean_up_after(run: _Run, error: BaseException) -> None:
         raise ApplyError(
             f"everything was written, but what was needed for it cannot be removed: {second}",
             code="journal_unfinished",
-            hint="check permissions; the next scaffold command that writes removes it first",
+            hint="check permissions; then `scaffold recover`, or the next command that writes, "
+            "removes it",
         ) from error
     if not isinstance(error, OSError):
         raise error

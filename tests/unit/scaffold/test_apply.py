@@ -14,7 +14,7 @@ import pytest
 from scaffold import disk, state
 from scaffold.apply import apply_changes, create_folder, session, settle
 from scaffold.changes import Change
-from scaffold.journal import find_journal, has_journal
+from scaffold.journal import describe_leftover, find_journal, has_journal
 from scaffold.spec import ApplyError, ConflictError
 from scaffold.state import locked, state_folders
 from tests.faulty_disk import NO_SPACE, Death, FaultyDisk, die, raising
@@ -267,13 +267,40 @@ def test_death_while_a_failed_run_is_undone_is_safe(
                 die()
 
     count = len(steps_of(apply_to(make_root(tmp_path / "counted"))))
+    phases: set[str] = set()
     for at in range(1, count + 1, stride):
         for later in range(1, count, stride):
             root = make_root(tmp_path / f"{at} {later}")
             if not isinstance(run_with(FailsThenDies(at), apply_to(root)), Death):
                 break
-            settle(root, "recover")
+            left = describe_leftover(root)
+            done = settle(root, "recover")
             assert tree(root) in expected, (at, later)
+            if left is not None:
+                phases.add(left.phase)
+                # What was reported as put back is not finished after all.
+                assert (left.phase, done) != ("undoing", "finished"), (at, later)
+    assert "undoing" in phases
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "torn"])
+def test_a_run_whose_stages_a_power_cut_took_is_undone(
+    tmp_path: Path, expected: tuple[Tree, Tree], is_lost: bool
+):
+    count = len(steps_of(apply_to(make_root(tmp_path / "counted"))))
+    hit = 0
+    for at in range(1, count + 1):
+        root = make_root(tmp_path / f"at {at}")
+        run_with(FaultyDisk(at, die, is_final=True), apply_to(root))
+        left = describe_leftover(root)
+        stages = list(root.rglob(".scaffold-*.new"))
+        if left is not None and left.phase == "ready" and stages:
+            hit += 1
+            for stage in stages:
+                stage.unlink() if is_lost else stage.write_bytes(b"")
+            assert settle(root, "recover") == "undone", at
+            assert tree(root) == expected[0], at
+    assert hit > 3
 
 
 def test_the_next_run_settles_first(tmp_path: Path, expected: tuple[Tree, Tree]):
