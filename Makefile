@@ -16,7 +16,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv venv-toolkit demo test test-full test-toolkit lint format bench clean
+.PHONY: help venv venv-toolkit demo test test-full test-toolkit lint format docs bench clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -63,6 +63,9 @@ lint: venv ## Check style, types and layers
 format: venv ## Mend what the style check can mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+docs: venv ## Write the pages of the reference that follow from the code
+	$(BIN)/python docs/reference.py
 
 bench: venv ## Measure this machine against the targets, and against transformers and TRL
 	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e "./areal[bench]"

@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from scaffold import __version__
-from scaffold.sources import KindHead, kind_heads, own_root, template_sources
+from scaffold.sources import KindHead, kind_heads, made_ids, own_root, template_sources
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from scaffold.commands import Options
     from scaffold.manifests import Catalogue
     from scaffold.report import Report
     from scaffold.spec import ScaffoldError
 
+SHELLS = ("bash", "fish", "zsh")
 TARGET = click.Option(
     ["--target"], metavar="DIR", help="The target's folder (default: the nearest one upwards)."
 )
@@ -35,6 +38,30 @@ NO_FORMAT = click.Option(
 )
 VERIFY = click.Option(["--verify"], is_flag=True, help="Verify the unit once it is written.")
 GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repository.")
+
+
+def _complete_id(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    target = ctx.params.get("target")
+    ids = made_ids(["--target", target] if target else [])
+    return [CompletionItem(each) for each in ids if each.startswith(incomplete)]
+
+
+def _complete_template(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    catalogue = _catalogue(ctx)
+    kinds = catalogue.kind_names()
+    found = [
+        *kinds,
+        *(f"{kind}/{style}" for kind in kinds for style in catalogue.style_names(kind)),
+    ]
+    return [CompletionItem(each) for each in found if each.startswith(incomplete)]
 
 
 class KindCommand(click.Command):
@@ -168,7 +195,7 @@ def status(fix: bool, **values: Any) -> Report:
     return views.show_status(_options(values))
 
 
-@_command("show", click.Argument(["id"]))
+@_command("show", click.Argument(["id"], shell_complete=_complete_id))
 def show(id: str, **values: Any) -> Report:
     """Shows everything about one unit.
 
@@ -181,7 +208,7 @@ def show(id: str, **values: Any) -> Report:
 
 @_command(
     "verify",
-    click.Argument(["ids"], nargs=-1, metavar="[ID]..."),
+    click.Argument(["ids"], nargs=-1, metavar="[ID]...", shell_complete=_complete_id),
     click.Option(["--python"], metavar="EXE", help="The interpreter to run the target's code in."),
     click.Option(["--allow-stub"], is_flag=True, help="Accept places left to the author."),
     click.Option(["--data"], metavar="PATH", help="Rows of your own to try it on (JSONL)."),
@@ -207,7 +234,7 @@ def verify(ids: tuple[str, ...], **values: Any) -> Report:
 
 @_command(
     "remove",
-    click.Argument(["id"]),
+    click.Argument(["id"], shell_complete=_complete_id),
     click.Option(
         ["--discard-edits", "discard"],
         multiple=True,
@@ -228,7 +255,7 @@ def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
 
 @_command(
     "update",
-    click.Argument(["ids"], nargs=-1, metavar="[ID]..."),
+    click.Argument(["ids"], nargs=-1, metavar="[ID]...", shell_complete=_complete_id),
     click.Option(
         ["--set", "settings"],
         multiple=True,
@@ -248,7 +275,7 @@ def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Re
     return upkeep.update_units(ids, settings, _options(values))
 
 
-@_command("eject", click.Argument(["template"]), DRY_RUN)
+@_command("eject", click.Argument(["template"], shell_complete=_complete_template), DRY_RUN)
 def eject(template: str, **values: Any) -> Report:
     """Copies a template into the repository, to change it.
 
@@ -277,6 +304,22 @@ def uninstall(**values: Any) -> Report:
     from scaffold import upkeep
 
     return upkeep.uninstall(_options(values))
+
+
+@main.command(
+    "completion", params=[click.Argument(["shell"], type=click.Choice(SHELLS), metavar="SHELL")]
+)
+def completion(shell: str) -> int:
+    """Prints the script that completes commands in a shell.
+
+    For bash: eval "$(scaffold completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None, "SHELLS holds what click knows"
+    click.echo(kind(main, {}, "scaffold", "_SCAFFOLD_COMPLETE").source())
+    return 0
 
 
 @click.group("skills", help="Keeps the skills for coding agents in step with their source.")

@@ -19,6 +19,9 @@ GROUP = "scaffold.templates"
 OWN_TEMPLATES = ".scaffold/templates"
 """Where a repository keeps templates of its own, relative to its root."""
 
+MADE = ".scaffold/made"
+"""Where the records of what was made stand, relative to the root."""
+
 
 class KindHead(NamedTuple):
     """Is what the list of commands needs of a kind.toml."""
@@ -52,11 +55,28 @@ def own_root(argv: Sequence[str]) -> str:
     Args:
         argv: The command line, for its ``--target``.
     """
+    return _nearest(argv, OWN_TEMPLATES)
+
+
+def made_ids(argv: Sequence[str]) -> list[str]:
+    """Returns the ids of what was made in the nearest repository, for completion."""
+    root = _nearest(argv, MADE)
+    made = os.path.join(root, MADE)
+    return [
+        f"{kind}/{name[:-5]}"
+        for kind in sorted(_names(made) if root else [])
+        for name in sorted(_names(os.path.join(made, kind)))
+        if name.endswith(".toml")
+    ]
+
+
+def _nearest(argv: Sequence[str], inside: str) -> str:
+    """Returns the nearest folder that has another inside it, not beyond the git root, or ""."""
     named = [word[9:] for word in argv if word.startswith("--target=")]
     named += [argv[n + 1] for n, word in enumerate(argv[:-1]) if word == "--target"]
     folder = os.path.abspath(named[-1] if named else ".")
     while True:
-        if os.path.isdir(os.path.join(folder, OWN_TEMPLATES)):
+        if os.path.isdir(os.path.join(folder, inside)):
             return folder
         above = os.path.dirname(folder)
         if above == folder or os.path.exists(os.path.join(folder, ".git")):

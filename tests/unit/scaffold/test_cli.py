@@ -165,11 +165,40 @@ def test_the_help_of_every_command_lists_the_common_options():
     for name in main.list_commands(context):
         result = run(name, "--help")
         assert result.exit_code == 0
-        wanted = {"--target", "--json", "--help"}
+        wanted = {"--help"} if name == "completion" else {"--target", "--json", "--help"}
         if name.startswith("add-"):
             wanted |= {"--dry-run", "--overwrite", "--no-input", "--verify"}
         if not isinstance(main.get_command(context, name), click.Group):
             assert wanted <= set(result.stdout.replace(",", " ").split()), name
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish", "zsh"])
+def test_completion_prints_the_script_of_a_shell(shell: str):
+    result = run("completion", shell)
+    assert result.exit_code == 0
+    assert "_SCAFFOLD_COMPLETE" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (["add-r"], ["add-reward"]),
+        (["add", "rew"], ["reward"]),
+        (["add-reward", "x", "--style", "m"], ["math"]),
+        (["remove", "reward/s"], ["reward/sums"]),
+        (["verify", "project"], ["project/my_rl"]),
+        (["eject", "reward/e"], ["reward/exact"]),
+    ],
+)
+def test_completion_knows_kinds_styles_templates_and_ids(
+    in_project: Path, monkeypatch: pytest.MonkeyPatch, line: list[str], expected: list[str]
+):
+    assert run("add-reward", "sums").exit_code == 0
+    monkeypatch.setenv("COMP_WORDS", " ".join(["scaffold", *line]))
+    monkeypatch.setenv("COMP_CWORD", str(len(line)))
+    monkeypatch.setenv("_SCAFFOLD_COMPLETE", "bash_complete")
+    result = run()
+    assert result.stdout.split() == [f"plain,{each}" for each in expected]
 
 
 def test_options_come_from_the_manifests():

@@ -1,0 +1,43 @@
+"""Is the reference what the command line, the manifests and the errors say?"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    """Loads the script that writes the pages."""
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_pages_are_up_to_date(reference: ModuleType) -> None:
+    behind = [path.name for path in reference.write(check=True)]
+    assert behind == [], "run `make docs`"
+
+
+def test_every_command_stands_in_the_page(reference: ModuleType) -> None:
+    rows = reference.commands_table().splitlines()[2:]
+    named = [row.split("`")[1].split()[1] for row in rows]
+    assert set(named) == {*reference.main.list_commands(reference.click.Context(reference.main))}
+
+
+def test_a_page_that_is_behind_is_seen(
+    reference: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "PAGE", tmp_path / "scaffold.md")
+    assert reference.write(check=True) == [tmp_path / "scaffold.md"]
+    assert not (tmp_path / "scaffold.md").exists()
+    reference.write(check=False)
+    assert (tmp_path / "scaffold.md").read_text().startswith("<!-- Generated")
