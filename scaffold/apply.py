@@ -277,12 +277,12 @@ class _Run:
         self._sync(path.parent for path in (*self.places, *made))
         self._enter("done")
 
-    def undo(self, kept: Iterable[int] = ()) -> None:
+    def undo(self) -> None:
         """Puts every file back as it was, as far as this run changed it, and drops the rest."""
         if self.phase != "staging":
             self._enter("undoing")
             for index, step in enumerate(self.journal.steps):
-                if index not in kept and self._now(index) == step.after:
+                if self._now(index) == step.after:
                     self._put_back(index, step)
             self._sync(path.parent for path in self.places)
         self.clean_up()
@@ -310,7 +310,7 @@ class _Run:
             return "finished"
         if self.phase != "staging" and not self._can_undo(edited):
             raise self._refusal([i for i in range(len(self.places)) if not self._is_back(i)])
-        self.undo(edited)
+        self.undo()
         return "undone"
 
     def _enter(self, phase: Phase) -> None:

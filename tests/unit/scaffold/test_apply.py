@@ -378,6 +378,27 @@ def test_a_file_saved_between_the_last_check_and_its_turn_is_not_overwritten(roo
     assert not has_journal(root)
 
 
+def test_a_file_deleted_between_the_last_check_and_its_turn_stays_deleted(root: Path):
+    class Meddler(FaultyDisk):
+        def sync(self, path: Path) -> None:
+            super().sync(path)
+            (root / "kept" / "gone.py").unlink(missing_ok=True)
+            if record.parent.is_dir():
+                record.write_bytes(PERSON)
+
+    record = root / CHANGES[-1].path
+    wanted = tree(root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(disk, "DISK", Meddler())
+        with pytest.raises(ConflictError) as refusal:
+            apply_changes(root, CHANGES, "test")
+    assert refusal.value.code == "changed_meanwhile"
+    assert record.read_bytes() == PERSON
+    del wanted["kept/gone.py"]
+    assert {path: entry for path, entry in tree(root).items() if "scaffold" not in path} == wanted
+    assert not has_journal(root)
+
+
 def test_a_folder_that_became_a_link_after_a_death_is_not_followed(root: Path, tmp_path: Path):
     steps = steps_of(apply_to(make_root(tmp_path / "counted")))
     run_with(FaultyDisk(len(steps) - 12, die, is_final=True), apply_to(root))
