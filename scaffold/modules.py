@@ -15,15 +15,18 @@ LOADER = re.compile(r"get_(\w+)_(sft|rl|rw|dpo)_dataset")
 REWARD_BEGINS = ("prompt", "completion", "prompt", "completion")
 """What the names of the first arguments of a reward begin with."""
 
-KNOWN_ARGUMENTS = (
-    "reward_fn",
-    "gconfig",
-    "tokenizer",
-    "enable_thinking",
-    "max_turns",
-    "turn_discount",
-)
-"""The arguments of a workflow that its tests know a value for."""
+KNOWN_ARGUMENTS = {
+    "workflow": (
+        "reward_fn",
+        "gconfig",
+        "tokenizer",
+        "enable_thinking",
+        "max_turns",
+        "turn_discount",
+    ),
+    "agent": ("reward_fn", "max_turns", "turn_discount"),
+}
+"""The arguments of a constructor that the tests know a value for."""
 
 ROW_COLUMNS = ("messages", "answer")
 """The columns of the row that tests run a workflow on."""
@@ -34,6 +37,9 @@ MADE_COLUMNS = (
 )  # fmt: skip
 """What loaders write into their rows, beside messages and answer; a source has none of it."""
 
+NETWORK = ("aiohttp", "anthropic", "http.client", "httpx", "openai", "requests", "urllib.request")
+"""Modules by which a reward asks a server, which no test of ours can stand in for."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -42,7 +48,7 @@ class Subject:
     """Is what tests are written for.
 
     Args:
-        style: The kind of thing: "reward", "workflow" or "dataset".
+        style: The kind of thing: "reward", "workflow", "agent" or "dataset".
         answers: What the template of its tests has to know.
     """
 
@@ -76,23 +82,31 @@ def find_subject(text: str, where: str, style: str = "") -> Subject:
     return found[0]
 
 
+def imported_modules(text: str) -> list[str]:
+    """Returns the modules that a Python text imports, at any place."""
+    found: dict[str, None] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found.update(dict.fromkeys(alias.name for alias in node.names))
+        elif isinstance(node, ast.ImportFrom):
+            found[node.module or ""] = None
+            found.update({f"{node.module or ''}.{alias.name}": None for alias in node.names})
+    return list(found)
+
+
 _WANTED = (
     "tests are written for a function (prompt, completions, prompt_ids, completion_ids, ...), "
-    "for a class with `async def arun_episode(self, engine, data)`, and for loaders "
-    "get_<name>_<type>_dataset, at the top level of the module"
+    "for a class with `async def arun_episode(self, engine, data)` or `async def run(self, data, "
+    "**kwargs)`, and for loaders get_<name>_<type>_dataset, at the top level of the module"
 )
 
 
 def _why_not(tree: ast.Module, style: str) -> str:
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     bases = {base.rpartition(".")[2] for node in classes for base in map(ast.unparse, node.bases)}
     calls = {ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
     if "BaseArchonModel" in bases or any(call.endswith("ModelSpec") for call in calls):
         return "defines a model, whose tests come with `scaffold archon`"
-    if any(_method(node, "run") is not None for node in classes):
-        return (
-            "defines an agent with `run`, which takes a server to test; `scaffold verify` has one"
-        )
     return f"defines no {style or 'reward, workflow or dataset'}"
 
 
@@ -141,22 +155,33 @@ def _required(function: Function, skip: int) -> list[str]:
 def _workflow(tree: ast.Module) -> Iterator[Subject]:
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for node in classes.values():
-        if node.name.startswith("_") or _find(classes, node, "arun_episode") is None:
+        style = _style_of(classes, node)
+        if node.name.startswith("_") or not style:
             continue
         constructor = _find(classes, node, "__init__")
         wanted = [] if constructor is None else _required(constructor, skip=1)
         taken = [] if constructor is None else _names(constructor)[1:]
         columns = _subscripts(tree, {"data", "row", "sample"})
+        known = KNOWN_ARGUMENTS[style]
         yield Subject(
-            "workflow",
+            style,
             {
                 "class_name": node.name,
-                "arguments": " ".join(each for each in KNOWN_ARGUMENTS if each in taken),
-                "unknown": " ".join(each for each in wanted if each not in KNOWN_ARGUMENTS),
+                "arguments": " ".join(each for each in known if each in taken),
+                "unknown": " ".join(each for each in wanted if each not in known),
                 "columns": " ".join(each for each in columns if each not in ROW_COLUMNS),
             },
         )
         return
+
+
+def _style_of(classes: Mapping[str, ast.ClassDef], node: ast.ClassDef) -> str:
+    """Tells a workflow from an agent by the coroutine that runs an episode; empty for neither."""
+    if _find(classes, node, "arun_episode") is not None:
+        return "workflow"
+    run = _find(classes, node, "run")
+    is_agent = isinstance(run, ast.AsyncFunctionDef) and "data" in _names(run)[1:2]
+    return "agent" if is_agent else ""
 
 
 def _find(classes: Mapping[str, ast.ClassDef], node: ast.ClassDef, name: str) -> Function | None:

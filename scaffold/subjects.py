@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from scaffold.modules import find_subject
+from scaffold.modules import NETWORK, find_subject, imported_modules
 from scaffold.spec import AnswerValue, RequestError
 from scaffold.target import Target, unit_names
 
@@ -47,9 +48,12 @@ def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) 
         raise _unsuited(f"{typed} cannot be read: {error}") from error
     path = file.relative_to(target.root)
     subject = find_subject(text, path.as_posix(), style)
+    if subject.style == "reward":
+        _check_offline(file, text)
     parts = _dotted_parts(target.root, file)
     inner = parts[1:] if len(parts) > 1 and parts[0] == target.package else parts
-    key = "_".join(inner if subject.style in inner else [*inner, subject.style])
+    room = "workflow" if subject.style == "agent" else subject.style
+    key = "_".join(inner if room in inner else [*inner, subject.style])
     place = to or _test_path(target, subject.style, path, inner)
     answers = {**subject.answers, "module": ".".join(parts), "to": place}
     return TestsRequest(key, subject.style, answers)
@@ -64,6 +68,22 @@ def _module_file(root: Path, typed: str, folder: Path) -> Path:
         if file.suffix == ".py" and file.is_file() and file.is_relative_to(root.resolve()):
             return root / file.relative_to(root.resolve())
     raise _unsuited(f"there is no module {typed} in {root}")
+
+
+def _check_offline(file: Path, text: str) -> None:
+    """Refuses a reward that asks a server, itself or by a module beside it."""
+    names = imported_modules(text)
+    beside = [file.with_name(name.rpartition(".")[2] + ".py") for name in names]
+    for other in {each for each in beside if each.is_file()}:
+        with contextlib.suppress(SyntaxError, ValueError):  # that file is not ours to judge
+            names += imported_modules(other.read_text(encoding="utf-8-sig", errors="replace"))
+    asking = next((name for name in names if name.startswith(NETWORK)), None)
+    if asking:
+        raise RequestError(
+            f"{file.name} asks a server, with {asking}, which general tests cannot stand in for",
+            code="module_unsuited",
+            hint="`scaffold add-reward --style judge` shows a test with a server of its own",
+        )
 
 
 def _dotted_parts(root: Path, file: Path) -> list[str]:
@@ -82,6 +102,7 @@ def _dotted_parts(root: Path, file: Path) -> list[str]:
 
 def _test_path(target: Target, style: str, path: Path, inner: list[str]) -> str:
     """Returns where the target keeps the tests of such a thing, else the mirrored path."""
+    style = "workflow" if style == "agent" else style
     place = target.kinds.get(style)
     if place is not None and PurePosixPath(place.registry.file).parent.parts == path.parent.parts:
         return unit_names(target, target.catalogue.kind(style), path.stem)["test"]

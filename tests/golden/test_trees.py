@@ -66,7 +66,13 @@ EVERY_CHOICE: list[Case] = [
     ("workflow", "paid_play", ("env",), {"reward": "per_step", "system_prompt": HOSTILE}),
     ("workflow", "frozen_lake", ("env",), {"env": "FrozenLake-v1", "turn_discount": 0.9}),
 ]
-TESTED = ["reward/last_number", "workflow/told", "dataset/only_sft", "dataset/plain_pairs"]
+TESTED = [
+    "reward/last_number",
+    "workflow/told",
+    "workflow/told_agent",
+    "dataset/only_sft",
+    "dataset/plain_pairs",
+]
 """Modules of the project that get tests by add-tests too."""
 
 CASES = {"areal": EVERY_STYLE, "project": EVERY_STYLE + EVERY_CHOICE}
@@ -199,7 +205,9 @@ def test_units_are_small(made: Path) -> None:
         is_longer = path.name.startswith("test_") or path.parent.name == "dataset"
         is_longer = is_longer or path.stem in games
         limit = 150 if is_longer else 120
-        limit = {"endpoint": 200, "contract": 200, "sandbox": 730}.get(path.stem.rpartition("_")[2], limit)
+        limit = {"endpoint": 200, "contract": 200, "sandbox": 730}.get(
+            path.stem.rpartition("_")[2], limit
+        )
         count = len(path.read_text(encoding="utf-8").splitlines())
         assert count <= limit, f"{path} has {count} lines"
 

@@ -98,6 +98,33 @@ WORKFLOWS = {
     "left_padding": 't["attention_mask"][:, 0] = False',
 }
 
+AGENT = """
+import os
+from openai import AsyncOpenAI
+
+class BrokenAgent:
+    def __init__(self, reward_fn):
+        self.reward_fn = reward_fn
+
+    async def run(self, data, *, base_url=None, api_key=None, http_client=None, **extra):
+        base_url = base_url or os.environ["OPENAI_BASE_URL"]
+        client = AsyncOpenAI(base_url=base_url, api_key=api_key, http_client=http_client)
+        {fault}
+        answer = await client.chat.completions.create(model="default", messages=data["messages"])
+        reward = self.reward_fn("", answer.choices[0].message.content, [], [], **data)
+        return {given}
+"""
+AGENTS: dict[str, tuple[str, str]] = {
+    "an_int": ("pass", "int(reward)"),
+    "nothing": ("pass", "None"),
+    "a_text_each": ("pass", "{answer.id: '1.0'}"),
+    "changes_the_row": ('data["messages"].append({"role": "user", "content": "!"})', "reward"),
+    "another_key": ("client = client.with_options(api_key='mine')", "reward"),
+    "asks_nothing": ("return 1.0", "reward"),
+    "one_server": ("assert not os.environ.get('OPENAI_BASE_URL')", "reward"),
+    "no_pickle": ("pass", "reward"),
+}
+
 LOADER = """
 import json
 from pathlib import Path
@@ -162,6 +189,12 @@ def modules() -> dict[str, str]:
         f"workflow/{name}": WORKFLOW.format(fault=fault)
         for name, fault in {**WORKFLOWS, "sound": "pass"}.items()
     }
+    sound = {"sound_agent": ("pass", "reward"), "sound_each": ("pass", "{answer.id: reward}")}
+    for name, (fault, given) in {**AGENTS, **sound}.items():
+        text = AGENT.replace("{fault}", fault).replace("{given}", given)
+        if name == "no_pickle":
+            text = text.replace("= reward_fn", "= lambda *a, **k: 1.0")
+        found[f"workflow/agent_{name}"] = text
     for name, changes in {**SFTS, "sound": {}}.items():
         found[f"dataset/{name}"] = LOADER + SFT.format(name=name, **{**SOUND_SFT, **changes})
     for name, mask in {

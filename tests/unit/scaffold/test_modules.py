@@ -96,6 +96,13 @@ def test_what_a_workflow_needs_that_nobody_can_guess() -> None:
     assert answers["columns"] == "level"
 
 
+def test_an_agent_is_known_by_its_coroutine() -> None:
+    text = "class A:\n    def __init__(self, judge, reward_fn): ...\n"
+    subject = find_subject(text + "    async def run(self, data, **extra): ...\n", "x")
+    assert subject.style == "agent"
+    assert (subject.answers["arguments"], subject.answers["unknown"]) == ("reward_fn", "judge")
+
+
 def test_a_constructor_of_a_base_in_the_module_counts() -> None:
     child = "class YWorkflow(XWorkflow):\n    feedback = 1\n"
     base = WORKFLOW.replace("XWorkflow", "_Base")
@@ -131,7 +138,8 @@ UNSUITED = [
     (REWARD + LOADER, "", "things of several kinds"),
     ("class Model(BaseArchonModel): ...\n", "", "defines a model, whose tests come with"),
     ("SPEC = ModelSpec(name='x')\n", "", "defines a model"),
-    ("class A:\n    async def run(self, data, **kw): ...\n", "", "defines an agent"),
+    ("class A:\n    def run(self, data, **kw): ...\n", "", "defines no reward"),
+    ("class A:\n    async def run(self, argv): ...\n", "", "defines no reward"),
 ]
 
 
