@@ -27,7 +27,7 @@ HEAD = """\
 
 # The command
 
-`scaffold COMMAND --help` says the same in the terminal, and `scaffold list --json` as data.
+The option `--help` of a command says the same in the terminal, and `scaffold list --json` as data.
 `ID` is `kind/name` (`reward/sums`), or the name alone where it is unique.
 """
 
