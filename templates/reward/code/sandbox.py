@@ -661,9 +661,10 @@ def _run_tests(scope: dict[str, Any], *trusted: Callable[..., Any]) -> NoReturn:
     alone knows the right ones; a statement can be faked by a program written against this file.
     """
     show, evaluate, execute, leave = trusted
-    scope["same_value"] = _same_value
     tests_fd, report_fd = 5, 4
     nonce, tests = marshal.loads(_read_all(tests_fd))
+    secret_name = f"same_{nonce}"
+    scope[secret_name] = _same_value
     lines = [nonce]
     for kind, source in tests:
         line = ""
@@ -671,7 +672,7 @@ def _run_tests(scope: dict[str, Any], *trusted: Callable[..., Any]) -> NoReturn:
             if kind == "value":
                 line = show(_plain(evaluate(source, scope)))
             else:
-                execute(_compile_test(source), scope)
+                execute(_compile_test(source, secret_name), scope)
                 line = "True"
         except BaseException:
             if kind == "setup":
@@ -682,7 +683,7 @@ def _run_tests(scope: dict[str, Any], *trusted: Callable[..., Any]) -> NoReturn:
     raise SystemExit
 
 
-def _compile_test(source: str) -> types.CodeType:
+def _compile_test(source: str, compare: str) -> types.CodeType:
     """Compiles a statement; in ``assert a == b`` no object of the program says what it equals."""
     import ast
 
@@ -690,8 +691,8 @@ def _compile_test(source: str) -> types.CodeType:
     for node in ast.walk(tree):
         test = node.test if isinstance(node, ast.Assert) else None
         if isinstance(test, ast.Compare) and [type(each) for each in test.ops] == [ast.Eq]:
-            name = ast.Name("same_value", ast.Load())
-            node.test = ast.Call(name, [test.left, *test.comparators], [])
+            function = ast.Name(compare, ast.Load())
+            node.test = ast.Call(function, [test.left, *test.comparators], [])
     return compile(ast.fix_missing_locations(tree), "tests.py", "exec", dont_inherit=True)
 
 

@@ -433,6 +433,7 @@ for fd in range(64):
     except OSError:
         pass
 os._exit(0)""",
+    "own comparison": "def same_value(*a): return True\ndef f(x): return 1",
     "trace": "import sys; sys.settrace(lambda *a: None)\ndef f(x): return 1",
 }
 TESTS = (("value", "f(2)"), ("statement", "assert f(2) == 424242"), ("statement", "check(f)"))
@@ -488,6 +489,42 @@ def f(x):
 """
     assert score(made, code, test_code="assert f(2) == 424242") == 0.0
     assert score(made, "def f(x): return 424242", test_code="assert 424242 == f(2)") == 1.0
+
+
+def test_which_tests_count(made: ModuleType) -> None:
+    check = "def check(g):\n    assert g(1) == 2\ncheck(f)"
+    rows = {
+        "import math\nmath.floor(1)\nassert f(1) == 2\nassert 4 == f(2)": ("value", "value"),
+        check: ("statement",),
+        f"{check}\nassert f(2) == g(2)": ("statement",),
+        "assert f(1)\nassert not f(0), 'zero'": ("statement", "statement"),
+        "for n in range(3):\n    assert f(n) == n": ("statement",),
+        "with open('x'):\n    assert f(1) == 2 == f(2)": ("statement",),
+    }
+    for text, kinds in rows.items():
+        tests, expected = made.read_tests(text)
+        assert tuple(kind for kind, _ in tests if kind != "setup") == kinds, text
+        assert len(tests) == len(expected)
+    for text in ("", "x = 1", "def check(g):\n    assert g(1)", "assert (", "\0"):
+        with pytest.raises(ValueError, match="test_code"):
+            made.read_tests(text)
+
+
+@pytest.mark.slow
+def test_verify_says_what_could_not_be_run(
+    scaffold: Callable[..., Any], project: Path, made: ModuleType
+) -> None:
+    done = scaffold(project, "add-reward", "unlocked", "--style=code")
+    assert done.status == 0, done.text
+    path = project / "my_rl" / "reward" / "unlocked_sandbox.py"
+    text = path.read_text()
+    path.write_text(text.replace('BACKENDS = ("namespaces", "landlock")', "BACKENDS = ()"))
+    done = scaffold(project, "verify", "unlocked", "--json")
+    assert done.report["verdict"] == "unfinished", done.text
+    levels = {row["level"]: row for row in done.report["units"][0]["levels"]}
+    assert levels["tests"]["status"] == levels["episodes"]["status"] == "skipped"
+    assert "every test was skipped: no backend is left" in levels["tests"]["reason"]
+    assert "code is not run" in levels["episodes"]["reason"]
 
 
 # --- the grader ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import email.utils
 import importlib
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -24,9 +25,8 @@ QUOTES = 'it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand \N{GRINNING FACE} \'\
 MESSAGES = [{"role": "user", "content": "how good?"}]
 
 
-def load() -> ModuleType:
-    path = ROOT / "templates" / "reward" / "judge" / "endpoint.py"
-    spec = importlib.util.spec_from_file_location("endpoint_of_the_template", path)
+def load(path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"loaded_{Path(path).stem}", ROOT / path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -35,7 +35,7 @@ def load() -> ModuleType:
     return module
 
 
-endpoint = load()
+endpoint = load("templates/reward/judge/endpoint.py")
 
 
 def read(reply: str) -> float | None:
@@ -262,6 +262,7 @@ def made(scaffold: Callable[..., Any], project: Path) -> Iterator[ModuleType]:
     sys.path.insert(0, str(project))
     try:
         yield importlib.import_module("my_rl.reward.judged")
+        sys.modules["my_rl.reward.judged_endpoint"]._client(os.getpid()).close()
     finally:
         sys.path.remove(str(project))
         for name in [name for name in sys.modules if name.partition(".")[0] == "my_rl"]:
@@ -326,3 +327,36 @@ def test_the_pool_tells_a_silent_judge_from_a_bad_answer(
     assert type(error).__name__ == "JudgeError"
     assert "refuses: status 400" in str(error)
     assert len(judge.asked) == 4
+
+
+# --- verify -------------------------------------------------------------------------------------
+
+
+def test_the_stand_in_of_verify_is_a_judge(
+    judge: Judge, made: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BASE_URL", "MODEL", "API_KEY", "CACHE_DIR"):  # to have them back afterwards
+        monkeypatch.setenv(f"JUDGE_{name}", "of the person who verifies")
+    with load("scaffold/runners/judge_stand_in.py").StandIn() as stand_in:
+        stand_in.become_the_judge()
+        found = {made.judged_reward_fn("q", f"{n}", [], [], answer="a") for n in range(12)}
+        stand_in.shutdown()
+    assert found == {0.25, 0.75}
+    assert stand_in.count == 14  # two of them were refused first
+    assert judge.asked == []
+
+
+@pytest.mark.slow
+def test_verify_asks_no_real_judge_and_says_so(
+    scaffold: Callable[..., Any],
+    project: Path,
+    made: ModuleType,
+    judge: Judge,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JUDGE_BASE_URL", judge.url)
+    monkeypatch.setenv("JUDGE_MODEL", "costly")
+    done = scaffold(project, "verify", "judged", "--json", "--allow-stub")
+    assert done.report["verdict"] == "ok", done.text
+    assert any("not run: the real judge" in text for text in done.report["warnings"])
+    assert judge.asked == []

@@ -14,6 +14,7 @@ LIMITS = Limits(cpu_s=1.5, wall_s=3.0, memory_bytes=1024 << 20)
 # Whether to run programs where nothing can keep them off this machine's files.
 ALLOW_UNSANDBOXED = True
 
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 BLOCK = re.compile(r"^[ \t]*```[ \t]*(?:python|py|python3)?[ \t]*\r?\n(.*?)^[ \t]*```", re.M | re.S)
 
 
@@ -24,7 +25,9 @@ def extract_code(completion: str) -> str | None:
 
 
 def read_tests(test_code: str) -> tuple[list[tuple[str, str]], list[Any]]:
-    """Takes a row's tests apart: each assert, call or block with asserts at the top level is one.
+    """Takes a row's tests apart: each assert or block with asserts at the top level is one.
+
+    Where there is none, each call is: those of functions that hold the asserts.
 
     Of ``assert f(2) == 4`` the program's process only gets ``f(2)``: what it has to be stays here,
     where no program can reach it. Other tests only say there that they passed.
@@ -33,7 +36,7 @@ def read_tests(test_code: str) -> tuple[list[tuple[str, str]], list[Any]]:
         test_code: Python source.
 
     Returns:
-        What is run, as (kind, source), and for each the value that it must have, None for setup.
+        What is run, as (kind, source), and for each the value that it must have.
 
     Raises:
         ValueError: It is no Python, or holds no test.
@@ -42,24 +45,18 @@ def read_tests(test_code: str) -> tuple[list[tuple[str, str]], list[Any]]:
         statements = ast.parse(test_code).body
     except (SyntaxError, TypeError) as error:
         raise ValueError(f"the row's test_code is no Python: {error}") from error
+    blocks = [node for node in statements if not isinstance(node, DEFINITIONS)]
+    counted = [n for n in blocks if any(isinstance(each, ast.Assert) for each in ast.walk(n))]
+    counted = counted or [n for n in blocks if isinstance(getattr(n, "value", None), ast.Call)]
+    if not counted:
+        raise ValueError("the row's test_code holds no assert and no call")
     tests: list[tuple[str, str]] = []
     expected: list[Any] = []
     for node in statements:
-        is_setup = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        has_assert = any(isinstance(each, ast.Assert) for each in ast.walk(node))
-        is_call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
         value = compared_value(node)
-        if value is not None:
-            tests.append(("value", ast.unparse(value[0])))
-            expected.append(value[1])
-        elif (has_assert or is_call) and not is_setup:
-            tests.append(("statement", ast.unparse(node)))
-            expected.append(True)
-        else:
-            tests.append(("setup", ast.unparse(node)))
-            expected.append(None)
-    if not any(kind != "setup" for kind, _ in tests):
-        raise ValueError("the row's test_code holds no assert and no call")
+        kind = "setup" if node not in counted else "statement" if value is None else "value"
+        tests.append((kind, ast.unparse(value[0] if value else node)))
+        expected.append(value[1] if value else True)
     return tests, expected
 
 
