@@ -203,6 +203,7 @@ def test_an_interrupt_at_any_step_leaves_all_or_nothing(
 
 
 @needs_fork
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_death_at_any_step_leaves_all_or_nothing(tmp_path: Path, expected: tuple[Tree, Tree]):
     before, after = expected
     count = len(steps_of(apply_to(make_root(tmp_path / "counted"))))
