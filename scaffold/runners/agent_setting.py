@@ -14,12 +14,10 @@ PROXY = "areal.experimental.openai.proxy.agent_proxy"
 
 def has_proxy() -> bool:
     """Tells whether the target can serve its engine to agents."""
-    package = ""
-    for part in PROXY.split("."):
-        package = f"{package}.{part}" if package else part
-        if find_spec(package) is None:
-            return False
-    return True
+    try:
+        return find_spec(PROXY) is not None
+    except Exception:  # of a package above it, which is then no proxy of ours
+        return False
 
 
 class ProxiedAgent:
