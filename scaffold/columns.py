@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -149,9 +150,9 @@ def values_of(rows: Rows, name: str) -> list[Any]:
 
 
 def is_missing(value: Any) -> bool:
-    """Tells whether the loaders would leave out a row with this value."""
-    is_nan = isinstance(value, float) and value != value
-    return value is None or value == "" or value == [] or is_nan
+    """Tells whether a value says nothing: it is empty, or no number although it is a float."""
+    is_no_number = isinstance(value, float) and not math.isfinite(value)
+    return value is None or value == "" or value == [] or is_no_number
 
 
 def content_of(value: Any) -> str:
