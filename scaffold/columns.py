@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -93,8 +94,8 @@ class ColumnMap:
 
     def lines(self) -> tuple[str, ...]:
         """Returns the mapping and its evidence as people read it."""
-        found = [f"{m.role}_column = {m.name or '(none)'}: {m.evidence}" for m in self.matches]
-        rest = ", ".join(f"{column.name} ({column.described})" for column in self.unused)
+        found = [f"{m.role}_column = {_shown(m.name)}: {m.evidence}" for m in self.matches]
+        rest = ", ".join(f"{_shown(column.name)} ({column.described})" for column in self.unused)
         return (*found, *([f"not used: {rest}"] if rest else []))
 
 
@@ -121,7 +122,8 @@ def find_columns(
         except RequestError as error:
             problems.append(error.message)
     if problems:
-        listed = "; ".join(f"{each.name}: {each.described}" for each in search.columns.values())
+        columns = search.columns.values()
+        listed = "; ".join(f"{_shown(each.name)}: {each.described}" for each in columns)
         raise RequestError(
             "; ".join(problems),
             code="columns_unclear",
@@ -193,6 +195,11 @@ def _is_message(item: Any) -> bool:
 
 def _is_image(data: bytes) -> bool:
     return data.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF"))
+
+
+def _shown(name: str) -> str:
+    """Returns a name that a terminal can show."""
+    return (name if name.isprintable() else repr(name)) or "(none)"
 
 
 def _fold(name: str) -> str:
@@ -311,7 +318,7 @@ class _Search:
 def _candidates(role: str, columns: Sequence[Column]) -> RequestError:
     if not columns:
         return _unclear(f"no column fits the {role}")
-    options = " or ".join(f"--{role}-column {column.name}" for column in columns)
+    options = " or ".join(f"--{role}-column {shlex.quote(column.name)}" for column in columns)
     return _unclear(f"the {role} may be in {len(columns)} columns: give {options}")
 
 

@@ -134,6 +134,13 @@ def test_the_evidence_counts_rows_and_names_what_is_left_out() -> None:
     )
 
 
+def test_names_are_shown_on_one_line_and_given_as_shell_words() -> None:
+    lines = find_columns([{"q": "x", "a": "y", "b\n\x1b[1m": 1}], ASKED["rl"], {}).lines()
+    assert lines[-1] == "not used: 'b\\n\\x1b[1m' (numbers, 1 of 1 rows)"
+    with pytest.raises(RequestError, match=r"--question-column 'it is'"):
+        found({"it is": "x", "that": "y"}, "rl")
+
+
 def test_a_map_gives_columns_by_role() -> None:
     columns = find_columns([{"q": "x", "a": "y"}], ASKED["rl"], {})
     assert (columns.column("question"), columns.column("prompt")) == ("q", "")
