@@ -216,12 +216,17 @@ def uninstall(options: Options) -> Report:
             ]
         )
         report = work.report
-        report.extra["forgotten"] = len([path for path in paths if path.suffix == ".toml"])
+        count = len([path for path in paths if path.suffix == ".toml"])
+        report.extra["forgotten"] = count
+        verb = "would be forgotten" if options.dry_run else "are forgotten"
+        report.text = f"{count} units {verb}; their code stays as it is\n"
         if (work.root / OWN_TEMPLATES).is_dir():
             report.warnings += (f"{OWN_TEMPLATES} holds templates of your own and stays",)
         if work.target.layout == "project":
             why = "the table [tool.scaffold] is yours: delete it, or keep it to come back"
-            report.next = (Step("pyproject.toml", _table_line(work.root), why),)
+            step = Step("pyproject.toml", _table_line(work.root), why)
+            report.next = (step,)
+            report.text += f"next       {step.file}:{step.line}  {step.why}\n"
         if work.opened is not None:
             work.opened.forget()
     return report
