@@ -9,7 +9,7 @@ from typing import Any
 
 from my_rl.reward.asserted_sandbox import Case, Limits, run
 
-LIMITS = Limits(cpu_s=1.5, wall_s=3.0, memory_bytes=1024 << 20)
+LIMITS = Limits(cpu_s=1.5, wall_s=5.5, memory_bytes=1024 << 20)
 
 # Whether to run programs where nothing can keep them off this machine's files.
 ALLOW_UNSANDBOXED = True
