@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,9 @@ from scaffold.target import Target
 
 MAX_SIBLINGS = 40
 """How many files beside the new one are read to learn from; more would tell no more."""
+
+MAX_TESTS = 20_000
+"""In a folder with more files of tests, nothing is learned from where they stand."""
 
 
 def manner_of(target: Target, names: Mapping[str, str]) -> Manner:
@@ -102,8 +106,14 @@ def _siblings(root: Path, source: str) -> dict[str, str]:
 
 
 def _tests(target: Target) -> list[str]:
-    folder = target.root / target.tests
-    return [path.relative_to(target.root).as_posix() for path in folder.rglob("*.py")]
+    found: list[str] = []
+    for folder, names, files in os.walk(target.root / target.tests):
+        names[:] = [name for name in names if not name.startswith((".", "_", "node_modules"))]
+        inside = Path(folder).relative_to(target.root)
+        found += [(inside / name).as_posix() for name in files if name.endswith(".py")]
+        if len(found) > MAX_TESTS:
+            return []
+    return found
 
 
 def _text_or_empty(path: Path) -> str:
