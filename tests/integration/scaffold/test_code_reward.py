@@ -551,6 +551,26 @@ def test_a_sandbox_that_does_not_hold_is_not_used(monkeypatch: pytest.MonkeyPatc
     sandbox.find_backend.cache_clear()
 
 
+def test_landlock_serves_where_namespaces_are_forbidden() -> None:
+    forbid = "echo 0 > /proc/sys/user/max_user_namespaces"
+    tried = subprocess.run(["unshare", "-Ur", "sh", "-c", forbid], capture_output=True, check=False)
+    use_of_landlock = ctypes.CDLL(None).syscall(444, None, ctypes.c_long(0), ctypes.c_long(1))
+    if tried.returncode or use_of_landlock < 1:
+        pytest.skip("namespaces cannot be forbidden here, or Landlock is not there")
+    script = f"""
+import importlib.util
+spec = importlib.util.spec_from_file_location("sandbox", {str(SANDBOX)!r})
+sandbox = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sandbox)
+print(*sandbox.find_backend())
+"""
+    argv = ["unshare", "-Ur", "sh", "-c", f'{forbid}; exec "$@"', "sh"]
+    found = subprocess.run(
+        [*argv, sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.startswith("landlock namespaces: OSError: [Errno 28] unshare")
+
+
 def test_an_unknown_machine_has_no_filter() -> None:
     with pytest.raises(KeyError):
         sandbox._filter_program("riscv64")
