@@ -729,10 +729,9 @@ def test_a_grader_with_threads_may_run_programs(backend: str) -> None:
     assert ends == ["1\n"] * 4
 
 
-def test_what_the_landlock_of_this_machine_is() -> None:
-    """Says in the test's output which backends were really tried here."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    version = libc.syscall(444, None, ctypes.c_long(0), ctypes.c_long(1))
+def test_a_machine_with_landlock_runs_programs() -> None:
+    version = ctypes.CDLL(None).syscall(444, None, ctypes.c_long(0), ctypes.c_long(1))
+    if version < 1 or os.uname().machine not in sandbox.MACHINES:
+        pytest.skip("this machine has no Landlock, or its system calls are not known")
     sandbox.find_backend.cache_clear()
-    print(f"landlock {version}, chosen {sandbox.find_backend()}")
-    assert sandbox.find_backend()[0] in ("", *ALL_BACKENDS)
+    assert sandbox.find_backend()[0] in ALL_BACKENDS
