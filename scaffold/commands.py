@@ -301,12 +301,12 @@ def _tidied(target: Target, request: Request, plan: Plan, options: Options) -> P
 
 
 def _look(request: Request, root: Path) -> Snapshot:
-    from scaffold.plan import paths_to_read
+    from scaffold.plan import paths_to_list, paths_to_read
     from scaffold.snapshot import take_snapshot
 
     made = (root / record_path(request.kind.name, "x")).parent
     siblings = [path.stem for path in sorted(made.glob("*.toml"))]
-    return take_snapshot(root, paths_to_read(request), siblings)
+    return take_snapshot(root, paths_to_read(request), siblings, paths_to_list(request))
 
 
 def _plan(request: Request, rendered: RenderedFiles, seen: Snapshot) -> Plan:

@@ -8,6 +8,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from scaffold.changes import Change
+from scaffold.clashes import (
+    check_bound_names,
+    check_neighbours,
+    check_spelling,
+    package_init,
+)
 from scaffold.edit import shapes
 from scaffold.ledger import (
     ATTRIBUTES,
@@ -16,7 +22,6 @@ from scaffold.ledger import (
     base_path,
     record_path,
 )
-from scaffold.names import fold
 from scaffold.places import symbol_line
 from scaffold.records import marked_places, records_of, unit_of
 from scaffold.render import RenderedFile, check_destination, render_files, template_variables
@@ -50,9 +55,15 @@ def paths_to_read(request: Request) -> tuple[str, ...]:
     files = _destinations(request)
     kind, key = request.kind.name, request.key
     paths = [*files, *(_package_twin(path) for path in files)]
+    paths += [package_init(path) for path in files if path.endswith(".py")]
     paths += [check_destination(entry.file) for entry in request.edited()]
     paths += [record_path(kind, key), ATTRIBUTES, *(base_path(kind, key, path) for path in files)]
     return tuple(dict.fromkeys(paths))
+
+
+def paths_to_list(request: Request) -> tuple[str, ...]:
+    """Returns the paths whose neighbours the plan of a request has to know by name."""
+    return tuple(_destinations(request))
 
 
 def render_request(request: Request, sources: Mapping[str, bytes]) -> tuple[RenderedFile, ...]:
@@ -82,7 +93,7 @@ def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snap
     """
     found = _Conflicts()
     found.check(lambda: _check_overwrite(request))
-    found.check(lambda: _check_spelling(request, snapshot))
+    found.check(lambda: check_spelling(request, snapshot))
     files = [found.check(lambda f=file: _place_file(f, request, snapshot)) for file in rendered]
     edited, lines = _register(request.edited(), snapshot, found)
     places = marked_places(rendered)
@@ -158,25 +169,6 @@ def _check_overwrite(request: Request) -> None:
         )
 
 
-def _check_spelling(request: Request, snapshot: Snapshot) -> None:
-    twins = _twins(request.key, snapshot.siblings)
-    for entry in request.edited():
-        data = snapshot.data(entry.file)
-        if data is not None:
-            twins += _twins(entry.key, shapes.read_entries(data, entry))
-    if twins:
-        raise ConflictError(
-            f"the name {request.key!r} is taken: there is {request.kind.name} {twins[0]!r} already",
-            code="name_taken",
-            hint="choose another name",
-        )
-
-
-def _twins(name: str, known: Iterable[str]) -> list[str]:
-    """Returns the known names that are this one in another spelling."""
-    return sorted(each for each in known if fold(each) == fold(name) and each != name)
-
-
 def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Change | None:
     state = snapshot.files[file.path]
     if state.is_outside:
@@ -190,6 +182,8 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
             code="file_exists",
             hint="choose another name",
         )
+    check_neighbours(file.path, snapshot)
+    check_bound_names(request, file.path, snapshot)
     if state.data == file.data:
         return None
     if state.data is None:

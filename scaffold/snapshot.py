@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -29,21 +29,32 @@ class Snapshot:
     Args:
         files: Path to what stands there.
         siblings: Names of the units of the same kind that were made before.
+        neighbours: Path to the names of all that stands in its folder.
     """
 
     files: Mapping[str, FileState]
     siblings: tuple[str, ...] = ()
+    neighbours: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def data(self, path: str) -> bytes | None:
         """Returns the bytes of a file, or None where nothing stands."""
         return self.files[path].data
 
 
-def take_snapshot(root: Path, paths: Iterable[str], siblings: Iterable[str] = ()) -> Snapshot:
-    """Reads the given paths under a root, without writing or following links out of it."""
+def take_snapshot(
+    root: Path, paths: Iterable[str], siblings: Iterable[str] = (), listed: Iterable[str] = ()
+) -> Snapshot:
+    """Reads the given paths under a root, without writing or following links out of it.
+
+    Args:
+        root: The target's folder.
+        paths: What is read.
+        siblings: See `Snapshot`.
+        listed: The paths whose folders are listed.
+    """
     real_root = root.resolve()
     files = {path: _state(real_root, path) for path in paths}
-    return Snapshot(files, tuple(siblings))
+    return Snapshot(files, tuple(siblings), {path: _names_beside(root / path) for path in listed})
 
 
 def _state(root: Path, path: str) -> FileState:
@@ -71,3 +82,10 @@ def _read(path: Path) -> FileState:
         return FileState(path.read_bytes())
     except OSError as error:
         return FileState(problem=f"cannot be read: {error.strerror}")
+
+
+def _names_beside(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(each.name for each in path.parent.iterdir()))
+    except OSError:
+        return ()
