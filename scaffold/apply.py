@@ -17,15 +17,19 @@ from scaffold import disk
 from scaffold.journal import (
     Journal,
     JournalStep,
-    Phase,
-    find_journal,
-    journal_path,
     read_journal,
     write_journal,
 )
 from scaffold.ledger import digest
 from scaffold.spec import ApplyError, ConflictError
-from scaffold.state import locked, locked_folder, state_folders
+from scaffold.state import (
+    Phase,
+    find_journal,
+    journal_path,
+    locked,
+    locked_folder,
+    state_folders,
+)
 
 if TYPE_CHECKING:
     from scaffold.changes import Change

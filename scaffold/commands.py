@@ -8,7 +8,6 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from scaffold.answers import complete_answers
-from scaffold.journal import has_journal
 from scaffold.ledger import Unit, parse_unit, record_path
 from scaffold.manifests import catalogue_for
 from scaffold.names import canonical_key
@@ -22,6 +21,7 @@ from scaffold.spec import (
     TargetError,
     all_answers,
 )
+from scaffold.state import has_journal
 from scaffold.target import (
     Target,
     find_target,
@@ -283,12 +283,17 @@ def _names(
 
 
 def _manner(target: Target, request: Request) -> Manner:
-    """Returns the target's manner; where a layout says where tests go, nothing else is learned."""
+    """Returns the target's manner; nothing is learned where it is said where tests go.
+
+    A layout says it, and the manifest of a kind that is the repository's own.
+    """
     from scaffold.dressing import manner_of
 
     manner = manner_of(target, request.names)
     place = target.place(request.kind)
-    is_said = place is not None and "test" in place.names and "test" not in target.style
+    is_said = request.kind.origin == "repository" and "test" in request.kind.place
+    is_said = is_said or (place is not None and "test" in place.names)
+    is_said = is_said and "test" not in target.style
     return replace(manner, names={}) if is_said else manner
 
 

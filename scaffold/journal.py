@@ -19,17 +19,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 from scaffold import disk
 from scaffold.spec import ApplyError
-from scaffold.state import is_locked, state_folders
+from scaffold.state import Phase, find_journal, is_locked, journal_path
 
 JOURNAL_SCHEMA = 1
 """The newest journal format that this version reads."""
-
-Phase = Literal["staging", "ready", "undoing", "done"]
-PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 @dataclass(frozen=True)
@@ -91,23 +88,6 @@ class Leftover:
     journal: Path
 
 
-def has_journal(root: Path) -> bool:
-    """Tells whether a run on a target was cut short, or is going on."""
-    return find_journal(root.resolve()) is not None
-
-
-def find_journal(root: Path) -> tuple[Path, Phase] | None:
-    """Returns the state folder that holds a journal, and its phase, or None."""
-    for state in state_folders(root):
-        for phase in PHASES:
-            try:
-                if journal_path(state, phase).exists():
-                    return state, phase
-            except OSError:
-                continue
-    return None
-
-
 def describe_leftover(root: Path) -> Leftover | None:
     """Returns what a run that was cut short has left, changing nothing; None where all is well.
 
@@ -126,11 +106,6 @@ def describe_leftover(root: Path) -> Leftover | None:
         return describe_leftover(root)
     files = tuple(step.path for step in journal.steps)
     return Leftover(journal.command, phase, files, is_running, journal_path(state, phase))
-
-
-def journal_path(state: Path, phase: Phase) -> Path:
-    """Returns the file of a journal in one of its phases."""
-    return state / f"journal-{phase}.json"
 
 
 def write_journal(state: Path, journal: Journal) -> None:

@@ -9,6 +9,7 @@ The list of commands is made of what stands here, so it goes without a TOML pars
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -147,8 +148,13 @@ def template_packages() -> tuple[tuple[str, str], ...]:
     ``importlib.metadata`` would answer the same question, but its import and its reading of every
     distribution cost more than the whole of ``scaffold --help``.
     """
+    return _packages_on(tuple(sys.path))
+
+
+@functools.cache  # one command asks several times, and each folder holds hundreds of packages
+def _packages_on(path: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
-    for folder in sys.path:
+    for folder in path:
         for name, package in _offers(folder or "."):
             place = _package_folder(package)
             if place is not None and name not in found:

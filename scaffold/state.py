@@ -14,12 +14,18 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Literal, get_args
 
 from scaffold.ledger import FOLDER
 from scaffold.spec import ApplyError, ConflictError
 
 LOCK_WAIT_S = 5.0
 """How long a second command waits for the first before it gives up."""
+
+Phase = Literal["staging", "ready", "undoing", "done"]
+"""How far a run has come; see `scaffold.journal`."""
+
+PHASES: tuple[Phase, ...] = get_args(Phase)
 
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}
@@ -38,6 +44,28 @@ def state_folders(root: Path) -> tuple[Path, ...]:
         if git is not None:
             return git / "areal-scaffold" / _state_name(root.relative_to(folder)), beside
     return (beside,)
+
+
+def has_journal(root: Path) -> bool:
+    """Tells whether a run on a target was cut short, or is going on."""
+    return find_journal(root.resolve()) is not None
+
+
+def find_journal(root: Path) -> tuple[Path, Phase] | None:
+    """Returns the state folder that holds a journal, and its phase, or None."""
+    for state in state_folders(root):
+        for phase in PHASES:
+            try:
+                if journal_path(state, phase).exists():
+                    return state, phase
+            except OSError:
+                continue
+    return None
+
+
+def journal_path(state: Path, phase: Phase) -> Path:
+    """Returns the file of a journal in one of its phases."""
+    return state / f"journal-{phase}.json"
 
 
 def _git_folder(folder: Path) -> Path | None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scaffold import disk
 from scaffold.apply import apply_changes, settle
 from scaffold.changes import Change
-from scaffold.journal import has_journal
 from scaffold.spec import ApplyError, ScaffoldError
+from scaffold.state import has_journal
 from tests.faulty_disk import NO_SPACE, Death, FaultyDisk, die
 
 # Few names, so that files share folders and folders hold one another.

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.journal import has_journal
-from scaffold.state import locked
+from scaffold.state import has_journal, locked
 
 ROOT = Path(__file__).parents[3]
 # The real command; only its patience is set, since a busy machine is no failure.

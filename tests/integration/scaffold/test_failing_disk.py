@@ -18,8 +18,8 @@ import pytest
 
 from scaffold.apply import apply_changes, settle
 from scaffold.changes import Change
-from scaffold.journal import has_journal
 from scaffold.spec import ScaffoldError
+from scaffold.state import has_journal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions and mounts")
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from scaffold.journal import has_journal
+from scaffold.state import has_journal
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="no fork, no SIGKILL"),

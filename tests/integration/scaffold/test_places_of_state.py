@@ -16,8 +16,7 @@ import pytest
 from scaffold import disk
 from scaffold.apply import apply_changes
 from scaffold.changes import Change
-from scaffold.journal import has_journal
-from scaffold.state import locked, state_folders
+from scaffold.state import has_journal, locked, state_folders
 from tests.faulty_disk import Death, FaultyDisk, die
 
 ROOT = Path(__file__).parents[3]

@@ -14,9 +14,9 @@ import pytest
 from scaffold import disk, state
 from scaffold.apply import apply_changes, create_folder, session, settle
 from scaffold.changes import Change
-from scaffold.journal import describe_leftover, find_journal, has_journal
+from scaffold.journal import describe_leftover
 from scaffold.spec import ApplyError, ConflictError
-from scaffold.state import locked, state_folders
+from scaffold.state import find_journal, has_journal, locked, state_folders
 from tests.faulty_disk import NO_SPACE, Death, FaultyDisk, die, raising
 
 OLD = b"old \xff\r\n"

@@ -12,18 +12,15 @@ from scaffold import disk
 from scaffold.apply import apply_changes, session, settle
 from scaffold.changes import Change
 from scaffold.journal import (
-    PHASES,
     Journal,
     JournalStep,
     describe_leftover,
-    has_journal,
-    journal_path,
     read_journal,
     write_journal,
 )
 from scaffold.ledger import digest
 from scaffold.spec import ApplyError
-from scaffold.state import locked, state_folders
+from scaffold.state import PHASES, has_journal, journal_path, locked, state_folders
 from tests.faulty_disk import Death, FaultyDisk, die
 
 CHANGES = (
