@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from typing import Any
 
 from areal.api.cli_args import GenerationHyperparameters
@@ -56,9 +57,12 @@ class AgentProxy:
         self._gconfig = gconfig or GenerationHyperparameters()
         self._eval_gconfig = eval_gconfig or self._gconfig
         self._temperature = temperature
+        is_known = config.mode == "online" or config.admin_api_key != AgentConfig().admin_api_key
+        # The default stands in public, and only an outside program needs to know the key.
+        self._admin_api_key = config.admin_api_key if is_known else secrets.token_hex(24)
         self._server = ProxyServer(
             self._make_recorder,
-            config.admin_api_key,
+            self._admin_api_key,
             config.session_timeout_seconds,
             is_online=config.mode == "online",
         )
@@ -80,7 +84,7 @@ class AgentProxy:
                 config.mode,
                 agent,
                 self.address,
-                config.admin_api_key,
+                self._admin_api_key,
                 config.turn_discount,
                 config.export_style,
                 config.subproc_max_workers,

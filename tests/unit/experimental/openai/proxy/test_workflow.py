@@ -226,6 +226,21 @@ def test_an_outside_program_drives_the_sessions(engine: ScriptedEngine, start: A
     assert [x.reward for x in result.values()] == [0.75]
 
 
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [({}, 401), ({"mode": "online"}, 200), ({"admin_api_key": "areal-admin-key"}, 401)],
+)
+def test_the_public_admin_key_opens_nothing_that_need_not_be_open(
+    start: Any, options: dict[str, Any], status: int
+) -> None:
+    url = f"{start(AgentConfig(**options)).address}/grant_capacity"
+    headers = {"Authorization": f"Bearer {AgentConfig().admin_api_key}"}
+    assert httpx.post(url, headers=headers, trust_env=False).status_code == status
+    own = start(AgentConfig(admin_api_key="own")).address
+    headers = {"Authorization": "Bearer own"}
+    assert httpx.post(f"{own}/grant_capacity", headers=headers, trust_env=False).is_success
+
+
 def test_the_executor_runs_agents_and_counts_failures(engine: ScriptedEngine, start: Any) -> None:
     engine.texts = ["5"] * 8
     executor = WorkflowExecutor(InferenceEngineConfig(consumer_batch_size=2), engine)
