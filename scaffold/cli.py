@@ -163,6 +163,26 @@ def _command(name: str, *params: click.Parameter) -> Callable[[Callable[..., Any
     return register
 
 
+@_command(
+    "init",
+    click.Option(["--like"], metavar="PATH_OR_NAME", help="An existing unit to make a kind of."),
+    click.Option(["--kind"], default="", metavar="KIND", help="What the kind is to be called."),
+    click.Option(["--yes"], is_flag=True, help="Write what is proposed without asking."),
+    DRY_RUN,
+    NO_INPUT,
+)
+def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
+    """Teaches it this repository, by an example.
+
+    It proposes a configuration and, with --like, a kind made of a unit that exists: it shows the
+    files and registry lines in which the unit occurs, and the templates made of them.
+    """
+    from scaffold import initiate
+
+    ask = _agree if _may_ask(values) else None
+    return initiate.init_repository(initiate.Wish(like, kind, yes, ask), _options(values))
+
+
 @_command("list")
 def list_(**values: Any) -> Report:
     """Lists what can be made, and what was made here."""
@@ -383,6 +403,15 @@ def _options(values: dict[str, Any]) -> Options:
         with_format=not values.get("no_format", False),
         sample=values.get("sample"),
     )
+
+
+def _may_ask(values: dict[str, Any]) -> bool:
+    return not (values["no_input"] or values["as_json"] or values["dry_run"]) and sys.stdin.isatty()
+
+
+def _agree(proposal: str) -> bool:
+    click.echo(proposal, err=True, nl=False)
+    return click.confirm("Write this?", err=True)
 
 
 def _log(line: str) -> None:

@@ -64,7 +64,8 @@ class Target:
         raise TargetError(
             f"{self.root} has no registry for the kind {kind.name!r}",
             code="target_invalid",
-            hint="add to its pyproject.toml, under [tool.scaffold.registries]:\n"
+            hint="`scaffold init --like PATH` makes a kind of a unit that exists; for the built-in "
+            "templates add to its pyproject.toml, under [tool.scaffold.registries]:\n"
             f'    {kind.name} = "{self.package}/{kind.name}/__init__.py:{kind.name.upper()}S"',
         )
 
@@ -174,14 +175,17 @@ def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
 
 
 def key_names(key: str) -> dict[str, str]:
-    """Returns the spellings of a key: math_debate, math-debate, MathDebate, "Math debate"."""
+    """Returns the spellings of a key: math_debate, math-debate, MathDebate, "Math debate" ..."""
     words = key.replace("_", " ")
     return {
         "key": key,
         "dashed": key.replace("_", "-"),
         "pascal": pascal(key),
+        "camel": pascal(key)[:1].lower() + pascal(key)[1:],
+        "upper": key.upper(),
         "words": words,
         "title": words.capitalize(),
+        "headline": " ".join(word.capitalize() for word in words.split()),
     }
 
 
@@ -321,8 +325,8 @@ def _no_target(start: Path, looked: list[Path]) -> TargetError:
         hint = f"did you mean {choices}?"
     else:
         hint = (
-            "go into a project made by `scaffold new NAME`, or teach it this repository by adding "
-            "to its pyproject.toml:\n"
+            "go into a project made by `scaffold new NAME`, or teach it this repository: "
+            "`scaffold init --like PATH` proposes what to write, or add to its pyproject.toml:\n"
             "    [tool.scaffold]\n"
             f"    schema = {CONFIG_SCHEMA}\n"
             '    package = "your_package"\n'

@@ -1,0 +1,422 @@
+"""`scaffold init`: teaches the tool a repository, from its folders and from a unit that exists.
+
+What is proposed is proven first: the templates give the example's own files back, its registry
+lines are found as they are, and those of another unit go in and out without a trace.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from scaffold.apply import session
+from scaffold.changes import Change
+from scaffold.commands import (
+    Options,
+    describe,
+    leftover_warning,
+    reported_changes,
+    request_for,
+    settled_warning,
+)
+from scaffold.dressing import dress, manner_of
+from scaffold.edit import shapes
+from scaffold.ledger import MadeEntry
+from scaffold.likeness import Likeness, OtherLine, UnitFile, find_likeness, find_source
+from scaffold.manifests import Catalogue, TemplateSource, catalogue_for
+from scaffold.plan import render_request
+from scaffold.proposal import STYLE, Proposal, Rule, manual, propose, without_mark
+from scaffold.proposal import describe as describe_proposal
+from scaffold.render import RenderedFile, toml_literal
+from scaffold.report import Report
+from scaffold.request import MANUAL, Request
+from scaffold.sources import OWN_TEMPLATES
+from scaffold.spec import ConflictError, RequestError, ScaffoldError, TargetError
+from scaffold.survey import list_files, read_texts
+from scaffold.target import CONFIG_SCHEMA, Target, target_at
+
+PROBE = "probe_unit"
+"""The name of the unit that a proposal is tried with."""
+
+NO_PACKAGES = frozenset(
+    ["tests", "test", "docs", "doc", "examples", "scripts", "benchmarks", "tools", "notebooks"]
+)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Says what ``scaffold init`` is asked for.
+
+    Args:
+        like: A path or the name of a unit, or None.
+        kind: What the kind is to be called, or "" to find a name.
+        agreed: Whether the proposal is agreed to beforehand.
+        ask: Shows a proposal and asks for consent; None where nobody can be asked.
+    """
+
+    like: str | None = None
+    kind: str = ""
+    agreed: bool = False
+    ask: Callable[[str], bool] | None = None
+
+
+def init_repository(wish: Wish, options: Options) -> Report:
+    """Proposes a configuration and, from a unit that exists, a kind; writes both when agreed to."""
+    root = find_root(options)
+    paths, is_all = list_files(root)
+    files, has_room = read_texts(root, paths)
+    warnings = leftover_warning(root) if options.dry_run else ()
+    if not (is_all and has_room):
+        warnings += (f"{root} holds more files than are looked through; not all were read",)
+    source = None if wish.like is None else find_source(sorted(files), _inside(wish.like, options))
+    target, changes = _target(root, files, source)
+    found: tuple[str, ...] = (f"package   {target.package}", f"tests     {target.tests}")
+    report = Report("init", describe(target), dry_run=options.dry_run)
+    if source is not None:
+        likeness = _likeness(target, files, source, wish.kind)
+        proposal, notes = prove(target, *propose(likeness, target.tests), files)
+        warnings += (*likeness.warnings, *notes)
+        changes += [
+            Change(path, "created", None, data) for path, data in sorted(proposal.texts().items())
+        ]
+        found += describe_proposal(proposal.files, proposal.rules)
+        report.extra["proposal"] = _proposal_json(proposal)
+        report.check = (("scaffold", "add", proposal.kind, "NAME", "--dry-run"),)
+    report.warnings, report.found = warnings, found
+    report.changes = reported_changes(changes)
+    return _settled(report, root, changes, wish)
+
+
+def find_root(options: Options) -> Path:
+    """Returns the folder that is to become a target: what ``--target`` says, or one upwards.
+
+    Raises:
+        TargetError: ``--target`` is no folder.
+    """
+    start = (options.folder / (options.target or ".")).resolve()
+    if not start.is_dir():
+        raise TargetError(
+            f"{start} is no folder", code="target_missing", hint="give --target an existing folder"
+        )
+    for folder in (start, *start.parents) if options.target is None else ():
+        if any((folder / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg")):
+            return folder
+        if (folder / ".git").exists():
+            return folder
+    return start
+
+
+def prove(
+    target: Target, proposal: Proposal, warnings: Iterable[str], files: Mapping[str, bytes]
+) -> tuple[Proposal, tuple[str, ...]]:
+    """Tries a proposal out on its example and on another unit.
+
+    Args:
+        target: Where it is to hold.
+        proposal: The kind.
+        warnings: What is known to be left out.
+        files: The repository's text files.
+
+    Returns:
+        The proposal without what did not prove right, and warnings about that.
+
+    Raises:
+        ConflictError: The source itself cannot be made a template of.
+    """
+    notes = list(warnings)
+    kept = _proven_files(target, proposal, notes)
+    proposal = replace(proposal, files=tuple(kept))
+    if not kept or kept[0].role != "source":
+        raise ConflictError(
+            f"{proposal.likeness.files[0].path} does not come back from a template of it: "
+            + "; ".join(notes),
+            code="template_invalid",
+            hint="give another unit with --like",
+        )
+    rules = [_proven_rule(target, proposal, rule, files, notes) for rule in proposal.rules]
+    return replace(proposal, rules=tuple(rule for rule in rules if rule)), tuple(notes)
+
+
+# ---- the repository ------------------------------------------------------------------------------
+
+
+def _inside(like: str, options: Options) -> str:
+    """Returns what --like names relative to the root, where it is a path."""
+    place, root = (options.folder / like).resolve(), find_root(options)
+    for each in (place, (root / like).resolve()):
+        if each.exists() and each.is_relative_to(root) and each != root:
+            return each.relative_to(root).as_posix()
+    return like
+
+
+def _target(
+    root: Path, files: Mapping[str, bytes], source: str | None
+) -> tuple[Target, list[Change]]:
+    """Returns the target as it is to be, and what has to be written for it."""
+    known = target_at(root)
+    if known is not None:
+        return known, []
+    package = _package(files, source)
+    tests = next((name for name in ("tests", "test") if _has_folder(files, name)), "tests")
+    python = ".venv/bin/python" if (root / ".venv/bin/python").exists() else None
+    target = Target(root, "project", package, tests, {}, python)
+    before = files.get("pyproject.toml")
+    if before is None and (root / "pyproject.toml").exists():
+        raise TargetError(
+            f"{root / 'pyproject.toml'} is no text that can be added to",
+            code="target_invalid",
+            hint="repair it first",
+        )
+    after = with_config(before or b"", target)
+    return target, [Change("pyproject.toml", "edited" if before else "created", before, after)]
+
+
+def with_config(before: bytes, target: Target) -> bytes:
+    """Returns a pyproject.toml with the table of a target behind all else.
+
+    Raises:
+        TargetError: The file cannot be read, or holds such a table in another form.
+    """
+    rows = ["[tool.scaffold]", f"schema = {CONFIG_SCHEMA}"]
+    rows += [f"package = {toml_literal(target.package)}", f"tests = {toml_literal(target.tests)}"]
+    rows += [f"python = {toml_literal(target.python)}"] if target.python else []
+    end = b"\r\n" if b"\r\n" in before else b"\n"
+    gap = b"" if not before else end if before.endswith(b"\n") else end * 2
+    after = before + gap + end.join(row.encode() for row in rows) + end
+    try:
+        was: dict[str, Any] = tomllib.loads(before.decode("utf-8-sig"))
+        now: dict[str, Any] = tomllib.loads(after.decode("utf-8-sig"))
+        del now["tool"]["scaffold"]
+        is_same = now == was or now == {**was, "tool": {}}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
+        raise TargetError(
+            f"pyproject.toml cannot be added to: {error}",
+            code="target_invalid",
+            hint="repair it first, or add by hand:\n" + "\n".join(rows),
+        ) from error
+    assert is_same, "a table at the end changes nothing above it"
+    return after
+
+
+def _package(files: Mapping[str, bytes], source: str | None) -> str:
+    """Returns the package that units go into.
+
+    Raises:
+        TargetError: There is none.
+    """
+    if source is not None:
+        return _package_of(files, source)
+    found = _packages(files)
+    if not found:
+        raise TargetError(
+            "no Python package was found: no folder with an __init__.py, in src/ or beside it",
+            code="target_missing",
+            hint="name an existing unit with --like, or another folder with --target",
+        )
+    name = _project_name(files)
+    sizes = {each: sum(f"{each}/" in path for path in files) for each in found}
+    return name if name in found else max(sorted(found), key=lambda each: sizes[each])
+
+
+def _packages(files: Mapping[str, bytes]) -> set[str]:
+    found = (re.fullmatch(r"(?:src/|lib/)?(\w+)/__init__\.py", path) for path in files)
+    return {each[1] for each in found if each and each[1] not in NO_PACKAGES}
+
+
+def _package_of(files: Mapping[str, bytes], source: str) -> str:
+    """Returns the top-level package of a file: the outermost of the folders that are packages."""
+    folders = [each for each in PurePosixPath(source).parents if each.parts]
+    packages = [each for each in folders if f"{each}/__init__.py" in files]
+    if packages:
+        return packages[-1].name
+    named = [each.name for each in reversed(folders) if each.name not in ("src", "lib")]
+    if not named or not named[0].isidentifier():
+        raise TargetError(
+            f"{source} stands in no package",
+            code="target_invalid",
+            hint="name a unit that stands in a folder of its like",
+        )
+    return named[0]
+
+
+def _project_name(files: Mapping[str, bytes]) -> str:
+    try:
+        data: dict[str, Any] = tomllib.loads(files["pyproject.toml"].decode("utf-8-sig"))
+        return re.sub(r"[-.]", "_", str(data["project"]["name"])).lower()
+    except (KeyError, TypeError, ValueError):
+        return ""
+
+
+def _has_folder(files: Mapping[str, bytes], name: str) -> bool:
+    return any(path.startswith(f"{name}/") for path in files)
+
+
+# ---- the kind ------------------------------------------------------------------------------------
+
+
+def _likeness(target: Target, files: Mapping[str, bytes], source: str, kind: str) -> Likeness:
+    """Returns what a unit consists of.
+
+    Raises:
+        ConflictError: Its kind is known already.
+        RequestError: The kind's name is none.
+    """
+    folder = PurePosixPath(source).parent
+    for name, place in target.kinds.items():
+        if not kind and PurePosixPath(place.registry.file).parent in (folder, folder.parent):
+            raise _known(name, f"{source} is a {name}", "scaffold eject " + name)
+    packages = _packages(files) | {target.package, PurePosixPath(target.tests).parts[0]}
+    likeness = find_likeness(files, source, packages, kind)
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", likeness.kind):
+        raise RequestError(
+            f"{likeness.kind!r} is no name for a kind",
+            code="usage",
+            hint="give one with --kind: lower-case letters and dashes",
+        )
+    catalogue = catalogue_for(target.root)
+    taken = catalogue.kind_names()
+    if likeness.kind in taken or f"{OWN_TEMPLATES}/{likeness.kind}/kind.toml" in files:
+        raise _known(likeness.kind, f"there is a kind {likeness.kind!r}", "scaffold list")
+    return likeness
+
+
+def _known(kind: str, what: str, look: str) -> ConflictError:
+    return ConflictError(
+        f"{what}, which is known already: scaffold add {kind} NAME",
+        code="kind_known",
+        hint=f"`{look}` shows its templates; call a kind of your own otherwise with --kind",
+    )
+
+
+def _proposal_json(proposal: Proposal) -> dict[str, Any]:
+    return {
+        "kind": proposal.kind,
+        "example": proposal.likeness.spelling.key,
+        "files": [{"path": each.path, "role": each.role} for each in proposal.files],
+        "registry": [
+            {"file": rule.file, "line": rule.line, "shape": rule.entry.shape,
+             "table": rule.entry.table, "key": rule.entry.key, "value": rule.entry.value}
+            for rule in proposal.rules
+        ],
+    }  # fmt: skip
+
+
+# ---- the proof -----------------------------------------------------------------------------------
+
+
+def _tried(
+    target: Target, proposal: Proposal, key: str
+) -> tuple[Request, tuple[RenderedFile, ...]]:
+    """Makes a unit of the proposed kind, as `scaffold add` would, and writes nothing of it."""
+    with tempfile.TemporaryDirectory(prefix="scaffold-init-") as name:
+        folder = Path(name)
+        for path, data in proposal.texts().items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(data)
+        catalogue = Catalogue(TemplateSource("repository", folder / OWN_TEMPLATES))
+        kind = catalogue.kind(proposal.kind)
+        style = catalogue.style(proposal.kind, STYLE)
+        request = request_for(target, kind, (style,), key, {})
+        return request, render_request(request, catalogue.files(kind.name))
+
+
+def _proven_files(target: Target, proposal: Proposal, notes: list[str]) -> list[UnitFile]:
+    """Returns the files that come back byte for byte, and that another unit can have."""
+    kept: list[UnitFile] = []
+    bare = replace(proposal, rules=())
+    for file in proposal.files:
+        # The source goes along: its path is what the kind's manifest needs.
+        alone = replace(bare, files=tuple(dict.fromkeys([proposal.files[0], file])))
+        try:
+            _, rendered = _tried(target, alone, proposal.likeness.spelling.key)
+            _tried(target, alone, PROBE)
+        except ScaffoldError as error:
+            notes.append(f"{file.path} makes no template: {error.message}")
+            continue
+        made = rendered[-1]
+        data = without_mark(made.data, proposal.likeness.spelling.key)
+        if (made.path, data) == (file.path, file.data):
+            kept.append(file)
+        else:
+            notes.append(f"{file.path} does not come back from a template of it; left out")
+    if kept:
+        notes += _formatted(target, replace(bare, files=tuple(kept)))
+    return kept
+
+
+def _formatted(target: Target, proposal: Proposal) -> list[str]:
+    """Returns warnings about files that the target's formatters would write otherwise."""
+    request, rendered = _tried(target, proposal, proposal.likeness.spelling.key)
+    dressed, warnings = dress(target, rendered, manner_of(target, request.names))
+    changed = [
+        file.path
+        for file, was in zip(dressed, rendered, strict=True)
+        if without_mark(file.data, proposal.likeness.spelling.key)
+        != without_mark(was.data, proposal.likeness.spelling.key)
+    ]
+    return [*warnings, *(f"the formatters would write {path} otherwise" for path in changed)]
+
+
+def _proven_rule(
+    target: Target, proposal: Proposal, rule: Rule, files: Mapping[str, bytes], notes: list[str]
+) -> Rule | None:
+    """Returns a rule that holds for the example and another unit, else one for a person."""
+    alone = replace(proposal, files=proposal.files[:1], rules=(rule,))
+    data = files[rule.file]
+    try:
+        (own,) = _tried(target, alone, proposal.likeness.spelling.key)[0].entries()
+        (other,) = _tried(target, alone, PROBE)[0].entries()
+        if rule.entry.shape == MANUAL:
+            return rule if own.key in data.decode("utf-8") else None
+        _check_entry(data, own, other)
+    except ScaffoldError as error:
+        row = data.decode("utf-8").splitlines()[rule.line - 1]
+        notes.append(f"{rule.file}:{rule.line} is left to a person: {error.message}")
+        entry = manual(OtherLine(rule.file, rule.line, row), proposal.likeness.spelling)
+        return None if entry is None else Rule(entry, rule.file, rule.line)
+    return rule
+
+
+def _check_entry(data: bytes, own: MadeEntry, other: MadeEntry) -> None:
+    """Raises ConflictError where the example's line is not there, or another's leaves a trace."""
+    added = shapes.add_entry(data, other)
+    sound = (
+        shapes.add_entry(data, own).data == data
+        and added.data != data
+        and shapes.remove_entry(added.data, other) == data
+    )
+    if not sound:
+        raise ConflictError(
+            f"a line like it does not go in and out of {own.file} without a trace",
+            code="registry_computed",
+        )
+
+
+# ---- consent -------------------------------------------------------------------------------------
+
+
+def _settled(report: Report, root: Path, changes: list[Change], wish: Wish) -> Report:
+    """Returns the report of what was written, or of what would be."""
+    if not changes:
+        report.text = "nothing to do: this repository is known already; --like teaches it a kind\n"
+        return report
+    shown = "".join(f"found      {row}\n" for row in report.found)
+    shown += "".join(change.diff for change in report.changes)
+    if report.dry_run:
+        report.text = shown
+        return report
+    if not (wish.agreed or (wish.ask is not None and wish.ask(shown))):
+        hint = "read the proposal, then run it again with --yes"
+        error = {"code": "unconfirmed", "message": "nothing was written", "hint": hint}
+        report.ok, report.text = False, f"{shown}nothing was written: {hint}\n"
+        report.extra["error"] = error
+        return report
+    with session(root, "init") as opened:
+        report.warnings += settled_warning(opened.settled)
+        opened.apply(changes)
+    return report

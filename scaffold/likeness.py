@@ -1,0 +1,399 @@
+"""What an existing unit consists of: its files, and the lines in others that name it.
+
+Pure: paths and bytes in, findings out. A file belongs to the unit by its name; a registry line by
+what it says, see `scaffold.mentions`.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from scaffold.edit import shapes
+from scaffold.mentions import Mention, find_mentions
+from scaffold.spec import RequestError
+from scaffold.spelling import Spelling, bound_names, same_name, words_of
+from scaffold.target import key_names
+
+MAX_MANUAL = 3
+"""How many lines of one file are left to a person; a file that says more is about the unit."""
+
+NEAR = 3
+"""How many lines above or below a line, that of another unit is looked for."""
+
+MAX_TOLD = 8
+"""How many files are named that the unit occurs in without being listed there."""
+
+MAX_SIBLINGS = 40
+"""How many units of the kind are looked for beside the one that is meant."""
+
+_AROUND = frozenset(["test", "tests", "unit", "spec", "conftest", "fixture", "fixtures", "data"])
+"""Words that stand around a unit's name in the names of its Python files."""
+
+_NOT_LOOKED_AT = re.compile(r"(?i)(^|/)(\.scaffold/|changelog|changes|history|news\.|[^/]*\.lock$)")
+
+
+@dataclass(frozen=True)
+class UnitFile:
+    """Is one of the unit's files; ``role`` is "source", "test", "doc" or "data"."""
+
+    path: str
+    role: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class OtherLine:
+    """Is a line that names the unit and that no shape can express."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Is everything that was found of a unit.
+
+    Args:
+        kind: What the kind is to be called.
+        spelling: The unit's name.
+        suffixes: Words for the kind that people may type behind a name.
+        files: The unit's own files, its source first.
+        symbol: What the source defines that bears the name: a class or a function; or "".
+        mentions: The registry lines.
+        others: Lines that a person has to add by hand.
+        siblings: The other units of its kind, as far as they stand beside it.
+        warnings: What was found and left alone.
+    """
+
+    kind: str
+    spelling: Spelling
+    suffixes: tuple[str, ...]
+    files: tuple[UnitFile, ...]
+    symbol: str
+    mentions: tuple[Mention, ...] = ()
+    others: tuple[OtherLine, ...] = ()
+    siblings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def names_sibling(self, text: str) -> bool:
+        """Tells whether a text names another unit of the kind, as a registry does."""
+        return any(Spelling(each).mentions(text) for each in self.siblings)
+
+
+def find_source(paths: Sequence[str], like: str) -> str:
+    """Returns the source of the unit that a person means.
+
+    Args:
+        paths: Every file of the repository, relative to its root.
+        like: A path among them, a folder, or a name.
+
+    Raises:
+        RequestError: Nothing, or more than one file, is called so.
+    """
+    path = PurePosixPath(like).as_posix()
+    if path in paths:
+        return path
+    inside = [each for each in paths if each.startswith(path + "/") and each.endswith(".py")]
+    if inside:
+        return min(inside, key=lambda each: (each.count("/"), not each.endswith("__init__.py")))
+    sources = [each for each in paths if each.endswith(".py") and not _is_test(each)]
+    found = [each for each in sources if same_name(PurePosixPath(each).stem, like)]
+    found = found or [each for each in sources if words_of(like) == _trimmed(each, sources)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise RequestError(
+            f"{like!r} is the name of several files: {', '.join(sorted(found))}",
+            code="unit_ambiguous",
+            hint=f"scaffold init --like {sorted(found)[0]}",
+        )
+    names = sorted({PurePosixPath(each).stem for each in sources})
+    near = difflib.get_close_matches(like, names, n=3)
+    guess = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise RequestError(
+        f"there is no Python file called {like!r}{guess}",
+        code="unit_unknown",
+        hint="give the path of the source of an existing unit: --like src/pkg/things/one.py",
+    )
+
+
+def find_likeness(
+    files: Mapping[str, bytes], source: str, packages: Iterable[str], kind: str = ""
+) -> Likeness:
+    """Finds out what a unit consists of.
+
+    Args:
+        files: The repository's text files, by path.
+        source: The unit's source among them.
+        packages: The repository's own top-level packages.
+        kind: What the kind is to be called, or "" to find a name.
+    """
+    likeness = _named(files, source, frozenset(packages), kind)
+    own = _own_files(files, source, likeness)
+    texts = [each.data.decode("utf-8", "replace") for each in own if each.path.endswith(".py")]
+    bound = frozenset[str]().union(*map(bound_names, texts))
+    spelling = replace(likeness.spelling, bound=bound)
+    return _with_mentions(replace(likeness, spelling=spelling, files=own), files)
+
+
+# ---- the name ------------------------------------------------------------------------------------
+
+
+def _named(
+    files: Mapping[str, bytes], source: str, packages: frozenset[str], kind: str
+) -> Likeness:
+    """Finds the unit's key and the word for its kind."""
+    name, siblings = _siblings(files, source)
+    words = words_of(name)
+    symbol, suffix = _main_symbol(files[source].decode("utf-8-sig", "replace"), words)
+    folder = _singular(_folder_of(source))
+    known = {folder, *words_of(kind), *suffix[-1:], *_shared(siblings)}
+    if len(words) > 1 and words[-1] in known:
+        words, suffix = words[:-1], words[-1:]
+    elif len(words) > 1 and words[0] in known:
+        words, suffix = words[1:], words[:1]
+    told = folder if folder in suffix or not suffix else suffix[-1]
+    kind = kind or told
+    key = "_".join(words)
+    others = sorted({"_".join(_without(words_of(each), known)) for each in siblings} - {"", key})
+    longer = tuple(each for each in others if _holds(each, key))
+    spelling = Spelling(key, packages, others=longer)
+    suffixes = dict.fromkeys(["_".join(suffix), kind.replace("-", "_")])
+    told = tuple(each for each in suffixes if each)
+    return Likeness(kind, spelling, told, (), symbol, siblings=tuple(others[:MAX_SIBLINGS]))
+
+
+def _siblings(files: Mapping[str, bytes], source: str) -> tuple[str, list[str]]:
+    """Returns the unit's name as it is spelled on disk, and those beside it."""
+    path = PurePosixPath(source)
+    if path.name != "__init__.py":
+        beside = [PurePosixPath(each) for each in files if each.endswith(".py")]
+        stems = [each.stem for each in beside if each.parent == path.parent]
+        return path.stem, [each for each in stems if each not in (path.stem, "__init__")]
+    above = path.parent.parent
+    inits = [PurePosixPath(each).parent for each in files if each.endswith("/__init__.py")]
+    return path.parent.name, [
+        each.name for each in inits if each.parent == above and each != path.parent
+    ]
+
+
+def _folder_of(source: str) -> str:
+    path = PurePosixPath(source)
+    return (path.parent.parent if path.name == "__init__.py" else path.parent).name
+
+
+def _main_symbol(text: str, words: list[str]) -> tuple[str, list[str]]:
+    """Returns the class or function that bears the unit's name, and the words behind the name."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return "", []
+    defined = [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    for length in range(len(words), 0, -1):
+        for name in defined:
+            if words_of(name)[:length] == words[:length] and len(words) - length <= 1:
+                return name, words_of(name)[length:]
+    public = [name for name in defined if not name.startswith("_")]
+    return (public[0] if public else ""), []
+
+
+def _shared(names: Iterable[str]) -> set[str]:
+    """Returns the words that at least half of several names begin or end with."""
+    rows = [words_of(name) for name in names]
+    rows = [row for row in rows if len(row) > 1]
+    counts = Counter(word for row in rows for word in {row[0], row[-1]})
+    return {word for word, count in counts.items() if count > 1 and 2 * count >= len(rows)}
+
+
+def _without(words: list[str], known: Iterable[str]) -> list[str]:
+    if len(words) > 1 and words[-1] in known:
+        return words[:-1]
+    return words[1:] if len(words) > 1 and words[0] in known else words
+
+
+def _trimmed(path: str, sources: Sequence[str]) -> list[str]:
+    folder = PurePosixPath(path).parent
+    beside = [PurePosixPath(each).stem for each in sources if PurePosixPath(each).parent == folder]
+    known = {_singular(folder.name), *_shared(beside)}
+    return _without(words_of(PurePosixPath(path).stem), known)
+
+
+def _singular(word: str) -> str:
+    word = word.lower()
+    for ending, instead in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch")):
+        if word.endswith(ending):
+            return word.removesuffix(ending) + instead
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def _holds(longer: str, key: str) -> bool:
+    return f"_{key}_" in f"_{longer}_"
+
+
+# ---- its files -----------------------------------------------------------------------------------
+
+
+def _own_files(files: Mapping[str, bytes], source: str, found: Likeness) -> tuple[UnitFile, ...]:
+    """Returns the files that bear the unit's name; of Python files those that have to do with it.
+
+    Another package may have a module of the same name. Where one test names the unit's module or
+    symbol, a test that does not is another unit's.
+    """
+    paths = [path for path in sorted(files) if path != source and _belongs(path, source, found)]
+    paths = [path for path in paths if path.endswith(".py") or _has_like(path, files, found)]
+    rows = [UnitFile(path, _role(path), files[path]) for path in paths]
+    linked = {row.path for row in rows if _is_linked(row, source, found)}
+    tests = {row.path for row in rows if row.role == "test"}
+    kept = linked | {row.path for row in rows if row.role in ("doc", "data")}
+    kept |= set() if tests & linked else tests
+    home = PurePosixPath(source)
+    if home.name == "__init__.py":
+        kept |= {path for path in paths if PurePosixPath(path).is_relative_to(home.parent)}
+    own = [row for row in rows if row.path in kept]
+    return (UnitFile(source, "source", files[source]), *own)
+
+
+def _is_linked(row: UnitFile, source: str, found: Likeness) -> bool:
+    text = row.data.decode("utf-8", "replace")
+    parts = PurePosixPath(source).with_suffix("").parts[-2:]
+    module = rf"\b{re.escape(parts[0])}(\.| import \(?[^)\n]*\b){re.escape(parts[-1])}\b"
+    symbol = rf"\b{re.escape(found.symbol)}\b" if found.symbol else "(?!)"
+    return bool(re.search(module, text) or re.search(symbol, text))
+
+
+def _has_like(path: str, files: Mapping[str, bytes], found: Likeness) -> bool:
+    """Tells whether a file is called after the unit alone, or others of its kind have the like."""
+    stem = "_".join(words_of(PurePosixPath(path).name.partition(".")[0]))
+    if stem == found.spelling.key or not _holds(stem, found.spelling.key) or not found.siblings:
+        return True
+    own = {value: name for name, value in key_names(found.spelling.key).items()}
+    pairs = (
+        (value, key_names(each)[name]) for each in found.siblings for value, name in own.items()
+    )
+    return any(path.replace(value, other) in files for value, other in pairs)
+
+
+def _belongs(path: str, source: str, found: Likeness) -> bool:
+    """Tells whether a file is the unit's by its name, or by that of a folder it stands in."""
+    place, home = PurePosixPath(path), PurePosixPath(source)
+    is_folder = home.name == "__init__.py"
+    if is_folder and place.is_relative_to(home.parent):
+        return True
+    if place.parts[0] == ".scaffold":
+        return False
+    known = {*home.parts[: -2 if is_folder else -1]}
+    if any(_is_name(part, found, strict=True) for part in place.parent.parts if part not in known):
+        return True
+    return _is_name(place.name.partition(".")[0], found, strict=place.suffix in (".py", ".pyi"))
+
+
+def _is_name(part: str, found: Likeness, *, strict: bool) -> bool:
+    words = words_of(part)
+    text, key = "_".join(words), found.spelling.key
+    if not _holds(text, key) or any(_holds(text, other) for other in found.spelling.others):
+        return False
+    rest = f"_{text}_".replace(f"_{key}_", "_", 1).strip("_").split("_")
+    around = {"", *_AROUND, *words_of(found.kind), found.kind + "s"}
+    return not strict or set(rest) <= around
+
+
+def _role(path: str) -> str:
+    place = PurePosixPath(path)
+    if place.suffix == ".py":
+        return "test" if _is_test(path) else "source"
+    return "doc" if place.suffix in (".md", ".markdown", ".rst") else "data"
+
+
+def _is_test(path: str) -> bool:
+    place = PurePosixPath(path)
+    return place.suffix == ".py" and (
+        place.stem.startswith("test_") or place.stem.endswith("_test")
+    )
+
+
+# ---- the lines in other files --------------------------------------------------------------------
+
+
+def _with_mentions(found: Likeness, files: Mapping[str, bytes]) -> Likeness:
+    own = {each.path for each in found.files}
+    foreign = _foreign_modules(found, files, own)
+    mentions: list[Mention] = []
+    others: list[OtherLine] = []
+    warnings: list[str] = []
+    for path in sorted(set(files) - own):
+        text = files[path].decode("utf-8", "replace")
+        if _NOT_LOOKED_AT.search(path) or not found.spelling.mentions(text):
+            continue
+        rows, rest = find_mentions(path, files[path], found.spelling.mentions)
+        rows = [row for row in rows if not _is_about(foreign, f"{row.entry.key} {row.entry.value}")]
+        listed = [row for row in rows if _is_registry(row, files[path], found)]
+        mentions += listed
+        left = _lines_left(path, text, rest.decode("utf-8", "replace"), found.spelling)
+        left = [row for row in left if not _is_about(foreign, row.text)]
+        like = [row for row in left if _is_among_siblings(row, text, found)]
+        others += like if len(like) <= MAX_MANUAL else []
+        alone = [row.line for row in rows if row not in listed]
+        alone += [row.line for row in left if row not in like or len(like) > MAX_MANUAL]
+        if alone:
+            warnings.append(
+                f"{path}:{min(alone)}" + f" and {len(alone) - 1} more" * (len(alone) > 1)
+            )
+    note = f"it is named, and nothing is made of that, in {', '.join(warnings[:MAX_TOLD])}"
+    note += f" and {len(warnings) - MAX_TOLD} more files" * (len(warnings) > MAX_TOLD)
+    return replace(
+        found, mentions=tuple(mentions), others=tuple(others), warnings=(note,) * bool(warnings)
+    )
+
+
+def _foreign_modules(found: Likeness, files: Mapping[str, bytes], own: set[str]) -> list[str]:
+    """Returns the modules of the same name in other packages, as ``dataset.gsm8k``."""
+    stem = PurePosixPath(found.files[0].path).stem
+    paths = [PurePosixPath(each) for each in files if each.endswith(f"/{stem}.py")]
+    return [f"{path.parent.name}.{stem}" for path in paths if str(path) not in own]
+
+
+def _is_about(modules: Iterable[str], text: str) -> bool:
+    return any(
+        re.search(rf"\b{re.escape(each).replace(re.escape('.'), '[./]')}", text) for each in modules
+    )
+
+
+def _is_registry(row: Mention, data: bytes, found: Likeness) -> bool:
+    """Tells whether others of the kind are listed where the unit is, as far as there are any."""
+    if not found.siblings:
+        return True
+    entries = shapes.read_entries(data, row.entry)
+    return any(found.names_sibling(f"{key} {value or ''}") for key, value in entries.items())
+
+
+def _is_among_siblings(row: OtherLine, text: str, found: Likeness) -> bool:
+    """Tells whether a line may be one of many; what tests say of a unit is no registry."""
+    if {"tests", "test"} & set(PurePosixPath(row.file).parts):
+        return False
+    rows = text.splitlines()
+    near = rows[max(row.line - 1 - NEAR, 0) : row.line + NEAR]
+    return not found.siblings or any(map(found.names_sibling, near))
+
+
+def _lines_left(path: str, text: str, rest: str, spelling: Spelling) -> list[OtherLine]:
+    """Returns the lines of what is left of a file that name the unit, as they are in the file."""
+    rows, found = text.splitlines(), list[OtherLine]()
+    left = [rest[: hit.start].count("\n") for hit in spelling.hits_in_file(path, rest)]
+    last = 0
+    for number in dict.fromkeys(left):
+        line = rest.split("\n")[number].rstrip("\r")
+        if line in rows[last:]:
+            last = rows.index(line, last) + 1
+            found.append(OtherLine(path, last, line))
+    return found
