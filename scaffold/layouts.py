@@ -10,8 +10,8 @@ import functools
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from scaffold.fields import FieldError, Fields
 from scaffold.manifests import read_registry
@@ -21,8 +21,7 @@ LAYOUT_SCHEMA = 1
 """The newest layout format that this version reads."""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """Holds where one of the files exists and its text matches.
 
     Args:
@@ -49,16 +48,14 @@ class Condition:
         return is_wanted and not (self.absent and re.search(self.absent, text, re.MULTILINE))
 
 
-@dataclass(frozen=True)
-class Registry:
+class Registry(NamedTuple):
     """Is a table in a file of the target; ``file`` is relative to the root."""
 
     file: str
     table: str
 
 
-@dataclass(frozen=True)
-class KindPlace:
+class KindPlace(NamedTuple):
     """Says where units of one kind go in a target.
 
     Args:
@@ -72,8 +69,7 @@ class KindPlace:
     names: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class LayoutPlace:
+class LayoutPlace(NamedTuple):
     """Is where units of a kind go, in the repositories of a layout where `when` holds."""
 
     kind: str
@@ -81,8 +77,7 @@ class LayoutPlace:
     place: KindPlace
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Is a kind of repository that is known without configuration."""
 
     name: str

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from scaffold.fields import FieldError, Fields
 from scaffold.spec import AnswerValue, LedgerError, nearest
@@ -20,8 +20,7 @@ ATTRIBUTES_TEXT = b"# The rendered bases: kept byte for byte, folded in diffs.\n
 made/*/*.base/** -text linguist-generated=true\n"
 
 
-@dataclass(frozen=True)
-class TemplateUse:
+class TemplateUse(NamedTuple):
     """Names a template that a unit was made from, such as "reward/exact", and its version then."""
 
     id: str
@@ -29,8 +28,7 @@ class TemplateUse:
     origin: str = "builtin"
 
 
-@dataclass(frozen=True)
-class MadeFile:
+class MadeFile(NamedTuple):
     """Is a file that was rendered; the hash is that of the rendered bytes."""
 
     path: str
@@ -59,8 +57,7 @@ class MadeEntry:
     code: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Is a place that the template leaves to the author: a function, class or assignment."""
 
     file: str
@@ -119,10 +116,10 @@ def dump_unit(unit: Unit) -> bytes:
         "styles": list(unit.styles),
         "symbol": unit.symbol,
         "answers": dict(sorted(unit.answers.items())),
-        "templates": [vars(row) for row in unit.templates],
-        "files": [vars(row) for row in unit.files],
+        "templates": [row._asdict() for row in unit.templates],
+        "files": [row._asdict() for row in unit.files],
         "entries": [_dump_entry(row) for row in unit.entries],
-        "places": [vars(row) for row in unit.places],
+        "places": [row._asdict() for row in unit.places],
     }
     data = {key: value for key, value in data.items() if value not in ([], "")}
     head = "# Made by scaffold. Commit it with the code; it is what updates and removal go by.\n"

@@ -6,9 +6,8 @@ import functools
 import tomllib
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from scaffold.fields import FieldError, Fields
 from scaffold.sources import builtin_folder, is_own, template_sources
@@ -36,8 +35,7 @@ SAMPLED = ("question", "answer", "prompt", "chosen", "rejected", "rows")
 DEFAULT_SOURCES = ("", "training_package", *(f"sample:{name}" for name in SAMPLED))
 
 
-@dataclass(frozen=True)
-class TemplateSource:
+class TemplateSource(NamedTuple):
     """Is a folder of kinds and styles, and whose it is: builtin, repository or "package NAME"."""
 
     origin: str

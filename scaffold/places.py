@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from scaffold.ledger import Unit, base_path
 
 MARK = re.compile(r"^[ \t]*#[ \t]*YOURS:[ \t]*(?P<why>.*\S)[ \t]*$")
 
 
-@dataclass(frozen=True)
-class OpenPlace:
+class OpenPlace(NamedTuple):
     """Is a place with its line in the file as it is now."""
 
     file: str

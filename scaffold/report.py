@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaffold.spec import ScaffoldError
 
@@ -12,8 +12,7 @@ REPORT_SCHEMA = 1
 """The version of the JSON report; docs/schema/report.schema.json describes it."""
 
 
-@dataclass(frozen=True)
-class ReportedChange:
+class ReportedChange(NamedTuple):
     """Is one file that was, or would be, written; the tool's own records carry no diff."""
 
     path: str
@@ -21,8 +20,7 @@ class ReportedChange:
     diff: str = ""
 
 
-@dataclass(frozen=True)
-class Registration:
+class Registration(NamedTuple):
     """Is one line in a registry."""
 
     file: str
@@ -32,8 +30,7 @@ class Registration:
     line: int
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """Is something left to do, and where."""
 
     file: str
@@ -76,11 +73,11 @@ class Report:
             "command": self.command,
             "target": self.target,
             "dry_run": self.dry_run,
-            "changes": [vars(row) for row in self.changes],
-            "registered": [vars(row) for row in self.registered],
-            "next": [vars(row) for row in self.next],
+            "changes": [row._asdict() for row in self.changes],
+            "registered": [row._asdict() for row in self.registered],
+            "next": [row._asdict() for row in self.next],
             "check": [list(argv) for argv in self.check],
-            "unfinished": [vars(row) for row in self.unfinished],
+            "unfinished": [row._asdict() for row in self.unfinished],
             "warnings": list(self.warnings),
             "error": None,
             **self.extra,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -80,6 +79,8 @@ class Request:
 
 
 def _how_to_change(request: Request, made: Unit) -> str:
+    import shlex  # only refusals need it
+
     if made.styles != request.style_names:
         return f"choose another name; or scaffold remove {made.id}, then add it again"
     questions = all_answers(request.kind, request.styles)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 CODES: dict[str, str] = {
     "aborted": "The person at the keyboard stopped the command.",
@@ -140,8 +140,7 @@ class Answer:
         return self.type == "str" and not (self.choices or self.pattern)
 
 
-@dataclass(frozen=True)
-class FileRule:
+class FileRule(NamedTuple):
     """Says which template file goes where; ``source`` is relative to the kind's folder."""
 
     source: str
@@ -149,8 +148,7 @@ class FileRule:
     role: str
 
 
-@dataclass(frozen=True)
-class NextStep:
+class NextStep(NamedTuple):
     """Says what is left to do after the unit was made."""
 
     file: str
@@ -197,7 +195,6 @@ class Manifest:
     next: tuple[NextStep, ...]
 
 
-@dataclass(frozen=True)
 class Style(Manifest):
     """Is one template of a kind: a folder ``templates/<kind>/<style>``."""
 

@@ -137,7 +137,7 @@ def _tell(work: _Work, renewal: Renewal) -> None:
         report.check += (("scaffold", "verify", renewal.unit.id),)
     if renewal.conflicts:
         report.ok = False
-        report.extra["conflicts"] = [vars(row) for row in report.next]
+        report.extra["conflicts"] = [row._asdict() for row in report.next]
 
 
 def fix_registries(options: Options) -> Report:

@@ -138,7 +138,7 @@ def _status_json(status: UnitStatus) -> dict[str, Any]:
         "states": list(status.states),
         "styles": list(unit.styles),
         "answers": dict(unit.answers),
-        "templates": [vars(use) for use in unit.templates],
+        "templates": [use._asdict() for use in unit.templates],
         "files": [
             {"path": file.path, "role": file.role, "state": status.files[file.path]}
             for file in unit.files
