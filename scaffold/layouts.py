@@ -111,7 +111,7 @@ def load_layouts(folder: Path) -> tuple[Layout, ...]:
     for path in sorted(folder.glob("*.toml")):
         try:
             found.append(_read(Fields(tomllib.loads(path.read_text("utf-8")), str(path))))
-        except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError, re.error) as error:
+        except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise TemplateError(f"{path}: {error}", code="template_invalid") from error
     return tuple(found)
 
@@ -150,8 +150,6 @@ def _read_condition(row: Fields) -> Condition:
     files, matches = row.texts("files"), row.text("matches", "")
     absent = row.text("absent", "")
     row.done()
-    for pattern in (matches, absent):
-        re.compile(pattern)
     return Condition(files, matches, absent)
 
 

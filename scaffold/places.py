@@ -60,7 +60,10 @@ def symbol_line(text: str, symbol: str) -> int | None:
 
 def _still_open(file: str, current: str, base: str) -> list[OpenPlace]:
     try:
-        marked, was, now = find_places(file, current), ast.parse(base), ast.parse(current)
+        marked = find_places(file, current)
+        if current == base:
+            return list(marked)
+        was, now = ast.parse(base), ast.parse(current)
     except (SyntaxError, ValueError):
         return []  # the author is in the middle of it; the static level of verify says so
     return [place for place in marked if _same(_find(was, place.symbol), _find(now, place.symbol))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -88,8 +89,12 @@ def test_a_model_is_registered_by_an_import(form: str, line: str) -> None:
 
 
 def test_every_layout_that_ships_can_be_read() -> None:
-    names = [layout.name for layout in load_layouts(templates_folder() / "layouts")]
-    assert names == ["areal-checkout", "areal"]
+    layouts = load_layouts(templates_folder() / "layouts")
+    assert [layout.name for layout in layouts] == ["areal-checkout", "areal"]
+    for layout in layouts:
+        for condition in (*layout.detect, *(each for row in layout.places for each in row.when)):
+            assert re.compile(condition.matches)
+            assert re.compile(condition.absent)
 
 
 @pytest.mark.parametrize(
