@@ -182,7 +182,10 @@ def test_a_training_script_for_areal_runs_unchanged(config: Path, tmp_path: Path
         assert stats["n_seqs"] == 16
         assert stats["rollout/failed"] == 0
         assert stats["staleness_max"] <= 2
-        assert 1 <= stats["rollout/num_turns"] <= 2
+    # An episode may end while the step before its own goes on, and counts there.
+    turns = [stats["rollout/num_turns"] for stats in steps if "rollout/num_turns" in stats]
+    assert turns
+    assert all(1 <= mean <= 2 for mean in turns)
     lines = (tmp_path / "e" / "t" / "stats.jsonl").read_text().splitlines()
     evals = [row for row in map(json.loads, lines) if row["kind"] == "eval"]
     assert [(row["step"], row["stats"]["n_seqs"]) for row in evals] == [(3, 12)]
