@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaffold.answers import complete_answers
 from scaffold.ledger import Unit, parse_unit, record_path
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 # do must not pay for them.
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(NamedTuple):
     """Holds what every command accepts.
 
     Args:
@@ -195,8 +194,7 @@ def new_project(
     return _told(report, plan)
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(NamedTuple):
     """Says how units are verified.
 
     Args:

@@ -156,8 +156,7 @@ class NextStep(NamedTuple):
     symbol: str
 
 
-@dataclass(frozen=True)
-class RegistryRule:
+class RegistryRule(NamedTuple):
     """Says how a unit of the kind is registered.
 
     Args:

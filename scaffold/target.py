@@ -6,7 +6,7 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -167,9 +167,9 @@ def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
         return kind.registry
     file, table = place.registry.file, place.registry.table
     if place.rules:
-        return tuple(replace(rule, file=rule.file or file) for rule in place.rules)
+        return tuple(rule._replace(file=rule.file or file) for rule in place.rules)
     return tuple(
-        rule if rule.file else replace(rule, file=file, table=rule.table or table)
+        rule if rule.file else rule._replace(file=file, table=rule.table or table)
         for rule in kind.registry
     )
 
