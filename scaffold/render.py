@@ -13,8 +13,8 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from scaffold.sandbox import FreeText, Sandbox
 from scaffold.spec import Answer, AnswerValue, FileRule, TemplateError, fill
 
 SUFFIX = ".jinja"
@@ -25,6 +25,13 @@ MAX_DOC = 60
 """Longest piece of an answer that goes into a comment or docstring."""
 
 
+_FAULTS = (
+    jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError,
+    TypeError, ValueError,
+)  # fmt: skip
+"""What a template that is wrong, or hostile, may raise."""
+
+
 @dataclass(frozen=True)
 class RenderedFile:
     """Is one file as it will stand in the target; ``path`` is relative and uses slashes."""
@@ -32,10 +39,6 @@ class RenderedFile:
     path: str
     role: str
     data: bytes
-
-
-class FreeText(str):
-    """Is an answer that may hold anything, so that templates can only output it quoted."""
 
 
 def template_variables(
@@ -193,9 +196,9 @@ def sorted_imports(block: str, first_party: Iterable[str]) -> str:
     return "\n\n".join(_section_text(each, plain, members) for each in sections) + "\n"
 
 
-def _environment(sources: Mapping[str, bytes], package: str) -> jinja2.Environment:
-    texts = {name: data.decode("utf-8") for name, data in sources.items() if name.endswith(SUFFIX)}
-    environment = ImmutableSandboxedEnvironment(
+def _environment(sources: Mapping[str, bytes], package: str) -> Sandbox:
+    texts = {name: _text(name, data) for name, data in sources.items() if name.endswith(SUFFIX)}
+    environment = Sandbox(
         loader=jinja2.DictLoader(texts),
         undefined=jinja2.StrictUndefined,
         autoescape=False,
@@ -204,14 +207,24 @@ def _environment(sources: Mapping[str, bytes], package: str) -> jinja2.Environme
         lstrip_blocks=True,
         finalize=_refuse_free_text,
     )
-    environment.globals.clear()
+
+    def imports(block: Any) -> str:
+        return sorted_imports(str(block), (package, "tests"))
+
     environment.filters["py"] = python_literal
     environment.filters["doc"] = doc_text
     environment.filters["rows"] = rows_literal
     environment.filters["toml"] = toml_literal
     environment.filters["sh"] = shell_word
-    environment.filters["imports"] = lambda block: sorted_imports(str(block), (package, "tests"))
+    environment.filters["imports"] = imports
     return environment
+
+
+def _text(name: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TemplateError(f"{name} is no UTF-8", code="template_invalid") from error
 
 
 def _refuse_free_text(value: Any) -> Any:
@@ -224,7 +237,7 @@ def _refuse_free_text(value: Any) -> Any:
 
 def _render(
     rule: FileRule,
-    environment: jinja2.Environment,
+    environment: Sandbox,
     sources: Mapping[str, bytes],
     variables: Mapping[str, Any],
 ) -> RenderedFile:
@@ -234,10 +247,15 @@ def _render(
     if not rule.source.endswith(SUFFIX):
         return RenderedFile(path, rule.role, sources[rule.source])
     try:
-        text = environment.get_template(rule.source).render(variables)
-    except (jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        template = environment.get_template(rule.source)
+        with environment.limited_steps():
+            text = template.render(variables)
+    except _FAULTS as error:
         line = f":{error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
-        raise TemplateError(f"{rule.source}{line}: {error}", code="template_invalid") from error
+        why = str(error) or type(error).__name__
+        if isinstance(error, jinja2.TemplateNotFound):
+            why = f"a template includes no other file, such as {error.name!r}"
+        raise TemplateError(f"{rule.source}{line}: {why}", code="template_invalid") from error
     if path.endswith(".py"):
         _check_python(rule.source, text)
     return RenderedFile(path, rule.role, text.encode("utf-8"))
@@ -246,7 +264,7 @@ def _render(
 def _check_python(source: str, text: str) -> None:
     try:
         ast.parse(text)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise TemplateError(
             f"{source} renders no valid Python: {error}", code="template_invalid"
         ) from error
