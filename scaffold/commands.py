@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaffold.answers import complete_answers
-from scaffold.ledger import Unit, parse_unit, record_path
+from scaffold.ledger import Unit, read_unit, record_path
 from scaffold.manifests import catalogue_for
 from scaffold.names import canonical_key
 from scaffold.report import Report, ReportedChange, Step, unified_diff
@@ -24,6 +24,7 @@ from scaffold.spec import (
 from scaffold.state import has_journal
 from scaffold.target import (
     Target,
+    existing_folder,
     find_target,
     key_names,
     registry_rules,
@@ -68,6 +69,10 @@ class Options(NamedTuple):
         """Returns the target that the options mean."""
         if self.target is None:
             return find_target(self.folder)
+        if not self.target:
+            raise TargetError(
+                "--target is empty", code="target_missing", hint="give --target a folder"
+            )
         return find_target(self.folder / self.target, exact=True)
 
     def find_settled(self, command: str) -> tuple[Target, tuple[str, ...]]:
@@ -169,7 +174,7 @@ def new_project(
     catalogue = catalogue_for(None)
     chosen = catalogue.styles(kind, styles)
     key = canonical_key(typed, kind.suffixes, kind.reserved)
-    root = (options.folder / (options.target or ".")).resolve() / key
+    root = existing_folder(options.folder / (options.target or ".")) / key
     names = key_names(key) | {"kind": kind.name, "style": chosen[0].name, "package": key}
     questions = all_answers(kind, chosen)
     answers = complete_answers(questions, _with_computed(questions, given))
@@ -320,9 +325,7 @@ def _plan(request: Request, rendered: RenderedFiles, seen: Snapshot) -> Plan:
 
 def _made(root: Path, request: Request) -> Unit | None:
     path = root / record_path(request.kind.name, request.key)
-    if not path.is_file():
-        return None
-    return parse_unit(path.read_bytes(), str(path.relative_to(root)))
+    return read_unit(root, path) if path.is_file() else None
 
 
 def _nothing_to_do(report: Report, root: Path, request: Request, made: Unit) -> Report:
@@ -410,12 +413,6 @@ def _git_init(root: Path) -> tuple[str, ...]:
 
 
 def _check_free(root: Path) -> None:
-    if not root.parent.is_dir():
-        raise TargetError(
-            f"{root.parent} is no folder",
-            code="target_missing",
-            hint="give --target an existing folder",
-        )
     if root.is_symlink() or (root.exists() and not root.is_dir()):
         raise ConflictError(f"{root} exists and is no folder", code="file_exists")
     if root.is_dir() and any(root.iterdir()):

@@ -137,9 +137,7 @@ def parse_unit(data: bytes, where: str) -> Unit:
     except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         text = str(error)
         message = text if text.startswith(where) else f"{where}: {text}"
-        raise LedgerError(
-            message, code="ledger_invalid", hint="repair it, or take it back from version control"
-        ) from error
+        raise _invalid(message) from error
 
 
 def read_units(root: Path) -> tuple[Unit, ...]:
@@ -148,8 +146,26 @@ def read_units(root: Path) -> tuple[Unit, ...]:
     Raises:
         LedgerError: A ledger file cannot be read.
     """
-    paths = sorted((root / FOLDER / "made").glob("*/*.toml"))
-    return tuple(parse_unit(path.read_bytes(), str(path.relative_to(root))) for path in paths)
+    return tuple(
+        read_unit(root, path) for path in sorted((root / FOLDER / "made").glob("*/*.toml"))
+    )
+
+
+def read_unit(root: Path, path: Path) -> Unit:
+    """Reads a ledger file of a target, which is named after its unit.
+
+    Raises:
+        LedgerError: It cannot be read, or is another unit's.
+    """
+    where = str(path.relative_to(root))
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise _invalid(f"{where}: {error.strerror}") from error
+    unit = parse_unit(data, where)
+    if (unit.kind, unit.name) != (path.parent.name, path.stem):
+        raise _invalid(f"{where} says that it is {unit.id!r}")
+    return unit
 
 
 def find_unit(root: Path, unit_id: str) -> Unit:
@@ -172,6 +188,12 @@ def find_unit(root: Path, unit_id: str) -> Unit:
             hint="`scaffold status` lists what was made",
         )
     return found[0]
+
+
+def _invalid(message: str) -> LedgerError:
+    return LedgerError(
+        message, code="ledger_invalid", hint="repair it, or take it back from version control"
+    )
 
 
 def _read_unit(fields: Fields) -> Unit:

@@ -43,7 +43,9 @@ def kind_heads(folders: Iterable[str]) -> dict[str, KindHead]:
     for folder in folders:
         for name in _names(folder):
             path = os.path.join(folder, name, "kind.toml")
-            if name not in found and is_own(path) and os.path.isfile(path):
+            # A weaker source lends its command to one that cannot be read, which is then told of.
+            is_known = name in found and found[name].command
+            if not is_known and is_own(path) and os.path.isfile(path):
                 found[name] = _head(name, path)
     return {name: found[name] for name in sorted(found)}
 
@@ -75,7 +77,10 @@ def _nearest(argv: Sequence[str], inside: str) -> str:
     """Returns the nearest folder that has another inside it, not beyond the git root, or ""."""
     named = [word[9:] for word in argv if word.startswith("--target=")]
     named += [argv[n + 1] for n, word in enumerate(argv[:-1]) if word == "--target"]
-    folder = os.path.abspath(named[-1] if named else ".")
+    try:
+        folder = os.path.abspath(named[-1] if named else ".")
+    except OSError:  # the working folder was deleted
+        return ""
     while True:
         if os.path.isdir(os.path.join(folder, inside)):
             return folder

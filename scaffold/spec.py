@@ -61,14 +61,31 @@ CODES: dict[str, str] = {
 }
 """Every error code with its meaning; codes are stable, agents and scripts may branch on them."""
 
+HINTS: dict[str, str] = {
+    "answer_missing": "give the option, or answer at a terminal",
+    "columns_unclear": "name the columns with the options",
+    "file_exists": "move it away, or choose another name",
+    "outside_target": "nothing is written outside of the target; take the link or the path out",
+    "registry_computed": "add the line by hand",
+    "registry_generated": "change what it is generated from",
+    "registry_missing": "take it back from version control",
+    "registry_syntax": "repair the file first",
+    "target_invalid": "see the table that `scaffold new` writes",
+    "template_invalid": "repair the template; one under .scaffold/templates can be deleted too",
+    "unknown_kind": "`scaffold list` shows what can be made",
+    "unknown_style": "`scaffold list` shows what can be made",
+    "usage": "give the command --help to see what it takes",
+}
+"""What to do about an error where its place in the code knows nothing better."""
+
 
 class ScaffoldError(Exception):
     """Is the root of every error that the toolkit raises on purpose.
 
     Args:
-        message: What was found, and where.
+        message: What was found, and where; one line, so that what is quoted is escaped.
         code: One of CODES.
-        hint: What to do about it.
+        hint: What to do about it; without one, that of HINTS.
     """
 
     exit_status = 1
@@ -76,9 +93,9 @@ class ScaffoldError(Exception):
     def __init__(self, message: str, *, code: str, hint: str = "") -> None:
         super().__init__(message)
         assert code in CODES, f"error code {code!r} is not in CODES"
-        self.message = message
+        self.message = escaped(message)
         self.code = code
-        self.hint = hint
+        self.hint = hint or HINTS.get(code, "")
 
 
 class RequestError(ScaffoldError):
@@ -223,6 +240,13 @@ def all_answers(kind: Kind, styles: Iterable[Style]) -> dict[str, Answer]:
     for style in styles:
         answers.update(style.answers)
     return answers
+
+
+def escaped(text: str) -> str:
+    """Returns text on one line: what no terminal should be sent stands as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -19,6 +19,9 @@ from scaffold.spec import DOCSTRING_FORMS, Kind, RegistryRule, TargetError, fill
 CONFIG_SCHEMA = 1
 """The newest format of [tool.scaffold] that this version reads."""
 
+MAX_SHOWN = 300
+"""How much of a path that does not exist is repeated."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -80,11 +83,7 @@ def find_target(start: Path, *, exact: bool = False) -> Target:
     Raises:
         TargetError: There is none, there are two, or its configuration is wrong.
     """
-    start = start.resolve()
-    if not start.is_dir():
-        raise TargetError(
-            f"{start} is no folder", code="target_missing", hint="give --target an existing folder"
-        )
+    start = existing_folder(start)
     looked: list[Path] = []
     found: list[Target] = []
     for folder in (start, *start.parents):
@@ -103,6 +102,26 @@ def find_target(start: Path, *, exact: bool = False) -> Target:
             hint="say which: " + " or ".join(f"--target {each.root}" for each in found),
         )
     return found[0]
+
+
+def existing_folder(place: Path) -> Path:
+    """Returns where a folder really is.
+
+    Raises:
+        TargetError: There is none.
+    """
+    reason = "is no folder"
+    try:
+        real = place.resolve()
+        if real.is_dir():
+            return real
+    except (OSError, RuntimeError) as error:  # a name too long, a loop of links
+        reason = getattr(error, "strerror", None) or "leads in a circle"
+    shown = str(place)
+    shown = shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}..."
+    raise TargetError(
+        f"{shown}: {reason}", code="target_missing", hint="give --target an existing folder"
+    )
 
 
 def target_at(folder: Path) -> Target | None:

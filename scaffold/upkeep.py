@@ -99,7 +99,11 @@ def update_units(ids: Iterable[str], settings: Iterable[str], options: Options) 
         units = [find_unit(work.root, each) for each in ids] or list(read_units(work.root))
         changed = _settings(settings)
         if changed and len(units) != 1:
-            raise RequestError("--set is for one unit; name its ID", code="usage")
+            raise RequestError(
+                "--set is for one unit, and needs its ID",
+                code="usage",
+                hint="scaffold update ID --set NAME=VALUE; `scaffold status` lists the IDs",
+            )
         for unit in units:
             _renew(work, unit, changed)
     return work.report
@@ -112,7 +116,9 @@ def _renew(work: _Work, unit: Unit, changed: Mapping[str, str]) -> None:
     unknown = sorted(set(changed) - set(questions))
     if unknown:
         raise RequestError(
-            f"{unit.id} has no answer {unknown[0]!r}{nearest(unknown[0], questions)}", code="usage"
+            f"{unit.id} has no answer {unknown[0]!r}{nearest(unknown[0], questions)}",
+            code="usage",
+            hint=f"`scaffold show {unit.id}` lists its answers",
         )
     given: dict[str, Any] = {k: v for k, v in unit.answers.items() if k in questions}
     given |= {name: parse_answer(questions[name], text) for name, text in changed.items()}
@@ -166,7 +172,11 @@ def eject_template(name: str, options: Options) -> Report:
         catalogue = work.target.catalogue
         origin = catalogue.style(kind, style).origin if style else catalogue.kind(kind).origin
         if origin == "repository":
-            raise ConflictError(f"{name} is this repository's own already", code="file_exists")
+            raise ConflictError(
+                f"{name} is this repository's own already",
+                code="file_exists",
+                hint=f"change it in {OWN_TEMPLATES}/{name}",
+            )
         files = catalogue.files(kind)
         inside = f"{style}/" if style else ""
         chosen = {
@@ -253,7 +263,11 @@ def _settings(settings: Iterable[str]) -> dict[str, str]:
     for text in settings:
         name, is_pair, value = text.partition("=")
         if not is_pair:
-            raise RequestError(f"--set {text!r} must read NAME=VALUE", code="usage")
+            raise RequestError(
+                f"--set {text!r} is no pair of a name and a value",
+                code="usage",
+                hint="scaffold update ID --set NAME=VALUE",
+            )
         found[name.replace("-", "_")] = value
     return found
 
