@@ -36,10 +36,10 @@ def merge(path: str, base: bytes, mine: bytes, theirs: bytes) -> Merged:
     """
     if base == theirs:
         return Merged(mine)
-    if mine == theirs or is_same(path, base, mine):
-        return Merged(theirs)
     if b"\r\n" in mine and b"\r\n" not in base + theirs:
         base, theirs = (data.replace(b"\n", b"\r\n") for data in (base, theirs))
+    if mine == theirs or is_same(path, base, mine):
+        return Merged(theirs)
     data = _merge_file(mine, base, theirs)
     marks = re.compile(rb"^<{7} " + LABELS[0].encode(), re.MULTILINE)
     return Merged(data, tuple(data[: m.start()].count(b"\n") + 1 for m in marks.finditer(data)))

@@ -129,7 +129,7 @@ class _Conflicts:
         if not self.errors:
             return
         first = self.errors[0]
-        first.message = "; ".join(error.message for error in self.errors)
+        first.message = "; ".join(dict.fromkeys(error.message for error in self.errors))
         first.hint = "\n".join(dict.fromkeys(error.hint for error in self.errors if error.hint))
         raise first
 

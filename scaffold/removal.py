@@ -9,7 +9,7 @@ from pathlib import Path
 from scaffold.changes import Change
 from scaffold.edit import shapes
 from scaffold.ledger import ATTRIBUTES, ATTRIBUTES_TEXT, MadeEntry, Unit, base_path, record_path
-from scaffold.spec import ConflictError
+from scaffold.spec import ConflictError, RegistryError
 from scaffold.status import FileStatus, file_status
 
 
@@ -87,12 +87,26 @@ def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[MadeEn
             continue
         data = after.get(entry.file, (root / entry.file).read_bytes())
         before.setdefault(entry.file, data)
-        if shapes.has_entry(data, entry):
-            after[entry.file] = shapes.remove_entry(data, entry)
-        elif entry.key in shapes.read_entries(data, entry):
-            changed.append(entry)
+        try:
+            if shapes.has_entry(data, entry):
+                after[entry.file] = shapes.remove_entry(data, entry)
+            elif entry.key in shapes.read_entries(data, entry):
+                changed.append(entry)
+        except RegistryError as error:
+            error.hint = _by_hand(unit, entry, error)
+            raise
     changes = [Change(file, "edited", before[file], data) for file, data in after.items()]
     return [change for change in changes if change.before != change.after], tuple(changed)
+
+
+def _by_hand(unit: Unit, entry: MadeEntry, error: RegistryError) -> str:
+    if error.code == "registry_syntax":
+        return f"repair {entry.file} first, then remove again"
+    record = record_path(unit.kind, unit.name)
+    return (
+        f"take {entry.key!r} out of {entry.table} in {entry.file} by hand, and delete {record}: "
+        "the unit is forgotten then, and its files are yours"
+    )
 
 
 def _records(root: Path, unit: Unit, *, is_last: bool) -> list[Change]:

@@ -110,7 +110,7 @@ class _Work:
         merged = merge(file.path, base, mine, file.data)
         if merged.data != mine:
             action = "conflict" if merged.conflicts else "merged"
-            action = "updated" if merged.data == file.data else action
+            action = "updated" if merged.data.replace(b"\r\n", b"\n") == file.data else action
             self.changes.append(Change(file.path, action, mine, merged.data))
         why = "decide between your text and the template's, marked <<<<<<< and >>>>>>>"
         self.conflicts += [Step(file.path, line, why) for line in merged.conflicts]

@@ -134,7 +134,22 @@ def test_a_broken_registry_stops_the_removal_before_anything_is_done(project: Pa
     with pytest.raises(ScaffoldError) as refusal:
         upkeep.remove_unit("sums", (), Options(project))
     assert refusal.value.code == "registry_syntax"
+    assert "repair" in refusal.value.hint
     assert tree(project) == before
+
+
+def test_where_a_registry_became_code_there_is_a_way_out(project: Path) -> None:
+    add(project)
+    (project / TABLE).write_text("REWARDS = {k: k for k in found()}\n")
+    before = tree(project)
+    with pytest.raises(ScaffoldError) as refusal:
+        upkeep.remove_unit("sums", (), Options(project))
+    assert refusal.value.code == "registry_computed"
+    assert tree(project) == before
+    assert "take 'sums' out of REWARDS in my_rl/reward/__init__.py by hand" in refusal.value.hint
+    assert "delete .scaffold/made/reward/sums.toml" in refusal.value.hint
+    (project / ".scaffold/made/reward/sums.toml").unlink()
+    assert "reward/sums" not in states(project)
 
 
 def test_dry_runs_write_nothing(project: Path) -> None:
@@ -193,15 +208,18 @@ def test_a_conflict_is_marked_reported_and_loses_nothing(project: Path) -> None:
     assert "outdated" not in states(project)["reward/sums"]
 
 
-def test_update_with_windows_line_ends(project: Path) -> None:
+@pytest.mark.parametrize("mine", [b"", b"MINE = 1\r\n"])
+def test_update_with_windows_line_ends(project: Path, mine: bytes) -> None:
     add(project)
-    data = (project / REWARD).read_bytes().replace(b"\n", b"\r\n") + b"MINE = 1\r\n"
+    data = (project / REWARD).read_bytes().replace(b"\n", b"\r\n") + mine
     (project / REWARD).write_bytes(data)
     report = upkeep.update_units(["sums"], ["take=last_line"], Options(project))
     assert report.ok
     after = (project / REWARD).read_bytes()
-    assert after.endswith(b"MINE = 1\r\n")
+    assert after != data
+    assert after.endswith(mine)
     assert after.count(b"\n") == after.count(b"\r\n")
+    assert states(project)["reward/sums"] == (["edited"] if mine else ["untouched"])
 
 
 def test_update_without_its_base_is_refused(project: Path) -> None:
