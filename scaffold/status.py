@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,7 +12,7 @@ from scaffold.edit.shapes import has_entry, remove_entry
 from scaffold.ledger import MadeEntry, MadeFile, Unit, base_path, digest
 from scaffold.manifests import Catalogue
 from scaffold.sameness import is_same
-from scaffold.spec import ScaffoldError
+from scaffold.spec import ScaffoldError, TemplateError
 
 FileStatus = Literal["untouched", "edited", "missing"]
 
@@ -110,9 +111,11 @@ def _moved_on(unit: Unit, catalogue: Catalogue) -> list[str]:
 
 
 def _newest_version(template: str, catalogue: Catalogue) -> int | None:
+    """Returns the version of a template, None where it is gone or cannot be read."""
     kind, _, style = template.partition("/")
-    if kind not in catalogue.kind_names():
+    known = catalogue.style_names(kind) if style else catalogue.kind_names()
+    if (style or kind) not in known:
         return None
-    if not style:
-        return catalogue.kind(kind).version
-    return catalogue.style(kind, style).version if style in catalogue.style_names(kind) else None
+    with suppress(TemplateError):
+        return (catalogue.style(kind, style) if style else catalogue.kind(kind)).version
+    return None

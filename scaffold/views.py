@@ -8,7 +8,7 @@ from scaffold.commands import Options, describe, leftover_warning
 from scaffold.ledger import find_unit, read_units
 from scaffold.manifests import Catalogue, catalogue_for
 from scaffold.report import Report, Step
-from scaffold.spec import Kind, Style, TargetError, all_answers
+from scaffold.spec import Kind, Style, TargetError, TemplateError, all_answers
 
 if TYPE_CHECKING:
     from scaffold.status import UnitStatus
@@ -23,8 +23,13 @@ def list_templates(options: Options) -> Report:
             raise
         target = None
     catalogue = target.catalogue if target else catalogue_for(None)
-    kinds = [_kind_json(catalogue, catalogue.kind(name)) for name in catalogue.kind_names()]
+    kinds: list[dict[str, Any]] = []
     report = Report("list", extra={"kinds": kinds, "units": []})
+    for name in catalogue.kind_names():
+        try:
+            kinds.append(_kind_json(catalogue, catalogue.kind(name)))
+        except TemplateError as error:  # one that is wrong stops no other
+            report.warnings += (error.message,)
     rows: list[str] = []
     for kind in kinds:
         rows.append(f"{kind['command']:<14} {kind['title']}{_origin(kind['origin'])}")
