@@ -65,6 +65,11 @@ class Options(NamedTuple):
     with_format: bool = True
     sample: str | None = None
 
+    def command(self, *words: str) -> tuple[str, ...]:
+        """Returns a command for the same target, as it can be run from the working folder."""
+        where = () if self.target is None else ("--target", self.target)
+        return ("scaffold", *words, *where)
+
     def find(self) -> Target:
         """Returns the target that the options mean."""
         if self.target is None:
@@ -104,14 +109,14 @@ def add_unit(
         overwrite=frozenset(_relative(p, target.root, options.folder) for p in options.overwrite),
     )
     report = Report(command, describe(target), dry_run=options.dry_run)
-    report.check = (_verify_command(request.id, options),)
+    report.check = (options.command("verify", request.id),)
     report.warnings += (*settled, *_origins(request))
     if columns is not None:
         report.found = columns.lines()
         report.extra["columns"] = [vars(match) for match in columns.matches]
     made = _made(target.root, request)
     if made is not None and not has_journal(target.root):
-        return _nothing_to_do(report, target.root, request, made)
+        return _nothing_to_do(report, target.root, request, made, options)
     manner = _manner(target, request)
     request = replace(request, names=_names(target, kind, key, chosen, manner.names))
     rendered, warnings = rendered_files(target, request, manner, with_format=options.with_format)
@@ -128,7 +133,7 @@ def add_unit(
         report.warnings += settled_warning(opened.settled)
         made = _made(target.root, request)
         if made is not None:
-            return _nothing_to_do(report, target.root, request, made)
+            return _nothing_to_do(report, target.root, request, made, options)
         found = _look(request, target.root)
         if plan is None or found != seen:
             plan = _plan(request, rendered, found)
@@ -183,7 +188,7 @@ def new_project(
     report = Report(kind.command, target, dry_run=options.dry_run)
     made = _made(root, request)
     if made is not None:
-        return _nothing_to_do(report, root, request, made)
+        return _nothing_to_do(report, root, request, made, options)
     _check_free(root)
     from scaffold.plan import render_request
 
@@ -328,10 +333,12 @@ def _made(root: Path, request: Request) -> Unit | None:
     return read_unit(root, path) if path.is_file() else None
 
 
-def _nothing_to_do(report: Report, root: Path, request: Request, made: Unit) -> Report:
+def _nothing_to_do(
+    report: Report, root: Path, request: Request, made: Unit, options: Options
+) -> Report:
     from scaffold.places import open_places
 
-    report.warnings += check_same(request, made)
+    report.warnings += check_same(request, made, options.command)
     report.warnings += tuple(
         f"{file.path} is missing" for file in made.files if not (root / file.path).exists()
     )
@@ -370,11 +377,6 @@ def _reported(change: Change) -> ReportedChange:
     is_record = change.action == "record"
     diff = "" if is_record else unified_diff(change.path, change.before, change.after)
     return ReportedChange(change.path, change.action, diff)
-
-
-def _verify_command(unit_id: str, options: Options) -> tuple[str, ...]:
-    where = () if options.target is None else ("--target", options.target)
-    return ("scaffold", "verify", unit_id, *where)
 
 
 def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) -> dict[str, Any]:

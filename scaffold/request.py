@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from scaffold.ledger import MadeEntry, Unit
@@ -78,18 +78,19 @@ class Request:
         return fill(self.kind.symbol, self.names)
 
 
-def _how_to_change(request: Request, made: Unit) -> str:
+def _how_to_change(request: Request, made: Unit, command: Callable[..., Iterable[str]]) -> str:
     import shlex  # only refusals need it
 
     if made.styles != request.style_names:
-        return f"choose another name; or scaffold remove {made.id}, then add it again"
+        remove = shlex.join(command("remove", made.id))
+        return f"choose another name; or {remove}, then add it again"
     questions = all_answers(request.kind, request.styles)
     changed = [
-        f"--set {name}={shlex.quote(str(wanted))}"
+        ("--set", f"{name}={wanted}")
         for name, wanted in sorted(request.answers.items())
         if made.answers.get(name, questions[name].default) != wanted
     ]
-    return f"scaffold update {made.id} {' '.join(changed)}"
+    return shlex.join(command("update", made.id, *(word for pair in changed for word in pair)))
 
 
 def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> MadeEntry:
@@ -98,8 +99,15 @@ def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> MadeEntr
     return MadeEntry(file, table, rule.shape, key, value, rule.code)
 
 
-def check_same(request: Request, made: Unit) -> tuple[str, ...]:
+def check_same(
+    request: Request, made: Unit, command: Callable[..., Iterable[str]]
+) -> tuple[str, ...]:
     """Compares a request with the unit that exists under its name.
+
+    Args:
+        request: What is to be made.
+        made: What exists.
+        command: Makes a command for the same target of its words, for the hint of a refusal.
 
     Returns:
         Warnings: a template that has moved on since.
@@ -121,7 +129,7 @@ def check_same(request: Request, made: Unit) -> tuple[str, ...]:
         raise ConflictError(
             f"{request.id} exists, made with other answers: {'; '.join(differences)}",
             code="answers_differ",
-            hint=_how_to_change(request, made),
+            hint=_how_to_change(request, made, command),
         )
     newest = {f"{request.kind.name}/{style.name}": style.version for style in request.styles}
     newest[request.kind.name] = request.kind.version

@@ -45,7 +45,7 @@ class _Work:
     target: Target
     report: Report
     opened: Session | None
-    with_format: bool = True
+    options: Options
 
     @property
     def root(self) -> Path:
@@ -64,11 +64,11 @@ def _at_work(command: str, options: Options) -> Generator[_Work]:
     report = Report(command.partition(" ")[0], describe(target), dry_run=options.dry_run)
     report.warnings += settled
     if options.dry_run:
-        yield _Work(target, report, None, options.with_format)
+        yield _Work(target, report, None, options)
         return
     with session(target.root, command) as opened:
         report.warnings += settled_warning(opened.settled)
-        yield _Work(target, report, opened, options.with_format)
+        yield _Work(target, report, opened, options)
 
 
 def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Report:
@@ -128,7 +128,9 @@ def _renew(work: _Work, unit: Unit, changed: Mapping[str, str]) -> None:
     named = named if kind.place else {}
     request = request_for(work.target, kind, styles, unit.name, given, named)
     manner = manner_of(work.target, request.names)
-    rendered, warnings = rendered_files(work.target, request, manner, with_format=work.with_format)
+    rendered, warnings = rendered_files(
+        work.target, request, manner, with_format=work.options.with_format
+    )
     work.report.warnings += warnings
     _tell(work, plan_renewal(work.root, unit, request, rendered))
 
@@ -140,7 +142,7 @@ def _tell(work: _Work, renewal: Renewal) -> None:
     report.warnings += renewal.warnings
     report.next += renewal.conflicts
     if any(change.action != "record" for change in renewal.changes):
-        report.check += (("scaffold", "verify", renewal.unit.id),)
+        report.check += (work.options.command("verify", renewal.unit.id),)
     if renewal.conflicts:
         report.ok = False
         report.extra["conflicts"] = [row._asdict() for row in report.next]

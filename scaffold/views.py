@@ -95,7 +95,7 @@ def show_unit(unit_id: str, options: Options) -> Report:
         "show",
         describe(target),
         unfinished=places,
-        check=(("scaffold", "verify", unit.id),),
+        check=(options.command("verify", unit.id),),
         extra={"unit": _status_json(status)},
         text="\n".join(rows) + "\n",
     )

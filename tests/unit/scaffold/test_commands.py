@@ -20,6 +20,7 @@ from scaffold.ledger import MadeEntry, base_path, digest, find_unit, read_units
 from scaffold.manifests import load_kind, style_names
 from scaffold.report import Report
 from scaffold.spec import ScaffoldError
+from scaffold.upkeep import update_units
 from scaffold.views import list_templates, show_status, show_unit
 
 Tree = dict[str, bytes | None]
@@ -369,6 +370,19 @@ def test_show_tells_everything_about_one_unit(project: Path):
     assert [row["registered"] for row in unit["entries"]] == [True]
     assert len(report.unfinished) == len(find_unit(project, "sums").places)
     assert "my_rl/reward/sums.py" in (report.text or "")
+
+
+def test_commands_to_run_next_name_the_target_that_was_named(project: Path):
+    options = Options(project.parent, "my_rl")
+    kind = load_kind("reward")
+    made = add_unit(kind, "sums", ["exact"], {}, options)
+    shown = show_unit("sums", options)
+    updated = update_units(["sums"], ["take=last_line"], options)
+    wanted = ("scaffold", "verify", "reward/sums", "--target", "my_rl")
+    assert made.check == shown.check == updated.check == (wanted,)
+    with pytest.raises(ScaffoldError) as refusal:
+        add_unit(kind, "sums", ["exact"], {"take": "yours"}, options)
+    assert refusal.value.hint == "scaffold update reward/sums --set take=yours --target my_rl"
 
 
 def test_list_shows_kinds_styles_and_units(project: Path, tmp_path: Path):
