@@ -117,13 +117,14 @@ def load_layouts(folder: Path) -> tuple[Layout, ...]:
 
 
 def registry_address(where: str, kind: str, row: str) -> Registry:
-    """Reads ``folder/file.py:TABLE``.
+    """Reads ``folder/file.py:TABLE``, or ``docs/index.md:Heading`` for a file of another format.
 
     Raises:
         FieldError: It does not read so.
     """
     file, _, table = row.partition(":")
-    if not table.isidentifier() or not file.endswith(".py"):
+    is_sound = table.isidentifier() if file.endswith(".py") else bool(file and table.strip())
+    if not is_sound:
         raise FieldError(f'{where}: registry {kind} = "{row}" must read "folder/file.py:TABLE"')
     return Registry(file, table)
 

@@ -167,14 +167,14 @@ def unit_names(
     }
     if place is not None:
         folder = str(PurePosixPath(place.registry.file).parent)
-        module = _module_of(target, folder)
         names |= {
             "folder": folder,
             "registry": place.registry.file,
-            "registry_module": module,
             "table": place.registry.table,
-            "module": f"{module}.{key}",
         }
+        if place.registry.file.endswith(".py"):
+            module = _module_of(target, folder)
+            names |= {"registry_module": module, "module": f"{module}.{key}"}
     named = {**({} if place is None else place.names), **(otherwise or {})}
     return with_kind_names(kind, names, named)
 

@@ -48,7 +48,9 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
     symbol = value if ":" in value or kind_name == "dataset" else fill(kind.symbol, names)
     symbol = symbol or fill(kind.symbol, names)
     source = symbol.partition(":")[0].replace(".", "/") + ".py"
-    paths = [(source, "source"), (names["test"], "test")]
+    if not (target.root / source).is_file():  # the package stands in src/, say
+        source = names.get("source", source)
+    paths = [(source, "source"), (names.get("test", ""), "test")]
     files = tuple(
         MadeFile(path, role, digest((target.root / path).read_bytes()))
         for path, role in paths
