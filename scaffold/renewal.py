@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +39,11 @@ class Renewal:
 
 
 def plan_renewal(
-    root: Path, made: Unit, request: Request, rendered: Sequence[RenderedFile]
+    root: Path,
+    made: Unit,
+    request: Request,
+    rendered: Sequence[RenderedFile],
+    earlier: Iterable[Change] = (),
 ) -> Renewal:
     """Works out how a unit is brought up to date; nothing is written.
 
@@ -48,13 +52,14 @@ def plan_renewal(
         made: The unit as it was made.
         request: The unit as it would be made.
         rendered: Its files, as they would stand in the target.
+        earlier: What the same command does for other units, in order: what this one starts from.
 
     Raises:
         ConflictError: A new file would replace one that the tool did not make.
         RegistryError: A registry cannot be edited.
     """
     unit = unit_of(request, rendered)
-    work = _Work(root, made)
+    work = _Work(root, made, {change.path: change.after for change in earlier})
     for file in rendered:
         work.renew(file)
     work.drop_files({file.path for file in unit.files})
@@ -74,9 +79,10 @@ def plan_renewal(
 class _Work:
     """Collects what has to be written, file by file."""
 
-    def __init__(self, root: Path, made: Unit) -> None:
+    def __init__(self, root: Path, made: Unit, planned: Mapping[str, bytes | None]) -> None:
         self.root = root
         self.made = made
+        self.planned = planned
         self.changes: list[Change] = []
         self.registered: list[Registration] = []
         self.conflicts: list[Step] = []
@@ -86,16 +92,15 @@ class _Work:
 
     def renew(self, file: RenderedFile) -> None:
         """Merges one rendered file into what stands at its place."""
-        place = self.root / file.path
         known = {each.path for each in self.made.files}
         base = self._base(file.path)
-        if not place.is_file():
+        mine = self._now(file.path)
+        if mine is None:
             if file.path not in known:
                 self.changes.append(Change(file.path, "created", None, file.data))
             elif base != file.data:
                 self.warnings.append(f"{file.path} was deleted; what its template says is left out")
             return
-        mine = place.read_bytes()
         if file.path not in known and mine != file.data:
             raise ConflictError(
                 f"{file.path} exists and was not made by scaffold", code="file_exists",
@@ -159,9 +164,20 @@ class _Work:
         return edit.data
 
     def _edit(self, file: str, step: Callable[[bytes], bytes]) -> None:
-        before, now = self._texts.get(file) or ((self.root / file).read_bytes(),) * 2
+        before, now = self._texts.get(file) or (self._now(file),) * 2
+        if before is None or now is None:
+            raise ConflictError(
+                f"the registry {file} is missing", code="registry_missing",
+                hint="take it back from version control",
+            )  # fmt: skip
         self._texts[file] = (before, step(now))
 
-    def _base(self, path: str) -> bytes | None:
-        place = self.root / base_path(self.made.kind, self.made.name, path)
+    def _now(self, path: str) -> bytes | None:
+        """Returns a file as the units before this one leave it; None where nothing stands."""
+        if path in self.planned:
+            return self.planned[path]
+        place = self.root / path
         return place.read_bytes() if place.is_file() else None
+
+    def _base(self, path: str) -> bytes | None:
+        return self._now(base_path(self.made.kind, self.made.name, path))

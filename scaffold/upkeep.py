@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +104,28 @@ def update_units(ids: Iterable[str], settings: Iterable[str], options: Options) 
                 code="usage",
                 hint="scaffold update ID --set NAME=VALUE; `scaffold status` lists the IDs",
             )
+        changes: list[Change] = []
         for unit in units:
-            _renew(work, unit, changed)
+            renewal = _renewal(work, unit, changed, changes)
+            _tell(work, renewal)
+            changes += renewal.changes
+        work.apply(_composed(changes))
     return work.report
 
 
-def _renew(work: _Work, unit: Unit, changed: Mapping[str, str]) -> None:
+def _composed(changes: Iterable[Change]) -> list[Change]:
+    """Returns one change per file for several in order, such as two of one registry."""
+    found: dict[str, Change] = {}
+    for change in changes:
+        first = found.get(change.path, change)
+        action = first.action if change.action == "edited" else change.action
+        found[change.path] = replace(first, action=action, after=change.after)
+    return [change for change in found.values() if change.before != change.after]
+
+
+def _renewal(
+    work: _Work, unit: Unit, changed: Mapping[str, str], earlier: Iterable[Change]
+) -> Renewal:
     kind = work.target.catalogue.kind(unit.kind)
     styles = work.target.catalogue.styles(kind, unit.styles)
     questions = all_answers(kind, styles)
@@ -132,11 +148,10 @@ def _renew(work: _Work, unit: Unit, changed: Mapping[str, str]) -> None:
         work.target, request, manner, with_format=work.options.with_format
     )
     work.report.warnings += warnings
-    _tell(work, plan_renewal(work.root, unit, request, rendered))
+    return plan_renewal(work.root, unit, request, rendered, earlier)
 
 
 def _tell(work: _Work, renewal: Renewal) -> None:
-    work.apply(renewal.changes)
     report = work.report
     report.registered += renewal.registered
     report.warnings += renewal.warnings

@@ -243,6 +243,50 @@ def test_wrong_settings_are_refused(project: Path, settings: list[str], code: st
     assert tree(project) == before
 
 
+def newer_template(root: Path) -> None:
+    """Ejects the templates of rewards, registers them otherwise and adds a line to the source."""
+    upkeep.eject_template("reward", Options(root))
+    upkeep.eject_template("reward/exact", Options(root))
+    folder = root / ".scaffold/templates/reward"
+    for path, old, new in (
+        (folder / "kind.toml", 'value = "{module}:', 'value = "{module}:newer_'),
+        (folder / "exact/template.toml", "version = 1", "version = 2"),
+    ):
+        assert path.read_text().count(old) == 1
+        path.write_text(path.read_text().replace(old, new))
+    append(folder / "exact/reward.py.jinja", "\n\nNEWER = True\n")
+
+
+def test_units_are_brought_up_to_date_together(project: Path) -> None:
+    for name in ("sums", "more"):
+        add(project, name)
+    newer_template(project)
+    report = upkeep.update_units([], [], Options(project))
+    assert [c.path for c in report.changes].count(TABLE) == 1
+    assert (project / TABLE).read_text().count(":newer_") == 2
+    assert [row for row in states(project).values() if row != ["untouched"]] == []
+    assert upkeep.update_units([], [], Options(project)).changes == ()
+
+
+@pytest.mark.parametrize(
+    ("lost", "code"),
+    [
+        (f".scaffold/made/reward/sums.base/{REWARD}.txt", "base_missing"),
+        (TABLE, "registry_missing"),
+    ],
+)
+def test_an_update_that_one_unit_forbids_changes_none(project: Path, lost: str, code: str) -> None:
+    for name in ("alpha", "sums"):
+        add(project, name)
+    newer_template(project)
+    (project / lost).unlink()
+    before = tree(project)
+    with pytest.raises(ScaffoldError) as refusal:
+        upkeep.update_units([], [], Options(project))
+    assert refusal.value.code == code
+    assert tree(project) == before
+
+
 def test_a_merge_that_lost_lines_is_mended(project: Path) -> None:
     first = (project / TABLE).read_bytes()
     add(project, "sums")
