@@ -31,6 +31,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "grpo_step": ("benchmarks.grpo_step", "GRPO step and memory (CPU seconds, 1 thread)"),
     "cold_start": ("benchmarks.cold_start", "Start-up (wall seconds)"),
     "learning": ("benchmarks.learning", "Learning (wall seconds)"),
+    "cli": ("benchmarks.cli.table", "The command line (CPU time as a multiple of python -c pass)"),
     "overhead": ("benchmarks.overhead_table", "Overhead of episodes, rewards and imports"),
 }
 

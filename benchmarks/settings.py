@@ -22,6 +22,10 @@ class Settings:
         sft_steps: Of the warm-up before the GRPO step is measured.
         seeds: Of the learning benchmark.
         learning_steps: Limits the steps of warm-up and GRPO there; None leaves the configuration's.
+        cli_rounds: Runs of each command.
+        cli_units: Units that ``scaffold status`` looks at; ``cli_more_units`` the second time.
+        cli_entries: Of the long registry.
+        cli_files: Beside the target in the large repository.
         is_quick: Whether these are the tiny counts.
         sft_config: Warm-up, as ``areal train`` takes it.
         grpo_config: GRPO on the model that it leaves.
@@ -37,6 +41,11 @@ class Settings:
     sft_steps: int = 150
     seeds: tuple[int, ...] = (1, 2, 3)
     learning_steps: int | None = None
+    cli_rounds: int = 15
+    cli_units: int = 50
+    cli_more_units: int = 500
+    cli_entries: int = 5_000
+    cli_files: int = 200_000
     is_quick: bool = False
     sft_config: Path = ROOT / "examples" / "arithmetic" / "sft.yaml"
     grpo_config: Path = ROOT / "examples" / "arithmetic" / "grpo.yaml"
@@ -53,5 +62,10 @@ QUICK = Settings(
     sft_steps=2,
     seeds=(1,),
     learning_steps=3,
+    cli_rounds=1,
+    cli_units=2,
+    cli_more_units=3,
+    cli_entries=10,
+    cli_files=20,
     is_quick=True,
 )

@@ -38,6 +38,10 @@ class Target:
 
 
 TARGETS: dict[str, Target] = {
+    "cli.add": Target("measured", "<=", 24),
+    "cli.add_files": Target("ratio", ">=", 0.9),
+    "cli.help": Target("measured", "<=", 5),
+    "cli.noop": Target("measured", "<=", 7),
     "cold_start.grpo": Target("measured", "<", 10),
     "cold_start.sft": Target("measured", "<", 10),
     "decode.drift": Target("measured", "<", 1e-5),

@@ -69,6 +69,17 @@ def test_a_group_measures_something(name: str, tmp_path: Path) -> None:
     assert all(row["ours"] > 0 for row in rows)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="os.wait4 is not there")
+def test_the_command_line_is_measured_without_torch(tmp_path: Path) -> None:
+    rows = run_group("cli", tmp_path)
+    assert {key for key in TARGETS if key.startswith("cli.")} <= {row["key"] for row in rows}
+    assert all(row["ours"] > 0 for row in rows)
+    assert {row["reference"] for row in rows if row["key"].startswith("cli.add.")} == {None}
+    script = "import sys, benchmarks.cli.table; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+
+
 @needs_trl
 @pytest.mark.slow
 def test_a_grpo_step_is_measured_on_both_sides(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""What the command line costs: CPU time of whole processes, as a multiple of ``python -c pass``."""
