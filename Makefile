@@ -11,6 +11,9 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 endif
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# An editable install is not compiled by pip, and where the environment forbids Python to write
+# bytecode (containers do), every start would compile it again.
+COMPILE := $(BIN)/python -m compileall -q
 # Two test processes share the cores, so each keeps its tensor work to one thread.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
@@ -32,12 +35,14 @@ $(BIN)/python:
 $(VENV)/.installed: $(PROJECT_FILES) | $(BIN)/python
 	$(PIP) install --quiet -c constraints.txt -r requirements/dev.txt
 	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e . -e ./areal
+	$(COMPILE) scaffold areal
 	@touch $@
 
 venv: $(VENV)/.installed ## Make .venv with both packages, editable, and every tool
 
 $(VENV)/.installed-toolkit: $(PROJECT_FILES) | $(BIN)/python
 	$(PIP) install --quiet -r requirements/test.txt -e .
+	$(COMPILE) scaffold
 	@touch $@
 
 venv-toolkit: $(VENV)/.installed-toolkit ## Make .venv with the toolkit alone: no torch
@@ -67,7 +72,7 @@ format: venv ## Mend what the style check can mend
 docs: venv ## Write the pages of the reference that follow from the code
 	$(BIN)/python docs/reference.py
 
-bench: venv ## Measure this machine against the targets, and against transformers and TRL
+bench: venv ## Measure this machine against the targets, and against what others offer
 	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e "./areal[bench]"
 	$(BIN)/python -m benchmarks
 
