@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
 from scaffold.fields import FieldError, Fields
-from scaffold.spec import AnswerValue, LedgerError, nearest
+from scaffold.spec import AnswerValue, LedgerError, is_private, nearest
 
 LEDGER_SCHEMA = 1
 """The newest ledger format that this version reads."""
@@ -245,4 +245,6 @@ def _inside(row: Fields, key: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\\" in path:
         raise FieldError(f"{row.where}: {key} = {path!r} leads out of the target")
+    if is_private(path):
+        raise FieldError(f"{row.where}: {key} = {path!r} is not the code's but git's or the tool's")
     return path

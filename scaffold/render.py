@@ -15,7 +15,7 @@ from typing import Any, cast
 import jinja2
 
 from scaffold.sandbox import FreeText, Sandbox
-from scaffold.spec import Answer, AnswerValue, FileRule, TemplateError, fill
+from scaffold.spec import Answer, AnswerValue, FileRule, TemplateError, fill, is_private
 
 SUFFIX = ".jinja"
 LINE_LENGTH = 100
@@ -94,7 +94,7 @@ def check_destination(path: str) -> str:
         or path.startswith("/")
         or path.endswith("/")
         or ".." in parts
-        or parts[0].lower() in (".git", ".scaffold")
+        or is_private(path)
         or re.search(r"[\\:\x00-\x1f]", path)
     )
     if wrong:

@@ -249,6 +249,14 @@ def escaped(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
+def is_private(path: str) -> bool:
+    """Tells whether a path leads into a folder of git or of the tool, the target's or another's.
+
+    Some file systems know no upper case, and drop dots and spaces at the end of a name.
+    """
+    return any(part.lower().rstrip(". ") in (".git", ".scaffold") for part in path.split("/"))
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Returns ``"; did you mean 'x'? known: a, b"``, without the guess where none is near."""
     import difflib  # costs 3 ms, and only errors need it

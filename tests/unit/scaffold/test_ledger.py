@@ -73,6 +73,8 @@ def test_units_are_found_by_id_and_by_a_unique_name(tmp_path: Path):
         (("schema = 1", "schema ="), "x.toml"),
         (("areal/reward/math_sum.py", "../../etc/passwd"), "leads out of the target"),
         (("areal/reward/__init__.py", "/etc/passwd"), "leads out of the target"),
+        (("areal/reward/__init__.py", ".git/config"), "git's or the tool's"),
+        (("areal/reward/math_sum.py", "vendor/.git/hooks/pre-commit"), "git's or the tool's"),
         (('kind = "reward"', 'kind = "reward"\nowner = "me"'), "unknown key 'owner'"),
     ],
 )
