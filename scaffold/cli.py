@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -16,6 +17,8 @@ from scaffold import __version__
 from scaffold.sources import KindHead, kind_heads, made_ids, own_root, template_sources
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from click.shell_completion import CompletionItem
 
     from scaffold.commands import Options
@@ -92,7 +95,23 @@ class KindCommand(click.Command):
         return make(catalogue, kind, name, chosen, _options(values), _log, **values)
 
 
-class KindGroup(click.Group):
+class Commands(click.Group):
+    """Is a group that names the nearest of its commands where one is misspelled."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Returns the command that the arguments begin with, and the rest of them."""
+        name = args[0]
+        is_known = name.startswith("-") or self.get_command(ctx, name) is not None
+        if not is_known and not ctx.resilient_parsing:
+            from scaffold.spec import nearest
+
+            ctx.fail(f"unknown command {name!r}{nearest(name, self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+
+class KindGroup(Commands):
     """Holds one command per kind that is added to a target."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -105,7 +124,7 @@ class KindGroup(click.Group):
         return KindCommand(head, cmd_name) if head and not head.new_folder else None
 
 
-class Cli(click.Group):
+class Cli(Commands):
     """Is the whole command line: fixed commands, and one alias per kind; errors end here."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -126,17 +145,24 @@ class Cli(click.Group):
     ) -> NoReturn:
         """Runs the command line and exits with 0 (done), 1 (refused), 2 (usage) or 3 (a fault)."""
         argv = list(sys.argv[1:] if args is None else args)
+        _mend_streams()
+        try:
+            status = self._run(argv, prog_name or "scaffold", extra)
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
+        except OSError as error:  # of the printing alone; what was to be done is done
+            status = _give_up_printing(error)
+        sys.exit(status)
+
+    def _run(self, argv: list[str], prog_name: str, extra: dict[str, Any]) -> int:
         as_json = "--json" in argv
         try:
             extra.pop("standalone_mode", None)
             extra.setdefault("obj", own_root(argv))
-            outcome = super().main(argv, prog_name or "scaffold", standalone_mode=False, **extra)
-            sys.exit(outcome if isinstance(outcome, int) else _print(outcome, as_json))
-        except BrokenPipeError:  # the reader of a pipe has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
-        except Exception as error:
-            sys.exit(_print_error(argv, error, as_json))
+            outcome = super().main(argv, prog_name, standalone_mode=False, **extra)
+        except (Exception, KeyboardInterrupt) as error:
+            return _print_error(argv, error, as_json)
+        return outcome if isinstance(outcome, int) else _print(outcome, as_json)
 
 
 @click.group(
@@ -342,7 +368,9 @@ def completion(shell: str) -> int:
     return 0
 
 
-@click.group("skills", help="Keeps the skills for coding agents in step with their source.")
+@click.group(
+    "skills", cls=Commands, help="Keeps the skills for coding agents in step with their source."
+)
 def skills() -> None:
     pass
 
@@ -354,11 +382,9 @@ main.add_command(skills)
 @click.option("--check", is_flag=True, help="Write nothing; fail where a rendering is behind.")
 def skills_sync(check: bool, **values: Any) -> Report:
     """Renders .agents/skills for the clients that do not read it there."""
-    from pathlib import Path
-
     from scaffold.skills.sync import find_skills, sync_skills
 
-    start = Path.cwd() / (values["target"] or ".")
+    start = _here() / (values["target"] or ".")
     return sync_skills(find_skills(start.resolve()), check=check, dry_run=values["dry_run"])
 
 
@@ -391,12 +417,10 @@ def _catalogue(ctx: click.Context) -> Catalogue:
 
 
 def _options(values: dict[str, Any]) -> Options:
-    from pathlib import Path
-
     from scaffold.commands import Options
 
     return Options(
-        Path.cwd(),
+        _here(),
         values["target"],
         values.get("dry_run", False),
         values.get("overwrite", ()),
@@ -412,6 +436,43 @@ def _may_ask(values: dict[str, Any]) -> bool:
 def _agree(proposal: str) -> bool:
     click.echo(proposal, err=True, nl=False)
     return click.confirm("Write this?", err=True)
+
+
+def _here() -> Path:
+    from pathlib import Path
+
+    try:
+        return Path.cwd()
+    except OSError as error:
+        from scaffold.spec import TargetError
+
+        raise TargetError(
+            "the working folder was deleted",
+            code="target_missing",
+            hint="go to a folder that exists",
+        ) from error
+
+
+def _mend_streams() -> None:
+    """Keeps files of the target off the numbers of closed streams, and lets any text be printed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", None) == "strict":
+            stream.reconfigure(errors="backslashreplace")  # pyright: ignore
+
+
+def _give_up_printing(error: OSError) -> int:
+    """Lets go of streams that take no more, which Python would try to flush at its end."""
+    with suppress(OSError):
+        if not isinstance(error, BrokenPipeError):  # else the reader of a pipe has seen enough
+            click.echo(f"error: the report cannot be written: {error.strerror}", err=True)
+    for number in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    return 1
 
 
 def _log(line: str) -> None:
@@ -430,9 +491,12 @@ def _print(report: Report, as_json: bool) -> int:
     return 0 if report.ok else 1
 
 
-def _print_error(argv: list[str], error: Exception, as_json: bool) -> int:
+def _print_error(argv: list[str], error: BaseException, as_json: bool) -> int:
     from scaffold.report import error_json, error_text
 
+    if _is_bare(error) and not as_json:
+        click.echo(str(error), err=True)
+        return 2
     known, exit_status = _as_known(error)
     if as_json:
         import json
@@ -442,7 +506,12 @@ def _print_error(argv: list[str], error: Exception, as_json: bool) -> int:
     return exit_status
 
 
-def _as_known(error: Exception) -> tuple[ScaffoldError, int]:
+def _is_bare(error: BaseException) -> bool:
+    """Tells whether a group was called without a command; click has a name for it since 8.2."""
+    return type(error).__name__ == "NoArgsIsHelpError"
+
+
+def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
     """Returns any error as one of ours, with the exit status."""
     from scaffold.spec import ScaffoldError
 
@@ -451,8 +520,9 @@ def _as_known(error: Exception) -> tuple[ScaffoldError, int]:
     if isinstance(error, click.ClickException):
         ctx = getattr(error, "ctx", None)
         hint = f"{ctx.command_path} --help" if ctx else "scaffold --help"
-        return ScaffoldError(error.format_message(), code="usage", hint=hint), 2
-    if isinstance(error, click.Abort):
+        text = "no command was given" if _is_bare(error) else error.format_message()
+        return ScaffoldError(" ".join(text.split()), code="usage", hint=hint), 2
+    if isinstance(error, click.Abort | KeyboardInterrupt):
         return ScaffoldError("stopped", code="aborted"), 1
     if os.environ.get("SCAFFOLD_DEBUG"):
         sys.excepthook(type(error), error, error.__traceback__)

@@ -22,6 +22,19 @@ SAMPLE = click.Option(
 )
 
 
+class Choice(click.Choice):  # pyright: ignore[reportMissingTypeArgument]
+    """Is a choice that names the nearest where one is misspelled."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the choice."""
+        known: tuple[str, ...] = tuple(self.choices)  # pyright: ignore
+        if value in known:
+            return value
+        from scaffold.spec import nearest
+
+        return self.fail(f"unknown {str(value)!r}{nearest(str(value), known)}", param, ctx)
+
+
 def kind_params(catalogue: Catalogue, kind: Kind) -> list[click.Parameter]:
     """Returns the parameters of a kind's command that its manifests ask for."""
     return [
@@ -95,7 +108,7 @@ def _style_option(catalogue: Catalogue, kind: Kind) -> click.Option:
     default = f" [default: {kind.default}]" if kind.default else ""
     return click.Option(
         [f"--{kind.option}", "chosen"],
-        type=click.Choice(catalogue.style_names(kind.name)),
+        type=Choice(catalogue.style_names(kind.name)),
         multiple=kind.multiple,
         help=("Which ones (repeatable)." if kind.multiple else f"Which one.{default}"),
     )
@@ -116,7 +129,7 @@ def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:
         options.append(
             click.Option(
                 [flags, answer.name],
-                type=click.Choice(choices) if choices else types[answer.type],
+                type=Choice(choices) if choices else types[answer.type],
                 default=None,
                 help=f"{answer.help}{only}{default}",
             )
@@ -125,7 +138,9 @@ def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:
 
 
 def _may_ask(values: dict[str, Any]) -> bool:
-    return not values["no_input"] and not values["as_json"] and sys.stdin.isatty()
+    is_asked = not values["no_input"] and not values["as_json"]
+    # A closed stdin is None, whatever its type says.
+    return is_asked and sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore
 
 
 def _ask(
@@ -139,7 +154,7 @@ def _ask(
     return {
         row.name: click.prompt(
             row.help,
-            type=click.Choice(row.choices) if row.choices else types[row.type],
+            type=Choice(row.choices) if row.choices else types[row.type],
             err=True,
         )
         for row in missing_answers(questions, given)

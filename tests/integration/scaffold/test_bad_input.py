@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,8 @@ import jsonschema
 import pytest
 
 from scaffold.cli import main
+from scaffold.spec import CODES, HINTS
+from scaffold.state import locked
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
@@ -87,6 +93,12 @@ def other_kind(root: Path) -> None:
     """Gives a unit a kind that there is no template of."""
     change(RECORD, 'kind = "reward"', 'kind = "rewad"')(root)
     (root / ".scaffold/made/reward").rename(root / ".scaffold/made/rewad")
+
+
+def same_name(root: Path) -> None:
+    """Gives the project a workflow of the reward's name."""
+    text = (root / RECORD).read_text("utf-8").replace('kind = "reward"', 'kind = "workflow"')
+    put(RECORD.replace("/reward/", "/workflow/"), text)(root)
 
 
 GOOD = ("schema = 1", 'package = "my_rl"')
@@ -273,6 +285,7 @@ RECORDS += [
     ("ledger_invalid", change(RECORD, 'kind = "reward"', 'kind = "rewad"'), ["add-reward", "sums"]),
     ("ledger_invalid", folder(".scaffold/made/reward/odd.toml"), ["status"]),
     ("unknown_kind", other_kind, ["update"]),
+    ("unit_ambiguous", same_name, ["show", "sums"]),
     ("unknown_style", change(RECORD, '"exact"', '"exakt"'), ["update"]),
     (
         "base_missing",
@@ -381,3 +394,190 @@ def test_is_refused_with_reason_and_hint(
     out, err = capsys.readouterr()
     check_error(int(str(end.value.code)), out, err, code)
     assert tree(root.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "meant"),
+    [
+        (["ad-reward", "more"], "add-reward"),
+        (["add", "rewad", "more"], "reward"),
+        (["add-reward", "more", "--style", "exakt"], "exact"),
+        (["add-reward", "more", "--take", "lastline"], "last_line"),
+        (["eject", "reward/exakt"], "exact"),
+        (["eject", "rewad/exact"], "reward"),
+        (["show", "reward/smus"], "reward/sums"),
+        (["update", "sums", "--set", "tke=yours"], "take"),
+        (["skills", "snc"], "sync"),
+    ],
+)
+def test_the_nearest_name_is_suggested(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    argv: list[str],
+    meant: str,
+) -> None:
+    monkeypatch.chdir(root)
+    with pytest.raises(SystemExit):
+        main.main(argv)
+    message, hint = capsys.readouterr().err.splitlines()[:2]
+    assert f"did you mean {meant!r}?" in message
+    assert hint.startswith("hint: ")
+
+
+def start(folder: Path, *argv: str, **more: Any) -> subprocess.Popen[bytes]:
+    """Starts `scaffold` in a process of its own, in another environment where `env` says so."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **more.pop("env", {})}
+    given = {name: value for name, value in env.items() if value is not None}
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "-m", "scaffold", *argv]
+    return subprocess.Popen(command, cwd=folder, env=given, **{**streams, **more})
+
+
+def end(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=120)
+    return process.returncode, (out or b"").decode(), (err or b"").decode()
+
+
+@pytest.mark.parametrize("argv", [["list"], ["list", "--json"], ["show", "smus", "--json"]])
+def test_a_reader_that_went_away_is_no_fault(root: Path, argv: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start(root, *argv, stdout=writing)
+    os.close(writing)
+    status, _, err = end(process)
+    assert status == 1
+    assert "Traceback" not in err
+    assert "itself failed" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+def test_a_report_that_cannot_be_written_undoes_nothing(root: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        status, _, err = end(start(root, *ADD, "--json", stdout=full))
+    assert status == 1
+    assert err == "error: the report cannot be written: No space left on device\n"
+    assert (root / "my_rl" / "reward" / "more.py").is_file()
+
+
+def test_closed_streams_take_no_file_with_them(root: Path) -> None:
+    code = (
+        "import os, runpy, sys; [os.close(n) for n in range(3)]; "
+        "sys.argv = ['scaffold', 'add-reward', 'more']; "
+        "sys.stdin = sys.stdout = sys.stderr = None; runpy.run_module('scaffold')"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, env=env).returncode == 0
+    for path in ("my_rl/reward/more.py", "tests/reward/test_more.py", TABLE):
+        compile((root / path).read_bytes(), path, "exec")
+    assert "more" in (root / TABLE).read_text()
+
+
+def test_nobody_is_asked_where_nobody_can_answer(root: Path) -> None:
+    before = tree(root)
+    status, out, err = end(start(root, "add-dataset", "more", "--json"))
+    check_error(status, out, err, "answer_missing")
+    assert tree(root) == before
+
+
+def test_a_proposal_is_not_written_unasked(root: Path) -> None:
+    shutil.rmtree(root / ".scaffold")
+    put("pyproject.toml", "[project]\nname = 'my-rl'\n")(root)
+    before = tree(root)
+    argv = ["init", "--like", "my_rl/reward/sums.py", "--kind", "prize", "--json"]
+    status, out, _ = end(start(root, *argv))
+    report = json.loads(out)
+    jsonschema.validate(report, SCHEMA)
+    assert (status, report["error"]["code"]) == (1, "unconfirmed")
+    assert "--yes" in report["error"]["hint"]
+    assert tree(root) == before
+
+
+def test_a_deleted_working_folder(tmp_path: Path) -> None:
+    code = (
+        "import os, runpy, sys; sys.path.insert(0, sys.argv.pop(1)); os.mkdir('gone'); "
+        "os.chdir('gone'); os.rmdir('../gone'); runpy.run_module('scaffold', run_name='__main__')"
+    )
+    for argv in (["list"], ["add-reward", "more"], ["new", "my_rl"], ["skills", "sync"]):
+        command = [sys.executable, "-c", code, str(ROOT), *argv, "--json"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        check_error(done.returncode, done.stdout, done.stderr, "target_missing")
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii:strict", "HOME": None},
+        {"PYTHONIOENCODING": "utf-8:strict", "HOME": "/nonexistent", "TERM": "dumb"},
+    ],
+    ids=["C", "ascii", "strict"],
+)
+def test_any_locale_can_be_told_of_any_name(root: Path, env: dict[str, Any]) -> None:
+    odd = root.parent / os.fsdecode("pr\u00fcf \u540d ".encode() + b"\xff")
+    root.rename(odd)
+    status, out, err = end(start(odd, "add-reward", "na\u00efve", "--json", env=env))
+    check_error(status, out, err, "name_non_ascii")
+    for argv in (["target"], ["status"], ADD):
+        status, out, err = end(start(odd, *argv, env=env))
+        assert (status, err) == (0, ""), out
+
+
+def test_ways_to_the_same_target(root: Path) -> None:
+    (root.parent / "link").symlink_to(root)
+    (root / "deep").mkdir()
+    deep = root / "deep" / "/".join(["d" * 40] * 30)
+    deep.mkdir(parents=True)
+    ways = [(root.parent / "link", []), (deep, []), (root / "deep", ["--target", "../../link/"])]
+    for number, (place, options) in enumerate(ways):
+        status, _, err = end(start(place, "add-reward", f"way_{'abc'[number]}", *options))
+        assert (status, err) == (0, "")
+        assert (root / "my_rl" / "reward" / f"way_{'abc'[number]}.py").is_file()
+
+
+def test_ctrl_c_while_another_command_writes(root: Path) -> None:
+    before = tree(root)
+    with locked(root, "hold"):
+        process = start(root, *ADD, "--json")
+        lock = next(iter((root / ".git").rglob("lock")))
+        while process.poll() is None and not is_open(process.pid, lock):
+            pass  # it is not at the lock yet
+        process.send_signal(signal.SIGINT)
+        status, out, err = end(process)
+    report = json.loads(out)
+    jsonschema.validate(report, SCHEMA)
+    assert (status, report["error"]["code"]) == (1, "aborted")
+    assert "Traceback" not in err
+    assert tree(root) == before
+
+
+def is_open(pid: int, path: Path) -> bool:
+    """Tells whether a process holds a file open."""
+    try:
+        links = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return False
+    return str(path.resolve()) in links
+
+
+@pytest.mark.parametrize(
+    "count", [10_000, pytest.param(250_000, marks=pytest.mark.slow)], ids=["400 KB", "10 MB"]
+)
+def test_a_very_long_registry(root: Path, count: int) -> None:
+    rows = "".join(f'    "row_{n:06}": "some.where:thing_{n}",\n' for n in range(count))
+    put(TABLE, "REWARDS = {\n" + rows + "}\n")(root)
+    status, out, err = end(start(root, *ADD, "--json"))
+    assert (status, err) == (0, "")
+    assert len(json.loads(out)["registered"]) == 1
+    assert (root / TABLE).read_bytes().count(b"\n") == count + 3
+
+
+def test_every_code_is_raised_by_a_test() -> None:
+    """A code that no test asserts may be wrong, or dead."""
+    modules = [path for path in (ROOT / "scaffold").rglob("*.py") if path.name != "spec.py"]
+    sources = [path.read_text("utf-8") for path in modules]
+    tests = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    raised = {code for text in sources for code in re.findall(r"\"([a-z_]+)\"", text)}
+    assert [code for code in CODES if code not in raised] == []
+    assert [code for code in CODES if f'"{code}"' not in tests] == []
+    assert HINTS.keys() <= CODES.keys()
