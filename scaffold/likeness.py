@@ -277,11 +277,9 @@ def _has_like(path: str, files: Mapping[str, bytes], found: Likeness) -> bool:
     stem = "_".join(words_of(PurePosixPath(path).name.partition(".")[0]))
     if stem == found.spelling.key or not _holds(stem, found.spelling.key) or not found.siblings:
         return True
-    own = {value: name for name, value in key_names(found.spelling.key).items()}
-    pairs = (
-        (value, key_names(each)[name]) for each in found.siblings for value, name in own.items()
-    )
-    return any(path.replace(value, other) in files for value, other in pairs)
+    names = key_names(found.spelling.key).items()
+    pairs = [(each, *row) for each in found.siblings for row in names if row[1] in path]
+    return any(path.replace(text, key_names(each)[name]) in files for each, name, text in pairs)
 
 
 def _belongs(path: str, source: str, found: Likeness) -> bool:

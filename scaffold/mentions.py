@@ -55,10 +55,7 @@ def find_mentions(path: str, data: bytes, wanted: Wanted) -> tuple[list[Mention]
         line = _proven(data, entry)
         if line is None or any(each.entry == entry for each in found):
             continue
-        try:
-            without = shapes.remove_entry(rest, entry)
-        except ScaffoldError:
-            continue
+        without = _without(rest, entry)
         if without != rest:
             rest = without
             found.append(Mention(entry, line))
@@ -74,6 +71,14 @@ def _proven(data: bytes, entry: MadeEntry) -> int | None:
     except ScaffoldError:
         return None
     return edit.line if edit.data == data else None
+
+
+def _without(data: bytes, entry: MadeEntry) -> bytes:
+    """Returns a file without an entry; as it is where the entry has gone with another one."""
+    try:
+        return shapes.remove_entry(data, entry) if shapes.has_entry(data, entry) else data
+    except ScaffoldError:
+        return data
 
 
 def _candidates(path: str, data: bytes, wanted: Wanted) -> Iterator[MadeEntry]:
@@ -273,9 +278,11 @@ def _yaml(path: str, node: Node, table: str, wanted: Wanted) -> Iterator[MadeEnt
             yield _entry(path, table, "yaml", inner.text)
         elif inner.kind == "mapping" and len(inner.items) == 1:
             (pair,) = inner.items
+            text = pair.node.text or ""
+            if wanted(text) and not wanted(pair.key or ""):
+                # Items may all be known by the same key: ``- file: x``.
+                yield _entry(path, f"{table}[{pair.key}]", "yaml", text)
             yield from _yaml_pair(path, pair, table, wanted)
-            if pair.node.text is not None and wanted(pair.node.text):
-                yield _entry(path, f"{table}[{pair.key}]", "yaml", pair.node.text)
         elif inner.kind == "mapping":
             names = [each for each in inner.items if each.key in _TITLES and each.node.text]
             for name in names[:1]:

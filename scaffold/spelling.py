@@ -26,7 +26,8 @@ PROSE = (".md", ".markdown", ".rst", ".txt")
 
 _ORDER = ("key", "dashed", "pascal", "camel", "upper", "words", "title", "headline")
 _LOWER = ("key", "dashed", "camel", "words")
-_BREAKS = re.compile(r"\{(?=[{%#])")
+_BRACE = re.compile(r"\{(?=[{%#\r])")
+_BRACE_OR_LAST = re.compile(r"\{(?=[{%#\r]|\Z)")
 
 
 @dataclass(frozen=True)
@@ -203,11 +204,8 @@ def _is_word(char: str) -> bool:
 
 def _raw(text: str, *, is_before: bool = False) -> str:
     """Returns text that Jinja outputs as it is; a brace before a tag would be read with it."""
-    tail = ""
-    if is_before and text.endswith("{"):
-        text, tail = text[:-1], '{{ "{" }}'
-    text = _BREAKS.sub("\0", text)
-    return text.replace("\0", '{{ "{" }}').replace("\r", '{{ "\\r" }}') + tail
+    pattern = _BRACE_OR_LAST if is_before else _BRACE
+    return pattern.sub('{{ "{" }}', text).replace("\r", '{{ "\\r" }}')
 
 
 def _page_regions(text: str) -> _Regions:
