@@ -101,7 +101,8 @@ def _siblings(root: Path, source: str) -> dict[str, str]:
     folder = (root / source).parent
     if not source.endswith(".py") or not folder.is_dir():
         return {}
-    paths = [path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"]
+    found = (path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py")
+    paths = [path for path in found if path.is_file()]  # no pipe, nor a link to a device
     return {path.name: _text_or_empty(path) for path in paths[:MAX_SIBLINGS]}
 
 

@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any, cast
 
 TIMEOUT_S = 60.0
+MAX_SAID = 300
+"""How much is repeated of what a formatter says when it fails."""
+
 PYTHON = (".py", ".pyi")
 MARKDOWN = (".md", ".markdown")
 
@@ -154,8 +157,8 @@ class _Copy:
             return f"failed: {error}"
         if done.returncode:
             self.write(before)
-            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
-            return f"failed: {said.splitlines()[0] if said else f'status {done.returncode}'}"
+            said = " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())
+            return f"failed: {said[:MAX_SAID] or f'status {done.returncode}'}"
         return ""
 
     def read(self, paths: Mapping[str, bytes] | Sequence[str]) -> dict[str, bytes]:
@@ -217,21 +220,32 @@ def _added(argv: Sequence[str], args: Sequence[str]) -> list[str]:
 def _from_pyproject(path: Path) -> tuple[Formatter, ...]:
     """Returns the formatters that have a table in pyproject.toml."""
     try:
-        tool: Any = tomllib.loads(_text_or_empty(path)).get("tool", {})
+        tool = _table(tomllib.loads(_text_or_empty(path)), "tool")
     except tomllib.TOMLDecodeError:
         return ()
-    ruff = cast("dict[str, Any]", tool.get("ruff", {}))
-    lint = cast("dict[str, Any]", ruff.get("lint", ruff))
-    rules = [*lint.get("select", []), *lint.get("extend-select", [])]
+    ruff = _table(tool, "ruff")
+    lint = _table(ruff, "lint") or ruff
+    rules = [*_list(lint, "select"), *_list(lint, "extend-select")]
     sort = ("ruff", "check", "--select", "I", "--fix", "--exit-zero", "-q", "--no-cache")
     found = [Formatter(HOOKS["isort"][0], PYTHON, path.name)] if "isort" in tool else []
-    if any(rule == "ALL" or re.fullmatch(r"I\d*", rule) for rule in rules):
+    if any(rule == "ALL" or re.fullmatch(r"I\d*", str(rule)) for rule in rules):
         found.append(Formatter(sort, PYTHON, path.name))
     style = "black" if "black" in tool else "yapf" if "yapf" in tool else ""
-    style = style or ("ruff-format" if ruff else "")
+    style = style or ("ruff-format" if "ruff" in tool else "")
     if style:
         found.append(Formatter(HOOKS[style][0], PYTHON, path.name))
     return tuple(found)
+
+
+def _table(parent: dict[str, Any], key: str) -> dict[str, Any]:
+    """Returns a table of somebody else's configuration; empty where it is none."""
+    value: Any = parent.get(key)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(parent: dict[str, Any], key: str) -> list[Any]:
+    value: Any = parent.get(key)
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _text_or_empty(path: Path) -> str:

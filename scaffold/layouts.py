@@ -169,6 +169,6 @@ def _read_places(fields: Fields) -> Iterator[LayoutPlace]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     except OSError:
         return ""
