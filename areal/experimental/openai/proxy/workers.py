@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
+import signal
+import threading
 import traceback
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -27,6 +30,7 @@ class AgentWorkers:
         self._free = asyncio.Semaphore(max_workers)
         self._idle: list[ProcessPoolExecutor] = []
         self._all: set[ProcessPoolExecutor] = set()
+        self._is_closed = False
 
     async def run(self, agent: Any, data: dict[str, Any], environment: dict[str, str]) -> Any:
         """Returns what ``agent.run(data)`` returns.
@@ -37,8 +41,10 @@ class AgentWorkers:
             environment: Variables of the process while the agent runs.
 
         Raises:
-            AgentProcessError: The agent raised, or its process ended.
+            AgentProcessError: The agent raised, its process ended, or what goes to it or comes back
+                cannot be pickled.
         """
+        name = type(agent).__name__
         async with self._free:
             worker = self._take()
             try:
@@ -48,8 +54,12 @@ class AgentWorkers:
                 # Of a cancelled episode too: its agent must not go on beside the next one.
                 self._kill(worker)
                 if isinstance(error, BrokenProcessPool):
-                    name = type(agent).__name__
                     raise AgentProcessError(f"the process of {name} ended") from error
+                if isinstance(error, Exception):
+                    text = (
+                        f"{name}, its row or its answer cannot be sent between processes: {error}"
+                    )
+                    raise AgentProcessError(text) from error
                 raise
             self._idle.append(worker)
         if kind == "error":
@@ -57,15 +67,18 @@ class AgentWorkers:
         return answer
 
     def close(self) -> None:
-        """Ends all processes."""
+        """Ends all processes, for good."""
+        self._is_closed = True
         for worker in list(self._all):
             self._kill(worker)
         self._idle.clear()
 
     def _take(self) -> ProcessPoolExecutor:
+        if self._is_closed:
+            raise AgentProcessError("the processes of agents have been ended")
         if self._idle:
             return self._idle.pop()
-        worker = ProcessPoolExecutor(1, mp_context=self._context)
+        worker = ProcessPoolExecutor(1, mp_context=self._context, initializer=_prepare_process)
         self._all.add(worker)
         return worker
 
@@ -74,15 +87,39 @@ class AgentWorkers:
         # The pool has no way to end a worker that is busy.
         processes = list((worker._processes or {}).values())
         for process in processes:
+            _kill_group(process.pid)
             process.kill()
         worker.shutdown(wait=False, cancel_futures=True)
+
+
+def _prepare_process() -> None:
+    """Makes this process end with the trainer, and with it whatever its agents started."""
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with_parent(parent_pid: int) -> None:
+    parent = multiprocessing.parent_process()
+    # A fork of the trainer may hold the pipe open that tells of its end.
+    while parent is not None and parent.is_alive() and os.getppid() == parent_pid:
+        parent.join(1.0)
+    _kill_group(os.getpid())
+    os._exit(1)
+
+
+def _kill_group(pid: int | None) -> None:
+    if pid is not None and hasattr(os, "killpg"):
+        # It has no group of its own before it is prepared.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _run_agent(agent: Any, data: dict[str, Any], environment: dict[str, str]) -> Answer:
     os.environ.update(environment)
     try:
         return "answer", asyncio.run(agent.run(data))
-    except Exception as error:
+    except BaseException as error:  # an exit or a cancellation must not reach the trainer's loop
         # Not the exception itself: those of the SDK cannot be unpickled.
         trace = "".join(traceback.format_exception(error)[-3:])
         return "error", f"{type(agent).__name__} raised {type(error).__name__}: {error}\n{trace}"

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import inspect
 import logging
+import os
+import pickle
 from typing import Any
 
 from areal.api.workflow_api import RolloutWorkflow
@@ -40,7 +42,7 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
         drop_retry_orphans: Forget answers that a client never read and asked for again.
 
     Raises:
-        TypeError: The agent has no coroutine ``run``.
+        TypeError: The agent has no coroutine ``run``, or cannot be pickled in mode "subproc".
         ValueError: The mode or the style is unknown.
     """
 
@@ -63,6 +65,8 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
             raise ValueError(f"unknown export_style {export_style!r}; known: {known}")
         if mode != "online" and not inspect.iscoroutinefunction(getattr(agent, "run", None)):
             raise TypeError(f"{agent!r} is no agent: it has no coroutine run(data, **extra_kwargs)")
+        if mode == "subproc":
+            _check_can_be_sent(agent)
         self.mode = mode
         self.agent = agent
         self.proxy_addr = proxy_addr.rstrip("/")
@@ -166,9 +170,7 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
             "OPENAI_API_KEY": api_key,
             "ANTHROPIC_BASE_URL": self.proxy_addr,
             "ANTHROPIC_API_KEY": api_key,
-            # A machine's web proxy does not know this one.
-            "NO_PROXY": "127.0.0.1,localhost",
-            "no_proxy": "127.0.0.1,localhost",
+            **_without_web_proxy(),
         }
 
     def _rewards(self, result: Any) -> list[tuple[str | None, float]]:
@@ -194,3 +196,20 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
                 f"{path}: {error['message']}", status=answer.status, code=error["code"]
             )
         return content
+
+
+def _check_can_be_sent(agent: Any) -> None:
+    try:
+        pickle.dumps(agent)
+    except Exception as error:  # whatever the agent's parts raise
+        raise TypeError(
+            f"{type(agent).__name__} cannot be pickled, and rollout.agent.mode=subproc sends it "
+            f"to a process: {error}"
+        ) from error
+
+
+def _without_web_proxy() -> dict[str, str]:
+    """Returns the variables by which SDKs reach this machine itself: its web proxy does not."""
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+    hosts = given if given == "*" else ",".join(filter(None, [given, "127.0.0.1,localhost"]))
+    return {"NO_PROXY": hosts, "no_proxy": hosts}

@@ -159,6 +159,31 @@ def test_a_process_that_fails_costs_itself(
     assert [x.reward for x in result.values()] == [1.0]
 
 
+def test_an_agent_that_cannot_be_sent_is_refused_at_once(start: Any) -> None:
+    with pytest.raises(TypeError, match=r"AddingAgent cannot be pickled.*lambda"):
+        start(AgentConfig(mode="subproc")).wrap(agents.AddingAgent(lambda: 2))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", "127.0.0.1,localhost"), ("corp", "corp,127.0.0.1,localhost"), ("*", "*")],
+)
+def test_hosts_without_a_web_proxy_stay_so(
+    monkeypatch: pytest.MonkeyPatch, before: str, after: str
+) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("NO_PROXY", before)
+    workflow = OpenAIProxyWorkflow("subproc", agents.AddingAgent(), "http://127.0.0.1:1/")
+    assert workflow._environment("key") == {
+        "OPENAI_BASE_URL": "http://127.0.0.1:1",
+        "OPENAI_API_KEY": "key",
+        "ANTHROPIC_BASE_URL": "http://127.0.0.1:1",
+        "ANTHROPIC_API_KEY": "key",
+        "NO_PROXY": after,
+        "no_proxy": after,
+    }
+
+
 def test_a_cancelled_episode_leaves_no_session(start: Any) -> None:
     proxy = start()
     workflow = proxy.wrap(agents.HangingAgent())
