@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -461,8 +462,8 @@ def _mend_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
     for stream in (sys.stdout, sys.stderr):
-        if getattr(stream, "errors", None) == "strict":
-            stream.reconfigure(errors="backslashreplace")  # pyright: ignore
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _give_up_printing(error: OSError) -> int:

@@ -22,12 +22,14 @@ SAMPLE = click.Option(
 )
 
 
+# Takes a type since click 8.2, and none before.
 class Choice(click.Choice):  # pyright: ignore[reportMissingTypeArgument]
     """Is a choice that names the nearest where one is misspelled."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Returns the choice."""
-        known: tuple[str, ...] = tuple(self.choices)  # pyright: ignore
+        own: Any = self
+        known = [str(choice) for choice in own.choices]
         if value in known:
             return value
         from scaffold.spec import nearest
@@ -139,8 +141,8 @@ def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:
 
 def _may_ask(values: dict[str, Any]) -> bool:
     is_asked = not values["no_input"] and not values["as_json"]
-    # A closed stdin is None, whatever its type says.
-    return is_asked and sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore
+    stdin: Any = sys.stdin  # None where it is closed, whatever its type says
+    return is_asked and stdin is not None and stdin.isatty()
 
 
 def _ask(
