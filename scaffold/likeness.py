@@ -16,8 +16,8 @@ from pathlib import PurePosixPath
 
 from scaffold.edit import shapes
 from scaffold.mentions import Mention, find_mentions
-from scaffold.spec import RequestError
-from scaffold.spelling import Spelling, bound_names, same_name, words_of
+from scaffold.spec import RequestError, fill
+from scaffold.spelling import Spelling, as_pattern, bound_names, same_name, words_of
 from scaffold.target import key_names
 
 MAX_MANUAL = 3
@@ -49,11 +49,15 @@ class UnitFile:
 
 @dataclass(frozen=True)
 class OtherLine:
-    """Is a line that names the unit and that no shape can express."""
+    """Is a line that names the unit and that no shape can express.
+
+    ``is_plain`` is False for the sentences in code, which register nothing.
+    """
 
     file: str
     line: int
     text: str
+    is_plain: bool = True
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ def _named(
     elif len(words) > 1 and words[0] in known:
         words, suffix = words[1:], words[:1]
     told = folder if folder in suffix or not suffix else suffix[-1]
-    kind = kind or told
+    kind = kind or told.replace("_", "-")
     key = "_".join(words)
     others = sorted({"_".join(_without(words_of(each), known)) for each in siblings} - {"", key})
     longer = tuple(each for each in others if _holds(each, key))
@@ -339,7 +343,7 @@ def _with_mentions(found: Likeness, files: Mapping[str, bytes]) -> Likeness:
         mentions += listed
         left = _lines_left(path, text, rest.decode("utf-8", "replace"), found.spelling)
         left = [row for row in left if not _is_about(foreign, row.text)]
-        like = [row for row in left if _is_among_siblings(row, text, found)]
+        like = [row for row in left if row.is_plain and _is_among_siblings(row, text, found)]
         others += like if len(like) <= MAX_MANUAL else []
         alone = [row.line for row in rows if row not in listed]
         alone += [row.line for row in left if row not in like or len(like) > MAX_MANUAL]
@@ -368,11 +372,29 @@ def _is_about(modules: Iterable[str], text: str) -> bool:
 
 
 def _is_registry(row: Mention, data: bytes, found: Likeness) -> bool:
-    """Tells whether others of the kind are listed where the unit is, as far as there are any."""
+    """Tells whether others of the kind are listed where the unit is, as far as there are any.
+
+    Their lines are known by the like: ``mime_{key}`` is no list of things that has no other such.
+    Titles are written more freely, so that in pages any line that names another will do.
+    """
     if not found.siblings:
         return True
     entries = shapes.read_entries(data, row.entry)
-    return any(found.names_sibling(f"{key} {value or ''}") for key, value in entries.items())
+    if row.entry.shape in ("markdown", "markdown-list", "yaml", "branch", "owners"):
+        return any(found.names_sibling(f"{key} {value or ''}") for key, value in entries.items())
+    parts = [(row.entry.key, set(entries))]
+    if row.entry.shape == "import":
+        parts.append((row.entry.value, {value or "" for value in entries.values()}))
+    return any(_has_sibling(found, text, known) for text, known in parts)
+
+
+def _has_sibling(found: Likeness, text: str, known: set[str]) -> bool:
+    """Tells whether the like of a text stands there for another unit."""
+    hits = found.spelling.hits(text, "data")
+    pattern = as_pattern(text, hits)
+    if not hits or pattern is None:
+        return False
+    return any(fill(pattern, key_names(each)) in known for each in found.siblings)
 
 
 def _is_among_siblings(row: OtherLine, text: str, found: Likeness) -> bool:
@@ -387,11 +409,16 @@ def _is_among_siblings(row: OtherLine, text: str, found: Likeness) -> bool:
 def _lines_left(path: str, text: str, rest: str, spelling: Spelling) -> list[OtherLine]:
     """Returns the lines of what is left of a file that name the unit, as they are in the file."""
     rows, found = text.splitlines(), list[OtherLine]()
-    left = [rest[: hit.start].count("\n") for hit in spelling.hits_in_file(path, rest)]
+    plain: dict[int, bool] = {}
+    for hit in spelling.hits_in_file(path, rest):
+        number = rest.count("\n", 0, hit.start)
+        is_word = hit.region == "prose" and hit.variable in ("words", "title")
+        is_plain = not (is_word and path.endswith(".py"))
+        plain[number] = plain.get(number, False) or is_plain
     last = 0
-    for number in dict.fromkeys(left):
+    for number, is_plain in plain.items():
         line = rest.split("\n")[number].rstrip("\r")
         if line in rows[last:]:
             last = rows.index(line, last) + 1
-            found.append(OtherLine(path, last, line))
+            found.append(OtherLine(path, last, line, is_plain))
     return found

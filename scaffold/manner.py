@@ -73,7 +73,7 @@ def in_manner(path: str, data: bytes, manner: Manner) -> bytes:
     text = data.decode("utf-8")
     if manner.docstrings != "google":
         text = convert(text, manner.docstrings)
-    if manner.header and manner.header.strip() not in text:
+    if manner.header and manner.header.strip() not in text and not _header(text):
         prologue = _PROLOGUE.match(text)
         end = prologue.end() if prologue else 0
         gap = "\n" if text[end:].strip() else ""

@@ -120,6 +120,8 @@ class _Python:
         self.lines = text.splitlines(keepends=True)
         self.wanted = wanted
         self.tree = ast.parse(text)
+        self.raw = text.encode()
+        self.starts = [0, *(found.end() for found in re.finditer(rb"\n", self.raw))]
 
     def entries(self) -> Iterator[MadeEntry]:
         yield from self._scope(self.tree.body, "")
@@ -128,11 +130,13 @@ class _Python:
             yield from self._statement(node)
         yield from self._branches(self.tree, "")
 
-    def source(self, node: ast.AST) -> str:
-        return ast.get_source_segment(self.text, cast("ast.expr", node)) or ast.unparse(node)
+    def source(self, node: ast.expr | ast.pattern) -> str:
+        start = self.starts[node.lineno - 1] + node.col_offset
+        end = self.starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
+        return self.raw[start:end].decode()
 
-    def names(self, node: ast.AST | None) -> bool:
-        return node is not None and self.wanted(self.source(node))
+    def names(self, node: ast.expr | ast.pattern) -> bool:
+        return self.wanted(self.source(node))
 
     def _scope(self, body: Sequence[ast.stmt], prefix: str) -> Iterator[MadeEntry]:
         for node in body:

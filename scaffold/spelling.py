@@ -37,6 +37,7 @@ class Hit:
     start: int
     end: int
     variable: str
+    region: Region = "data"
 
 
 @dataclass(frozen=True)
@@ -81,26 +82,31 @@ class Spelling:
     def _hits(self, text: str, regions: _Regions) -> list[Hit]:
         found: list[Hit] = []
         for match in self._found(text):
-            variables = self._texts()[match[0]]
+            variables = _texts(self.key)[match[0]]
             region = regions.at(match.start())
-            found.append(Hit(*match.span(), _chosen(text, match.span(), variables, region)))
+            variable = _chosen(text, match.span(), variables, region)
+            found.append(Hit(*match.span(), variable, region))
         return found
 
-    def _texts(self) -> dict[str, tuple[str, ...]]:
-        return _texts(self.key)
-
     def _found(self, text: str) -> Iterator[re.Match[str]]:
-        parts: list[str] = []
-        own = self._texts()
-        rows = [*own.items(), *(row for key in self.others for row in _texts(key).items())]
-        for spelled, variables in sorted(rows, key=lambda row: -len(row[0])):
-            if variables[0] in _LOWER:
-                parts.append(rf"(?<![A-Za-z0-9]){re.escape(spelled)}(?![a-z0-9])")
-            elif variables[0] == "upper":
-                parts.append(rf"(?<![A-Za-z0-9]){re.escape(spelled)}(?![A-Za-z0-9])")
-            else:
-                parts.append(rf"(?<![A-Z]){re.escape(spelled)}(?![a-z0-9])")
-        yield from (found for found in re.finditer("|".join(parts), text) if found[0] in own)
+        own = _texts(self.key)
+        found = _pattern(self.key, self.others).finditer(text)
+        return (match for match in found if match[0] in own)
+
+
+@functools.cache
+def _pattern(key: str, others: tuple[str, ...]) -> re.Pattern[str]:
+    """Returns what finds every spelling of a name, and those of the longer ones that hold it."""
+    parts: list[str] = []
+    rows = [row for each in (key, *others) for row in _texts(each).items()]
+    for spelled, variables in sorted(rows, key=lambda row: -len(row[0])):
+        if variables[0] in _LOWER:
+            parts.append(rf"(?<![A-Za-z0-9]){re.escape(spelled)}(?![a-z0-9])")
+        elif variables[0] == "upper":
+            parts.append(rf"(?<![A-Za-z0-9]){re.escape(spelled)}(?![A-Za-z0-9])")
+        else:
+            parts.append(rf"(?<![A-Z]){re.escape(spelled)}(?![a-z0-9])")
+    return re.compile("|".join(parts))
 
 
 def as_template(text: str, hits: Iterable[Hit]) -> str:
