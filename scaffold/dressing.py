@@ -6,15 +6,18 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from scaffold.changes import Change
 from scaffold.edit import shapes
 from scaffold.formatter import Formatter, find_formatters, format_files
 from scaffold.ledger import MadeEntry
 from scaffold.manner import Manner, in_manner, learn_manner, learn_test
-from scaffold.render import RenderedFile
 from scaffold.spec import ScaffoldError
 from scaffold.target import Target
+
+if TYPE_CHECKING:
+    from scaffold.render import RenderedFile
 
 MAX_SIBLINGS = 40
 """How many files beside the new one are read to learn from; more would tell no more."""

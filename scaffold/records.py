@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from scaffold.changes import Change
 from scaffold.ledger import (
@@ -18,10 +19,12 @@ from scaffold.ledger import (
     record_path,
 )
 from scaffold.places import OpenPlace, find_places
-from scaffold.render import RenderedFile
 from scaffold.request import Request
 from scaffold.snapshot import Snapshot
 from scaffold.spec import ConflictError, TemplateError
+
+if TYPE_CHECKING:
+    from scaffold.render import RenderedFile
 
 
 def unit_of(request: Request, rendered: Iterable[RenderedFile]) -> Unit:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scaffold.changes import Change
 from scaffold.edit import shapes
 from scaffold.ledger import ATTRIBUTES, MadeEntry, Unit, base_path, record_path
 from scaffold.merge import merge
 from scaffold.records import records_of, unit_of
-from scaffold.render import RenderedFile
 from scaffold.report import Registration, Step
 from scaffold.request import Request
 from scaffold.snapshot import take_snapshot
 from scaffold.spec import ConflictError, LedgerError
 from scaffold.status import file_status
+
+if TYPE_CHECKING:
+    from scaffold.render import RenderedFile
 
 
 @dataclass(frozen=True)

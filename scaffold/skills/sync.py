@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from scaffold.plan import Change
+from scaffold.changes import Change
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.spec import ScaffoldError, TargetError
 

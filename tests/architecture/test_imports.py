@@ -56,37 +56,6 @@ def test_no_module_of_the_toolkit_needs_the_training_package():
     assert not modules_after(lines) & (TRAINING | {"areal", "numpy"})
 
 
-THIRD_PARTY = {"click", "jinja2", "libcst", "tomli_w", "git", "rich", "yaml", "jsonschema"}
-
-
-ADD_REWARD = ["add-reward", "last_word", "--style", "exact", "--take", "last_line"]
-
-
-def third_party_of(argv: list[str], cwd: Path) -> set[str]:
-    """Runs the toolkit's command line in a folder and returns the packages that it imported."""
-    code = (
-        "from scaffold.cli import main\n"
-        f"sys.argv = ['scaffold', *{argv!r}]\n"
-        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code"
-    )
-    return modules_after(f"sys.path.insert(0, {str(ROOT)!r})\n{code}", cwd) & THIRD_PARTY
-
-
-@pytest.mark.parametrize(
-    "argv", [["--help"], ["--version"], ["add", "--help"], ["add-reward", "--help"], ["list"]]
-)
-def test_help_and_lists_import_click_only(argv: list[str]):
-    assert third_party_of(argv, ROOT) == {"click"}
-
-
-def test_only_an_add_that_writes_imports_the_renderer_and_the_editor(tmp_path: Path):
-    third_party_of(["new", "my_rl"], tmp_path)
-    project = tmp_path / "my_rl"
-    assert third_party_of(ADD_REWARD, project) == {"click", "jinja2", "tomli_w"}
-    assert third_party_of(ADD_REWARD, project) <= {"click", "jinja2"}, "nothing was to be done"
-    assert third_party_of(["status"], project) == {"click"}
-
-
 # The name under which a distribution is imported, where it is another one.
 IMPORT_NAMES = {"pillow": "PIL", "math-verify": "math_verify", "tomli-w": "tomli_w"}
 # Comes with torch or transformers and is imported beside them.
