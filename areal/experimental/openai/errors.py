@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from areal.api.errors import ArealError
 
 
@@ -27,6 +30,23 @@ class RequestError(ArealError, ValueError):
         self.status = status
         self.param = param
         self.code = code
+
+
+@contextmanager
+def refusing_malformed(what: str) -> Iterator[None]:
+    """Turns what goes wrong in reading a request into a RequestError: values of another kind.
+
+    Args:
+        what: Is read.
+    """
+    try:
+        yield
+    except RequestError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError) as error:
+        raise RequestError(f"{what} is malformed: {type(error).__name__}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"{what} is malformed: {error}") from error
 
 
 class AgentProcessError(ArealError, RuntimeError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from areal.api.cli_args import GenerationHyperparameters
-from areal.experimental.openai.errors import RequestError
+from areal.experimental.openai.errors import RequestError, refusing_malformed
 from areal.experimental.openai.messages import Message, parse_messages, to_plain
 
 # What changes nothing about the tokens that are drawn.
@@ -55,6 +55,26 @@ _USED = frozenset(
         "top_p",
     }
 )
+# What the recorder itself tells the chat template's renderer.
+_RESERVED_KWARGS = frozenset(
+    {
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "max_length",
+        "messages",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "tokenize",
+        "tokenizer",
+        "tokenizer_kwargs",
+        "tools",
+        "truncation",
+    }
+)
 
 
 @dataclass
@@ -78,14 +98,17 @@ class ChatRequest:
             RequestError: A parameter is unknown, of the wrong kind, or asks for what there is not.
         """
         given = {key: value for key, value in params.items() if value is not None}
-        given |= to_plain(given.pop("extra_body", {}))  # the SDK merges it in the same way
-        _refuse(given)
-        return cls(
-            parse_messages(given.get("messages")),
-            _sampling(given, defaults),
-            _tools(given),
-            dict(given.get("chat_template_kwargs", {})),
-        )
+        with refusing_malformed("the request"):
+            given |= _mapping(given, "extra_body")  # the SDK merges it in the same way
+            given.pop("extra_body", None)
+            _refuse(given)
+            _check_stream(given)
+            return cls(
+                parse_messages(given.get("messages")),
+                _sampling(given, defaults),
+                _tools(given),
+                _template_kwargs(given),
+            )
 
 
 def _refuse(given: Mapping[str, Any]) -> None:
@@ -100,6 +123,32 @@ def _refuse(given: Mapping[str, Any]) -> None:
             )
 
 
+def _mapping(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = to_plain(given.get(name, {}))
+    if not isinstance(value, dict):
+        raise RequestError(f"{name} must be an object, not {value!r}", param=name)
+    return value
+
+
+def _check_stream(given: Mapping[str, Any]) -> None:
+    """Looks at what is read only when the answer is there, which is too late for a complaint."""
+    if not isinstance(given.get("stream", False), bool):
+        raise RequestError(f"stream must be a bool, not {given['stream']!r}", param="stream")
+    _mapping(given, "stream_options")
+
+
+def _template_kwargs(given: Mapping[str, Any]) -> dict[str, Any]:
+    kwargs = _mapping(given, "chat_template_kwargs")
+    reserved = sorted(kwargs.keys() & _RESERVED_KWARGS)
+    if reserved:
+        raise RequestError(
+            f"chat_template_kwargs sets {', '.join(reserved)}; it is for the template's own "
+            "variables, such as enable_thinking",
+            param="chat_template_kwargs",
+        )
+    return kwargs
+
+
 def _tools(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     choice = given.get("tool_choice", "auto")
     if choice not in ("auto", "none"):
@@ -108,9 +157,14 @@ def _tools(given: Mapping[str, Any]) -> list[dict[str, Any]]:
             param="tool_choice",
         )
     tools: list[dict[str, Any]] = to_plain(given.get("tools", []))
+    if not isinstance(tools, list):
+        raise RequestError(f"tools must be a list, not {tools!r}", param="tools")
     for tool in tools:
         if not isinstance(tool, dict) or tool.get("type") != "function":
             raise RequestError("only tools of type 'function' are supported", param="tools")
+        function = tool.get("function")
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise RequestError(f"the tool {tool!r} has no function with a name", param="tools")
     return tools if choice == "auto" else []
 
 
@@ -151,7 +205,8 @@ def _number(given: Mapping[str, Any], name: str, kind: Any) -> Any:
 
 
 def _stop(value: Any) -> list[str]:
-    stops = [value] if isinstance(value, str) else list(value)
-    if not all(isinstance(each, str) and each for each in stops):
+    stops = [value] if isinstance(value, str) else to_plain(value)
+    is_list = isinstance(stops, list)
+    if not is_list or not all(isinstance(each, str) and each for each in stops):
         raise RequestError(f"stop holds {value!r}; give strings that are not empty", param="stop")
     return stops

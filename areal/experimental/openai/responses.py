@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from areal.experimental.openai.cache import InteractionCache
-from areal.experimental.openai.errors import RequestError
+from areal.experimental.openai.errors import RequestError, refusing_malformed
 from areal.experimental.openai.messages import Message, content_text, to_plain
 from areal.experimental.openai.parsing import ParsedText
 from areal.experimental.openai.types import InteractionWithTokenLogpReward
@@ -39,7 +39,12 @@ def to_chat(params: Mapping[str, Any], cache: InteractionCache) -> dict[str, Any
         RequestError: An item or a tool is of a kind that there is not, or the previous response is
             unknown.
     """
-    given = {key: to_plain(value) for key, value in params.items() if value is not None}
+    with refusing_malformed("the request"):
+        given = {key: to_plain(value) for key, value in params.items() if value is not None}
+        return _to_chat(given, cache)
+
+
+def _to_chat(given: dict[str, Any], cache: InteractionCache) -> dict[str, Any]:
     for name, neutral in _NEUTRAL.items():
         value = given.pop(name, None)
         if value is not None and value not in neutral:

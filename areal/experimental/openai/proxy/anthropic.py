@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from areal.experimental.openai.errors import RequestError
+from areal.experimental.openai.errors import RequestError, refusing_malformed
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -23,6 +23,11 @@ def to_chat(body: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         RequestError: A parameter or a content is of a kind that there is not.
     """
+    with refusing_malformed("the request"):
+        return _to_chat(body)
+
+
+def _to_chat(body: Mapping[str, Any]) -> dict[str, Any]:
     chat: dict[str, Any] = {"messages": _messages(body)}
     for name, value in body.items():
         if name in _SAME or name in _RENAMED:

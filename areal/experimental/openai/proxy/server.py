@@ -6,18 +6,20 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
 
-from areal.experimental.openai.errors import RequestError
+from areal.experimental.openai.errors import RequestError, refusing_malformed
 from areal.experimental.openai.proxy import anthropic
 from areal.experimental.openai.proxy.sessions import (
     MakeRecorder,
     Session,
     SessionTable,
     is_same_key,
+    session_ended,
 )
 from areal.experimental.openai.proxy.wire import to_wire
 from areal.experimental.openai.streaming import chunks_of
@@ -129,6 +131,22 @@ class ProxyServer:
         workflow_context.set(session.context)
         return session
 
+    @contextmanager
+    def _answering(self, request: web.Request) -> Iterator[Session]:
+        """Keeps a session alive while the model answers, and stops the model where it ends."""
+        session, task = self._session(request), asyncio.current_task()
+        assert task is not None
+        session.requests.add(task)
+        try:
+            yield session
+        except asyncio.CancelledError:
+            if session.is_ended:
+                raise session_ended() from None
+            raise
+        finally:
+            session.requests.discard(task)
+            session.touch()
+
     def _check_admin(self, request: web.Request) -> None:
         if not is_same_key(_key(request), self._admin_api_key):
             raise RequestError("this route needs the admin key", status=401, code="invalid_api_key")
@@ -139,23 +157,25 @@ class ProxyServer:
         return web.json_response({"status": "ok", "sessions": len(self.sessions)})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        session, body = self._session(request), await _body(request)
-        completion = await session.recorder.complete(body)
+        with self._answering(request) as session:
+            body = await _body(request)
+            completion = await session.recorder.complete(body)
         if not body.get("stream"):
-            return web.json_response(completion.model_dump(exclude_none=True))
+            return web.json_response(completion.model_dump(exclude_unset=True))
         options = body.get("stream_options") or {}
         chunks = chunks_of(completion, bool(options.get("include_usage")))
         events = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
         return await _stream(request, [*events, "data: [DONE]\n\n"])
 
     async def _responses(self, request: web.Request) -> web.Response:
-        session, body = self._session(request), await _body(request)
-        response = await session.recorder.respond(body)
-        return web.json_response(response.model_dump(exclude_none=True))
+        with self._answering(request) as session:
+            response = await session.recorder.respond(await _body(request))
+        return web.json_response(response.model_dump(exclude_unset=True))
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
-        session, body = self._session(request), await _body(request)
-        completion = await session.recorder.complete(anthropic.to_chat(body))
+        with self._answering(request) as session:
+            body = await _body(request)
+            completion = await session.recorder.complete(anthropic.to_chat(body))
         message = anthropic.from_chat(completion)
         if not body.get("stream"):
             return web.json_response(message)
@@ -177,7 +197,8 @@ class ProxyServer:
 
     async def _set_reward(self, request: web.Request) -> web.Response:
         session, body = self._session(request), await _body(request)
-        interaction_id = _reward(session, body.get("interaction_id"), body.get("reward"))
+        with refusing_malformed("the reward"):
+            interaction_id = _reward(session, body.get("interaction_id"), body.get("reward"))
         return web.json_response({"interaction_id": interaction_id, "reward": body["reward"]})
 
     async def _end_session(self, request: web.Request) -> web.Response:
@@ -202,11 +223,14 @@ class ProxyServer:
         self._check_admin(request)
         body = await _body(request)
         session_id = body.get("session_id")
+        if not isinstance(session_id, (str, type(None))):
+            raise RequestError(f"session_id is {session_id!r}, no string", param="session_id")
         if session_id is not None:
             if "rewards" in body:
                 session = self.sessions.get(session_id)
-                for interaction_id, reward in body["rewards"]:
-                    _reward(session, interaction_id, reward)
+                with refusing_malformed("rewards"):
+                    for interaction_id, reward in body["rewards"]:
+                        _reward(session, interaction_id, reward)
                 self.sessions.end(session, forget=False, announce=False)
             session = self.sessions.take(session_id)
         elif self._is_online:
@@ -250,9 +274,10 @@ def _key(request: web.Request) -> str:
 
 async def _body(request: web.Request) -> dict[str, Any]:
     try:
-        body = await request.json() if request.can_read_body else {}
-    except ValueError as error:
-        raise RequestError(f"the body is no JSON: {error}") from error
+        with refusing_malformed("the body is no JSON or"):
+            body = await request.json() if request.can_read_body else {}
+    except web.RequestPayloadError as error:  # compressed in a way that it is not
+        raise RequestError(f"the body cannot be read: {error}") from error
     if not isinstance(body, dict):
         raise RequestError(f"the body must be an object, not {type(body).__name__}")
     return body

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from areal.experimental.openai.errors import RequestError
 from areal.experimental.openai.recorder import Recorder
@@ -26,15 +27,24 @@ class Session:
     Args:
         recorder: Answers its requests.
         context: What the engine is to know about the episode.
+        is_granted: It takes one of the sessions that whoever trains has asked for.
     """
 
-    def __init__(self, recorder: Recorder, context: WorkflowContext) -> None:
+    def __init__(
+        self, recorder: Recorder, context: WorkflowContext, is_granted: bool = False
+    ) -> None:
         self.id = uuid.uuid4().hex
         self.api_key = f"sk-{secrets.token_hex(24)}"
         self.recorder = recorder
         self.context = context
-        self.used_at = time.monotonic()
+        self.is_granted = is_granted
         self.is_ended = False
+        self.requests: set[asyncio.Task[Any]] = set()
+        self.touch()
+
+    def touch(self) -> None:
+        """Notes that it is in use."""
+        self.used_at = time.monotonic()
 
 
 class SessionTable:
@@ -75,7 +85,7 @@ class SessionTable:
                 status=429,
                 code="rate_limit_exceeded",
             )
-        session = Session(self._make_recorder(context), context)
+        session = Session(self._make_recorder(context), context, needs_grant)
         self.capacity -= needs_grant
         self._by_key[session.api_key] = session
         self._by_id[session.id] = session
@@ -89,16 +99,12 @@ class SessionTable:
         """
         session = self._by_key.get(api_key)
         if session is None or session.is_ended:
-            raise RequestError(
-                "this API key belongs to no running session",
-                status=401,
-                code="invalid_api_key",
-            )
-        session.used_at = time.monotonic()
+            raise session_ended()
+        session.touch()
         return session
 
     def end(self, session: Session, *, forget: bool, announce: bool) -> None:
-        """Ends a session, so that its key opens nothing.
+        """Ends a session, so that its key opens nothing; what it still asks is not answered.
 
         Args:
             session: A running one.
@@ -106,8 +112,11 @@ class SessionTable:
             announce: Somebody waits for sessions to end.
         """
         session.is_ended = True
+        for request in session.requests:
+            request.cancel()
         if forget:
             self._drop(session)
+            self.capacity += session.is_granted
         elif announce:
             while self._waiters:
                 waiter = self._waiters.popleft()
@@ -156,20 +165,28 @@ class SessionTable:
         return session
 
     def drop_idle(self) -> None:
-        """Forgets sessions that nobody has used for long."""
+        """Forgets sessions that nobody has used for long; another may take their place."""
         oldest = time.monotonic() - self._timeout_s
-        for session in [x for x in self._by_id.values() if x.used_at < oldest]:
+        for session in [x for x in self._by_id.values() if x.used_at < oldest and not x.requests]:
             logger.warning(
                 "session %s was idle for %g s and is forgotten", session.id, self._timeout_s
             )
             session.is_ended = True
             self._drop(session)
+            self.capacity += session.is_granted
             if session in self._ended:
                 self._ended.remove(session)
 
     def _drop(self, session: Session) -> None:
         self._by_key.pop(session.api_key, None)
         self._by_id.pop(session.id, None)
+
+
+def session_ended() -> RequestError:
+    """Returns what is said to whom has a key of no running session."""
+    return RequestError(
+        "this API key belongs to no running session", status=401, code="invalid_api_key"
+    )
 
 
 def is_same_key(given: str, expected: str) -> bool:

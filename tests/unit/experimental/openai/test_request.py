@@ -66,6 +66,18 @@ def test_greedy_defaults_give_way_to_a_temperature() -> None:
         ({"max_tokens": 0}, "max_new_tokens"),
         ({"top_p": 0}, "top_p"),
         ({"stop": [""]}, "stop"),
+        ({"stop": 5}, "stop"),
+        ({"stop": {"a": "b"}}, "stop"),
+        ({"tools": {"a": 1}}, "tools"),
+        ({"tools": [{"type": "function"}]}, "no function with a name"),
+        ({"tools": [{"type": "function", "function": {"name": 5}}]}, "no function with a name"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream_options": 5}, "stream_options"),
+        ({"extra_body": "n"}, "extra_body"),
+        ({"chat_template_kwargs": 5}, "chat_template_kwargs"),
+        ({"chat_template_kwargs": {"tokenize": False}}, "sets tokenize"),
+        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "malformed: KeyError"),
+        ({"messages": [{"role": "assistant", "tool_calls": 5}]}, "malformed"),
     ],
 )
 def test_refused(params: dict[str, Any], name: str) -> None:

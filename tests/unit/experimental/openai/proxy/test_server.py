@@ -218,7 +218,9 @@ def test_errors_look_like_openais(
         ({"reward": "1"}, 400),
         ({"reward": float("nan")}, 400),
         ({}, 400),
+        ({"reward": 10**400}, 400),
         ({"reward": 1.0, "interaction_id": "x"}, 404),
+        ({"reward": 1.0, "interaction_id": []}, 400),
     ],
 )
 def test_rewards_are_checked(proxy: Proxy, body: dict[str, Any], status: int) -> None:
@@ -233,7 +235,13 @@ def test_rewards_are_checked(proxy: Proxy, body: dict[str, Any], status: int) ->
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"{", "no JSON"), (b"[]", "must be an object"), (b"\xff", "no JSON")]
+    ("content", "words"),
+    [
+        (b"{", "no JSON"),
+        (b"[]", "must be an object"),
+        (b"\xff", "no JSON"),
+        (b"[" * 200_000, "no JSON"),
+    ],
 )
 def test_bodies_that_are_no_objects(proxy: Proxy, content: bytes, words: str) -> None:
     headers = {"Authorization": f"Bearer {proxy.start()['api_key']}"}
@@ -242,6 +250,60 @@ def test_bodies_that_are_no_objects(proxy: Proxy, content: bytes, words: str) ->
     )
     assert answer.status_code == 400
     assert words in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Content-Type": "text/plain; charset=none"}, {"Content-Encoding": "gzip"}], ids=str
+)
+def test_bodies_that_are_not_what_their_headers_say(proxy: Proxy, headers: dict[str, str]) -> None:
+    answer = httpx.post(
+        f"{proxy.address}/chat/completions",
+        content=json.dumps({"messages": [USER]}),
+        headers={"Authorization": f"Bearer {proxy.start()['api_key']}", **headers},
+        trust_env=False,
+    )
+    assert answer.status_code == 400, answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/responses", {"input": "2+3", "tools": 5}),
+        ("/responses", {"input": "2+3", "previous_response_id": []}),
+        ("/responses", {"input": [{"type": "reasoning", "content": 5}]}),
+        ("/v1/messages", {"messages": [5]}),
+        ("/v1/messages", {"messages": [{"role": "user", "content": [{"type": "tool_use"}]}]}),
+        ("/v1/messages", {"messages": [USER], "system": 5}),
+        ("/v1/messages", {"messages": [USER], "thinking": 5}),
+    ],
+)
+def test_malformed_requests_are_their_senders_fault(
+    proxy: Proxy, path: str, body: dict[str, Any]
+) -> None:
+    answer = proxy.post(path, proxy.start()["api_key"], **body)
+    assert answer.status_code == 400
+    assert "malformed" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body", [{"session_id": []}, {"rewards": 5}, {"rewards": [5]}, {"rewards": [["no", 1.0]]}]
+)
+def test_malformed_exports_end_nothing(proxy: Proxy, body: dict[str, Any]) -> None:
+    session = proxy.start()
+    answer = proxy.post("/export_trajectories", **{"session_id": session["session_id"], **body})
+    assert answer.status_code == 400
+    assert proxy.post("/rl/end_session", session["api_key"]).is_success
+
+
+def test_what_programs_without_the_sdk_look_for_is_there(proxy: Proxy) -> None:
+    proxy.engine.texts = ['<tool_call>{"name": "f", "arguments": {}}</tool_call>']
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    key = proxy.start()["api_key"]
+    answer = proxy.post("/chat/completions", key, messages=[USER], tools=tools)
+    (choice,) = answer.json()["choices"]
+    assert choice["logprobs"] is None
+    assert choice["message"]["content"] is None
+    assert choice["message"]["tool_calls"][0]["function"] == {"name": "f", "arguments": "{}"}
 
 
 def test_an_engine_that_breaks_is_not_asked_again(
@@ -283,6 +345,55 @@ def test_an_idle_session_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
             time.sleep(0.02)
         assert proxy.post("/rl/end_session", key).status_code == 401
     assert "was idle for 0.2 s" in caplog.text
+
+
+def ask_aside(proxy: Proxy, key: str) -> tuple[threading.Thread, list[httpx.Response]]:
+    """Sends a request that hangs, and returns once the engine has it."""
+    proxy.engine.texts, answers = ["..."], []
+
+    def ask() -> None:
+        answers.append(proxy.post("/chat/completions", key, messages=[USER]))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert proxy.engine.is_asked.wait(10)
+    return thread, answers
+
+
+def test_a_session_that_waits_for_its_answer_is_not_idle() -> None:
+    for proxy in serve(timeout_s=0.2):
+        waiting, idle = proxy.start(), proxy.start()
+        thread, answers = ask_aside(proxy, waiting["api_key"])
+        deadline = time.monotonic() + 20
+        while len(proxy.server.sessions) > 1 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert proxy.post("/rl/end_session", idle["api_key"]).status_code == 401
+        assert proxy.post("/rl/end_session", waiting["api_key"]).is_success
+        thread.join(10)
+        assert [answer.status_code for answer in answers] == [401]
+
+
+def test_a_session_that_ends_stops_its_generations(proxy: Proxy) -> None:
+    session = proxy.start()
+    thread, answers = ask_aside(proxy, session["api_key"])
+    assert proxy.post("/rl/end_session", session["api_key"]).is_success
+    assert proxy.engine.was_cancelled.wait(10)
+    thread.join(10)
+    assert [answer.status_code for answer in answers] == [401]
+
+
+def test_a_program_that_is_gone_leaves_its_place_to_another() -> None:
+    for proxy in serve(is_online=True, timeout_s=0.2):
+        proxy.start()
+        deadline = time.monotonic() + 20
+        while len(proxy.server.sessions) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        second = proxy.post("/rl/start_session")
+        assert second.is_success
+        assert proxy.post("/rl/start_session").status_code == 429
+        key = second.json()["api_key"]
+        assert proxy.post("/rl/end_session", key, discard=True).is_success
+        assert proxy.post("/rl/start_session").is_success
 
 
 def test_online_sessions_are_waited_for(online: Proxy) -> None:
