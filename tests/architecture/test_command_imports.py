@@ -28,10 +28,9 @@ HEAVY = {
 # Of this package, what brings heavy things or is large, by its first two names.
 OWN = {
     "scaffold.apply", "scaffold.commands", "scaffold.edit", "scaffold.formatter",
-    "scaffold.journal", "scaffold.manifests", "scaffold.merge", "scaffold.plan", "scaffold.render", "scaffold.samples",
-    "scaffold.skills", "scaffold.verify",
+    "scaffold.journal", "scaffold.manifests", "scaffold.merge", "scaffold.plan", "scaffold.render",
+    "scaffold.samples", "scaffold.skills", "scaffold.verify",
 }  # fmt: skip
-
 # Comes with others, in this release of them or that.
 INDIRECT = {
     "numbers", "pickle", "random", "select", "shlex", "shutil", "signal", "tempfile", "textwrap",
