@@ -28,6 +28,9 @@ SHELL = {"bash", "sh", "shell", "console"}
 # A word that the reader replaces: NAME, <name>, {name}, ..., or a file that a command makes.
 PLACEHOLDER = re.compile(r"<[^>]*>|\{[^}]*\}|\.\.\.|…|\bNAME\b|\bname\b")
 
+TAUGHT = ("scraper",)
+"""Kinds that a page teaches by `scaffold init`; tests/integration/scaffold runs its commands."""
+
 
 def documents() -> list[Path]:
     """Returns every text that people and agents read."""
@@ -116,7 +119,7 @@ def command_faults(words: list[str]) -> list[str]:
     rest = words[1:]
     context = click.Context(command)
     while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
-        if PLACEHOLDER.search(rest[0]) or rest[0] == "KIND":
+        if PLACEHOLDER.search(rest[0]) or rest[0] in ("KIND", *TAUGHT):
             return []
         found = command.get_command(context, rest[0])
         if found is None:

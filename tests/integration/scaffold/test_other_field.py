@@ -8,6 +8,8 @@ a decorator and a list in a text file, no src/ and no pyproject.toml.
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from scaffold.target import key_names
 
 Command = Callable[..., Any]
 
@@ -469,6 +473,19 @@ def test_update_merges_what_the_template_says_by_now(repository: Path, scaffold:
 def test_the_same_repository_is_not_taught_the_same_twice(taught: Path, scaffold: Command):
     done = scaffold(taught, "init", "--like", "bbc", "--yes", "--json")
     assert (done.status, done.report["error"]["code"]) == (1, "kind_known")
+
+
+def test_the_page_s_commands_do_what_it_says(tmp_path: Path, scaffold: Command):
+    page = (Path(__file__).parents[3] / "docs/en/own-kinds.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```bash\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    commands = [shlex.split(row) for block in blocks for row in block.splitlines()]
+    assert [argv[1] for argv in commands] == ["init", "init", "add", "verify"]
+    make_scrapers(tmp_path)
+    outcomes = [scaffold(tmp_path, *argv[1:]) for argv in commands]
+    assert [each.status for each in outcomes] == [0, 0, 0, 1]
+    assert "verdict    unfinished" in outcomes[-1].text
+    for variable, value in re.findall(r"`(\w+)` \| ([\w -]+?) \|", page):
+        assert key_names("new_site")[variable] == value
 
 
 @pytest.fixture
