@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,15 @@ from scaffold.spec import TargetError
 from scaffold.target import Target
 
 PROBE_TIMEOUT_S = 60
+PROBED = ("areal", "pytest", "torch", "transformers", "datasets")
+"""The packages that levels need."""
+
 OLDEST = (3, 10)
 # find_spec of a top-level name looks and does not import.
 PROBE = (
     "import importlib.util as u, json, sys; sys.path.insert(0, ''); "
     "print(json.dumps([list(sys.version_info[:3]), "
-    "[n for n in ('areal', 'pytest', 'torch', 'transformers', 'datasets') if u.find_spec(n)]]))"
+    f"[n for n in {PROBED} if u.find_spec(n)]]))"
 )
 
 
@@ -39,6 +43,12 @@ class Interpreter:
     why: str
     version: str = ""
     packages: frozenset[str] = frozenset()
+
+    def lack(self, names: Iterable[str]) -> str:
+        """Returns what to say of the packages that it has not, "" where it has all of them."""
+        missing = ", ".join(sorted(set(names) - self.packages))
+        hint = "name an interpreter that has it with --python EXE"
+        return f"{self.argv[0]} has no {missing}; {hint}" if missing else ""
 
     def describe(self) -> str:
         """Returns the choice in one line."""

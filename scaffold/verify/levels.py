@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -15,12 +16,15 @@ from scaffold.ledger import Unit
 from scaffold.spec import TargetError
 from scaffold.target import Target
 from scaffold.verify.findings import Finding, Level, failed, judged, not_needed, not_run
-from scaffold.verify.interpreter import Interpreter
+from scaffold.verify.interpreter import PROBED, Interpreter
 from scaffold.verify.process import Finished, run_limited
 
 RUNNERS = Path(__file__).resolve().parent.parent / "runners"
 AUTHORS_PART = "NotImplementedError: YOURS"
 """What a generated test raises where it needs what only the author knows."""
+
+MISSED = re.compile(r"No module named '(\w+)")
+"""What an import says of a package that is not installed."""
 
 SAMPLES = "SAMPLES"
 """The literal in a dataset's test that holds rows of its source."""
@@ -85,12 +89,14 @@ def run_tests(bench: Bench, unit: Unit) -> Level:
             bench.limits.process_s,
             {"HF_DATASETS_CACHE": str(Path(folder) / "cache")},
         )
-        return _judge_tests(done, report, bench.limits, files)
+        return _judge_tests(done, report, bench, files)
 
 
-def _judge_tests(done: Finished, report: Path, limits: Limits, files: list[str]) -> Level:
+def _judge_tests(done: Finished, report: Path, bench: Bench, files: list[str]) -> Level:
     if done.status is None:
-        text = f"no end within {limits.process_s:g} s; run pytest {' '.join(files)} to see where"
+        text = (
+            f"no end within {bench.limits.process_s:g} s; run pytest {' '.join(files)} to see where"
+        )
         return judged("tests", [failed("time limit", text)], "")
     try:
         cases = list(ElementTree.parse(report).iter("testcase"))
@@ -108,12 +114,21 @@ def _judge_tests(done: Finished, report: Path, limits: Limits, files: list[str])
     elif len(skipped) == len(cases):
         reason = _first_line(skipped[0].find("skipped"))
         return not_run("tests", f"every test was skipped: {reason}")
+    elif lack := bench.python.lack(_missed(findings)):
+        return not_run("tests", lack)
     elif findings and all(AUTHORS_PART in row.message for row in findings):
         return not_run("tests", f"{len(findings)} tests wait for the author: {findings[0].message}")
     elif done.status and not findings:
         findings = [failed("pytest", f"pytest {done.describe()}:\n{done.last_lines()}")]
     note = f", {len(skipped)} skipped" if skipped else ""
     return judged("tests", findings, f"{len(cases) - len(skipped)} passed{note}")
+
+
+def _missed(findings: Sequence[Finding]) -> set[str]:
+    """Returns the training packages that all failures come from the absence of."""
+    found = [MISSED.search(row.message) for row in findings]
+    names = {each[1] for each in found if each}
+    return names & set(PROBED) if all(found) else set()
 
 
 def _first_line(problem: ElementTree.Element | None) -> str:
@@ -140,11 +155,9 @@ def run_episodes(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> Level:
     runner = rules.get("episodes")
     if not runner:
         return not_needed("episodes", f"a {unit.kind} has no episodes of its own")
-    missing = {"areal", "torch", "transformers"} - bench.python.packages
-    if missing:
-        names = ", ".join(sorted(missing))
-        hint = "name an interpreter that has it with --python EXE"
-        return not_run("episodes", f"{bench.python.argv[0]} has no {names}; {hint}")
+    lack = bench.python.lack(["areal", "torch", "transformers"])
+    if lack:
+        return not_run("episodes", lack)
     request = _request(bench, unit)
     if isinstance(request, str):
         return not_run("episodes", request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,21 @@ def test_tests(target: Target, python: Interpreter, test: str, check: str, messa
     assert level.status == "failed", level
     assert level.details[0].check.startswith(check)
     assert message in level.details[0].message
+
+
+@pytest.mark.parametrize(
+    ("module", "status"), [("torch", "skipped"), ("nothing_like_it", "failed")]
+)
+def test_what_the_interpreter_lacks_is_no_failure_of_the_tests(
+    target: Target, python: Interpreter, module: str, status: str
+) -> None:
+    bare = replace(python, packages=frozenset(["pytest"]))
+    test = f"raise ModuleNotFoundError(\"No module named '{module}'\")\n"
+    unit = unit_of(target, "reward", "broken_reward_fn", "", test)
+    level = run_tests(Bench(target, bare, Limits(60)), unit)
+    assert level.status == status
+    assert module in level.reason
+    assert ("--python EXE" in level.reason) == level.is_lacking == (status == "skipped")
 
 
 def test_tests_that_were_all_skipped_prove_nothing(target: Target, python: Interpreter) -> None:
