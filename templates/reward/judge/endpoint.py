@@ -112,7 +112,7 @@ class Endpoint(NamedTuple):
                 problem = f"{type(error).__name__}: {error}"
             except (LookupError, TypeError, ValueError):
                 pass  # a proxy's page, or half an answer
-            # At random, so that all the processes that were refused at once do not come back at once.
+            # At random, so that processes that were refused at once do not come back at once.
             pause_s = max(asked_s, wait_s * random.uniform(0.5, 1.0))
             if time.monotonic() + pause_s >= stop_at:
                 break

@@ -38,7 +38,7 @@ MAX_CHARS = 32_000
 
 
 def read_verdict(reply: str) -> float | None:
-    """Finds the last score of a reply, also as 80% or 8/10; None where there is none from 0 to 1."""
+    """Finds a reply's last score, also as 80% or 8/10; None where there is none from 0 to 1."""
     found = VERDICT.findall(reply)
     if not found:
         return None
