@@ -8,6 +8,7 @@ a decorator and a list in a text file, no src/ and no pyproject.toml.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -540,3 +541,25 @@ def test_nothing_is_written_unless_agreed_to(
     assert ("--yes" in done.text) == (argv != ("--dry-run",))
     assert "+def {{ key }}_loss" in done.text or "def {{ key }}_loss" in done.text
     assert tree(losses) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
+@pytest.mark.parametrize(("answer", "status"), [(b"n\n", 1), (b"y\n", 0)])
+def test_at_a_terminal_it_shows_and_asks(losses: Path, answer: bytes, status: int):
+    import pty
+
+    before = tree(losses)
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "scaffold", "init", "--like", "huber"],
+        cwd=losses, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        os.write(ours, answer)
+        _, errors = process.communicate(timeout=60)
+        os.close(ours)
+    assert process.returncode == status
+    shown = errors.decode()
+    assert shown.index("+++ b/.scaffold/templates/loss/kind.toml") < shown.index("Write this?")
+    assert (tree(losses) == before) == bool(status)

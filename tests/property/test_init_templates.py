@@ -1,0 +1,46 @@
+"""For any text: the template made of it gives it back, and no other unit's holds its name."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scaffold.names import fold
+from scaffold.render import render_files
+from scaffold.spec import FileRule, fill
+from scaffold.spelling import Spelling, as_pattern, as_template
+from scaffold.target import key_names
+
+KEYS = st.sampled_from(["heise", "new_site", "a", "x2", "two_words_more"])
+PIECES = st.one_of(
+    st.sampled_from(
+        ["{", "}", "{{", "}}", "{%", "%}", "{#", "#}", "\r", "\n", "\r\n", "-", "\\", '"']
+    ),
+    st.sampled_from([*key_names("heise").values(), *key_names("new_site").values()]),
+    st.sampled_from([*key_names("a").values(), *key_names("x2").values()]),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+)
+TEXTS = st.lists(PIECES, max_size=30).map("".join)
+PATHS = st.sampled_from(["a.py", "a.md", "a.yml"])
+
+
+@given(KEYS, PATHS, TEXTS)
+def test_a_template_gives_back_what_it_was_made_of(key: str, path: str, text: str):
+    spelling = Spelling(key)
+    template = as_template(text, spelling.hits_in_file(path, text))
+    # The destination is no Python, so that any text may come out.
+    rules = [FileRule("f.jinja", "f.txt", "data")]
+    (made,) = render_files(rules, {"f.jinja": template.encode()}, key_names(key))
+    assert made.data.decode() == text
+
+
+@given(KEYS, TEXTS)
+def test_a_pattern_gives_back_what_it_was_made_of(key: str, text: str):
+    spelling = Spelling(key)
+    hits = spelling.hits(text, "data")
+    pattern = as_pattern(text, hits)
+    if pattern is not None:
+        assert fill(pattern, key_names(key)) == text
+        other = fill(pattern, key_names("quite_another"))
+        assert bool(hits) == (other != text)
+        assert all(fold(text[hit.start : hit.end]) == fold(key) for hit in hits)
