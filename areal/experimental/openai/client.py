@@ -112,6 +112,23 @@ class ArealOpenAI(openai.AsyncOpenAI):
             lora_name,
         )
 
+    def copy(self, **kwargs: Any) -> ArealOpenAI:
+        """Returns a client with other options that goes on with the same record.
+
+        Args:
+            **kwargs: What ``AsyncOpenAI.copy`` takes, such as ``timeout``; ``with_options`` is
+                another name for it.
+        """
+        recorder = self._recorder
+        ours = {"engine": recorder.engine, "tokenizer": recorder.tokenizer}
+        kwargs["_extra_kwargs"] = {**ours, **kwargs.get("_extra_kwargs", {})}
+        made = super().copy(**kwargs)
+        made._recorder = recorder
+        return made
+
+    # Bound in the SDK's class body, so that it would not see the copy above.
+    with_options = copy
+
     @cached_property
     def chat(self) -> _Chat:
         """Is ``chat.completions.create``."""

@@ -60,9 +60,16 @@ class ChunkStream:
             raise StopAsyncIteration
         return ChatCompletionChunk.construct(**chunk)
 
+    @property
+    def response(self) -> Self:
+        """Is what the SDK's helper ``chat.completions.stream`` closes in the end."""
+        return self
+
     async def close(self) -> None:
         """Ends the stream."""
         self._chunks = iter(())
+
+    aclose = close
 
     async def __aenter__(self) -> Self:
         return self

@@ -175,14 +175,16 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
 
     def _rewards(self, result: Any) -> list[tuple[str | None, float]]:
         """Returns rewards with the ids of their answers; None stands for the last one."""
-        if isinstance(result, dict):
-            return list(result.items())
-        if isinstance(result, float):
-            return [(None, result)]
-        raise ValueError(
-            f"Invalid reward type {type(result).__name__}: {type(self.agent).__name__}.run "
-            f"must return a float, or floats by the ids of answers, not {result!r}"
-        )
+        rewards = list(result.items()) if isinstance(result, dict) else [(None, result)]
+        # A whole number may be a reward of one answer, but not the whole result of an agent.
+        kinds = (int, float) if isinstance(result, dict) else float
+        for _, reward in rewards:
+            if not isinstance(reward, kinds) or isinstance(reward, bool):
+                raise ValueError(
+                    f"Invalid reward type {type(reward).__name__}: {type(self.agent).__name__}.run "
+                    f"must return a float, or floats by the ids of answers, not {result!r}"
+                )
+        return rewards
 
     async def _post(self, path: str, api_key: str, **body: Any) -> dict[str, Any]:
         session = await workflow_context.get_aiohttp_session()

@@ -152,6 +152,29 @@ def test_a_stream_says_the_same() -> None:
     assert chunks[-1].usage.total_tokens > 0
 
 
+def test_the_sdks_own_helper_streams() -> None:
+    async def read() -> Any:
+        _, client = made(f"<think>hm</think>so {CALL}")
+        async with client.chat.completions.stream(
+            model="m", messages=[USER], tools=[TOOL]
+        ) as stream:
+            return await stream.get_final_completion()
+
+    message = asyncio.run(read()).choices[0].message
+    assert (message.content, message.tool_calls[0].function.name) == ("so", "add")
+
+
+def test_a_client_with_other_options_goes_on_with_the_record() -> None:
+    _, client = made("4", "5")
+    other = client.with_options(timeout=5, max_retries=1)
+    assert (other.timeout, other.max_retries) == (5, 1)
+    first, second = ask(client, USER), ask(other, USER)
+    other.set_reward(first.id, 0.5)
+    client.set_last_reward(1.0)
+    rewards = {key: x.reward for key, x in client.export_interactions("individual").items()}
+    assert rewards == {first.id: 0.5, second.id: 1.0}
+
+
 def test_what_cannot_be_answered_says_why() -> None:
     _, client = made("5", engine_max_tokens=10)
     with pytest.raises(RequestError, match="20 tokens") as caught:

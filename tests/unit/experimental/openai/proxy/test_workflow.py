@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import numpy as np
 import openai
 import pytest
 import torch
@@ -84,7 +85,13 @@ def test_a_conversation_as_one_sequence(engine: ScriptedEngine, start: Any) -> N
 
 @pytest.mark.parametrize(
     ("value", "rewards"),
-    [(0.25, [0.25, 0.25]), ({"id": 0.5}, [0.5, 0.5]), ({}, [0.0, 0.0])],
+    [
+        (0.25, [0.25, 0.25]),
+        (np.float64(0.25), [0.25, 0.25]),
+        ({"id": 0.5}, [0.5, 0.5]),
+        ({"id": 1}, [1.0, 1.0]),
+        ({}, [0.0, 0.0]),
+    ],
 )
 def test_rewards(engine: ScriptedEngine, start: Any, value: Any, rewards: list[float]) -> None:
     engine.texts = ["4", "5"]
@@ -92,7 +99,11 @@ def test_rewards(engine: ScriptedEngine, start: Any, value: Any, rewards: list[f
     assert [x.reward for x in result.values()] == rewards
 
 
-@pytest.mark.parametrize("value", [1, True, None, "1", [1.0]])
+@pytest.mark.parametrize(
+    "value",
+    [1, True, None, "1", [1.0], np.float32(1), {"id": None}, {"id": True}, {"id": np.float32(1)}],
+    ids=repr,
+)
 def test_what_is_no_reward(engine: ScriptedEngine, start: Any, value: Any) -> None:
     engine.texts = ["5"]
     (error,) = run(start().wrap(agents.ReturningAgent(value)))
