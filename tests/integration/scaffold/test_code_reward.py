@@ -138,6 +138,32 @@ def test_no_other_files(backend: str, name: str, tmp_path: Path) -> None:
     assert not Path("/dev/shm/escaped").exists()
 
 
+@pytest.mark.parametrize("flags", ["O_RDONLY | os.O_TRUNC", "O_ACCMODE | os.O_TRUNC", "O_ACCMODE"])
+@pytest.mark.parametrize("version", [1, 3])
+def test_no_version_of_landlock_lets_files_be_emptied(
+    flags: str, version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SANDBOX.read_text()
+    older = text.replace("min(abi, 3)", f"min({version}, 3)")
+    assert older != text
+    (tmp_path / "older.py").write_text(older)
+    (tmp_path / "readable").mkdir()
+    there = [tmp_path / "readable" / "library", tmp_path / "checkpoint"]
+    for path in there:
+        path.write_text("kept")
+    roots, paths = sandbox._readable()
+    monkeypatch.setattr(sandbox, "_readable", lambda: ([*roots, str(there[0].parent)], paths))
+    monkeypatch.setattr(sandbox, "__file__", str(tmp_path / "older.py"))
+    use(monkeypatch, "landlock")
+    if not sandbox.find_backend()[0]:
+        pytest.skip(sandbox.find_backend()[1])
+    for path in there:
+        found = attempt(f"import os\nos.open({str(path)!r}, os.{flags})")
+        assert found.startswith("ok: refused"), found
+        assert path.read_text() == "kept"
+    sandbox.find_backend.cache_clear()
+
+
 def test_the_scratch_folder_is_of_use_and_gone_afterwards(backend: str) -> None:
     code = """
 import os, tempfile
@@ -397,6 +423,12 @@ def test_the_graders_packages_are_there(backend: str) -> None:
     assert end_of(code) == ("ok", "99.0\n", ())
 
 
+def test_programs_may_leave_as_people_write_it(backend: str) -> None:
+    for leave in ("exit()", "quit(0)", "import sys; sys.exit()"):
+        assert end_of(f"print(1)\n{leave}\nprint(2)") == ("ok", "1\n", ())
+    assert end_of("exit('no')").end == "status 1"
+
+
 def test_programs_are_main_and_end_as_python_does(backend: str) -> None:
     code = """
 import atexit, dataclasses, pickle, sys
@@ -459,12 +491,25 @@ def test_reports_of_honest_programs(backend: str) -> None:
         ("statement", "assert f('a') == {'a': 2}, 'two'"),
         ("statement", "for n in range(3):\n    assert n == n"),
         ("value", "'\\n' + chr(0xD800)"),
+        ("value", "frozenset([1])"),
         ("setup", "unknown()"),
         ("value", "1"),
     ]
     code = "from collections import Counter as f\nprint('noise')"
     (done,) = sandbox.run(code, [sandbox.Case("", tuple(tests))])
-    expected = ("True", "{'a': 2, 'b': 1}", "", "", "True", "True", "", "True", "'\\n\\ud800'")
+    expected = (
+        "True",
+        "{'a': 2, 'b': 1}",
+        "",
+        "",
+        "True",
+        "True",
+        "",
+        "True",
+        "'\\n\\ud800'",
+        "{1}",
+        *("", ""),
+    )
     assert (done.end, done.reports) == ("ok", expected)
 
 
@@ -488,6 +533,57 @@ def f(x):
 """
     assert score(made, code, test_code="assert f(2) == 424242") == 0.0
     assert score(made, "def f(x): return 424242", test_code="assert 424242 == f(2)") == 1.0
+
+
+@pytest.mark.parametrize(
+    "report", ["'1\\n' * 9", "'9' * 400 + '+1j'", "'(' * 9999", "'1' + '+1j' * 33_000", "'{[]}'"]
+)
+def test_no_report_is_an_error_of_the_grader(made: ModuleType, report: str) -> None:
+    forge = f"""
+import marshal, os
+nonce, tests = marshal.loads(os.pread(5, 1 << 20, 0))
+os.write(4, f"{{nonce}}\\n{{{report}}}\\n".encode())
+os._exit(0)"""
+    assert score(made, forge, test_code="assert f(2) == 424242\nassert f(3) == 4") == 0.0
+
+
+def test_replaced_builtins_touch_no_report(made: ModuleType) -> None:
+    code = "import builtins\nbuiltins.repr = lambda x: '0'\ndef f(x): return x"
+    assert score(made, code, test_code="assert f(2) == 2") == 1.0
+
+
+PROGRAM = "```{0}\nx = 1\n```\n".format
+FENCES = {
+    "after another language": "```json\n{}\n```\nSo:\n\n" + PROGRAM("python"),
+    "after a shell": "```bash\npip install x\n```\n" + PROGRAM("Python"),
+    "before its output": PROGRAM("python") + "It prints\n```\n2\n```\n",
+    "before other text": PROGRAM("python3") + "```text\n2\n```\n",
+    "of no language": PROGRAM(""),
+    "after another program": "```python\nx = 0\n```\n" + PROGRAM("py"),
+    "with a title": PROGRAM('python title="a"'),
+    "of more ticks": "````python\nx = 1\n````",
+    "in a list": "1. So:\n   ```python\n   x = 1\n   ```\n",
+    "after code in a line": "```x = 0```\n" + PROGRAM("python"),
+    "after what does not end": PROGRAM("python") + "```python\nx = 0\n",
+}
+
+
+@pytest.mark.parametrize("text", FENCES.values(), ids=FENCES)
+def test_finds_the_program(made: ModuleType, text: str) -> None:
+    assert made.extract_code(text) == "x = 1\n"
+    assert made.extract_code(text.replace("\n", "\r\n")) in ("x = 1\r\n", "x = 1\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["```json\n{}\n```", "```python\nx = 1", "x = 1", "```", "``\nx\n``"]
+)
+def test_finds_no_program(made: ModuleType, text: str) -> None:
+    assert made.extract_code(text) is None
+
+
+def test_no_completion_takes_long_to_read(made: ModuleType) -> None:
+    for text in ("```" + " " * 10**6 + "x", "```\n" * 10**5, "`" * 10**6, " " * 10**6):
+        made.extract_code(text)
 
 
 def test_which_tests_count(made: ModuleType) -> None:
@@ -587,7 +683,8 @@ def test_numbers_are_those_of_the_kernel(column: int, header: str, pattern: str)
         pytest.skip("the kernel's headers are not installed")
     text = Path(header).read_text()
     known = {int(number): name for name, number in re.findall(pattern, text)}
-    for row in re.split("[\n;]", f"{sandbox.CALLS.strip()}\n{sandbox.CHECKED_CALLS.strip()}"):
+    tables = (sandbox.CALLS, sandbox.CHECKED_CALLS, sandbox.OPEN_CALLS)
+    for row in re.split("[\n;]", "\n".join(table.strip() for table in tables)):
         name, *numbers = row.split()
         number = numbers[column]
         assert number == "-" or known[int(number)] in (name, name.removeprefix("new"))

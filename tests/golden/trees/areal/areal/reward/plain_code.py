@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
+import textwrap
 from typing import Any
 
 from areal.reward.plain_code_sandbox import Case, Limits, run
@@ -13,13 +13,27 @@ LIMITS = Limits(cpu_s=4.0, wall_s=8.0, memory_bytes=1024 << 20)
 # Whether to run programs where nothing can keep them off this machine's files.
 ALLOW_UNSANDBOXED = False
 
-BLOCK = re.compile(r"^[ \t]*```[ \t]*(?:python|py|python3)?[ \t]*\r?\n(.*?)^[ \t]*```", re.M | re.S)
+LANGUAGES = {"", "python", "python3", "py"}
 
 
 def extract_code(completion: str) -> str | None:
-    """Finds the program in a completion: its last fenced block of Python, or of no language."""
-    blocks = BLOCK.findall(completion)
-    return blocks[-1] if blocks else None
+    """Finds a completion's program: its last fenced block of Python, or else of no language."""
+    programs: dict[bool, str] = {}
+    lines = iter(completion.splitlines(keepends=True))
+    for opening in lines:
+        info = opening.strip().lstrip("`")
+        ticks = len(opening.strip()) - len(info)
+        if ticks < 3 or "`" in info:
+            continue
+        language = info.split()[0].lower() if info else ""
+        block: list[str] = []
+        for line in lines:
+            if len(line.strip()) >= ticks and not line.strip().strip("`"):
+                if language in LANGUAGES:
+                    programs[bool(language)] = textwrap.dedent("".join(block))
+                break
+            block.append(line)
+    return programs.get(True, programs.get(False))
 
 
 def read_cases(test_cases: Any) -> tuple[list[Case], list[str]]:
@@ -31,15 +45,17 @@ def read_cases(test_cases: Any) -> tuple[list[Case], list[str]]:
     Raises:
         ValueError: It is something else, or empty.
     """
-    rows = json.loads(test_cases) if isinstance(test_cases, str) else test_cases
     try:
-        cases = [Case(str(row["input"])) for row in rows]
-        expected = [str(row["output"]) for row in rows]
-    except (KeyError, TypeError) as error:
+        rows = json.loads(test_cases) if isinstance(test_cases, str) else test_cases
+        pairs = [(row["input"], row["output"]) for row in rows]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"test_cases must hold an input and an output each: {error!r}") from error
-    if not cases:
+    if not pairs:
         raise ValueError("the row's test_cases are empty")
-    return cases, expected
+    wrong = [each for pair in pairs for each in pair if not isinstance(each, str | int | float)]
+    if wrong:
+        raise ValueError(f"inputs and outputs of test_cases must be text, not {wrong[0]!r:.80}")
+    return [Case(str(text)) for text, _ in pairs], [str(text) for _, text in pairs]
 
 
 def same_output(found: str, expected: str) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import re
+import textwrap
 from typing import Any
 
-from my_rl.reward.asserted_sandbox import Case, Limits, run
+from my_rl.reward.asserted_sandbox import Case, Limits, reports_value, run
 
 LIMITS = Limits(cpu_s=1.5, wall_s=5.5, memory_bytes=1024 << 20)
 
@@ -15,13 +15,27 @@ LIMITS = Limits(cpu_s=1.5, wall_s=5.5, memory_bytes=1024 << 20)
 ALLOW_UNSANDBOXED = True
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-BLOCK = re.compile(r"^[ \t]*```[ \t]*(?:python|py|python3)?[ \t]*\r?\n(.*?)^[ \t]*```", re.M | re.S)
+LANGUAGES = {"", "python", "python3", "py"}
 
 
 def extract_code(completion: str) -> str | None:
-    """Finds the program in a completion: its last fenced block of Python, or of no language."""
-    blocks = BLOCK.findall(completion)
-    return blocks[-1] if blocks else None
+    """Finds a completion's program: its last fenced block of Python, or else of no language."""
+    programs: dict[bool, str] = {}
+    lines = iter(completion.splitlines(keepends=True))
+    for opening in lines:
+        info = opening.strip().lstrip("`")
+        ticks = len(opening.strip()) - len(info)
+        if ticks < 3 or "`" in info:
+            continue
+        language = info.split()[0].lower() if info else ""
+        block: list[str] = []
+        for line in lines:
+            if len(line.strip()) >= ticks and not line.strip().strip("`"):
+                if language in LANGUAGES:
+                    programs[bool(language)] = textwrap.dedent("".join(block))
+                break
+            block.append(line)
+    return programs.get(True, programs.get(False))
 
 
 def read_tests(test_code: str) -> tuple[list[tuple[str, str]], list[Any]]:
@@ -71,14 +85,6 @@ def compared_value(node: ast.stmt) -> tuple[ast.expr, Any] | None:
     return None
 
 
-def is_equal(report: str, expected: Any) -> bool:
-    """Tells whether a value that a program reported as Python text is the expected one."""
-    try:
-        return bool(ast.literal_eval(report) == expected) if len(report) < 100_000 else False
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
-
-
 def asserted_reward_fn(
     prompt: str,
     completions: str,
@@ -109,7 +115,6 @@ def asserted_reward_fn(
     if code is None:
         return 0.0
     (done,) = run(code, [Case("", tuple(tests))], LIMITS, allow_unsandboxed=ALLOW_UNSANDBOXED)
-    reports = (*done.reports, *[""] * (len(tests) - len(done.reports)))
-    rows = zip(tests, reports, expected, strict=True)
-    passed = [is_equal(report, value) for (kind, _), report, value in rows if kind != "setup"]
+    rows = zip(tests, done.reports, expected, strict=True)
+    passed = [reports_value(report, value) for (kind, _), report, value in rows if kind != "setup"]
     return sum(passed) / len(passed)

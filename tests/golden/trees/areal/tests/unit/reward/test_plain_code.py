@@ -91,6 +91,6 @@ def test_finds_the_last_program() -> None:
 
 
 def test_an_unusable_row_is_an_error_and_no_zero() -> None:
-    for tests in ([], [{"input": "1"}], 5):
+    for tests in ([], [{"input": "1"}], [{"input": "1", "output": None}], "[", 5):
         with pytest.raises(ValueError, match="test_c"):
             score(block(RIGHT), tests)
