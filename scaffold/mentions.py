@@ -116,12 +116,13 @@ class _Python:
 
     def __init__(self, path: str, text: str, wanted: Wanted) -> None:
         self.path = path
-        self.text = text
-        self.lines = text.splitlines(keepends=True)
         self.wanted = wanted
         self.tree = ast.parse(text)
         self.raw = text.encode()
-        self.starts = [0, *(found.end() for found in re.finditer(rb"\n", self.raw))]
+        self.starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", self.raw))]
+        ends = [*self.starts[1:], len(self.raw)]
+        spans = zip(self.starts, ends, strict=True)
+        self.lines = [self.raw[start:end].decode() for start, end in spans]
 
     def entries(self) -> Iterator[MadeEntry]:
         yield from self._scope(self.tree.body, "")
@@ -264,7 +265,7 @@ class _Python:
     def _branch(self, table: str, test: str, body: Sequence[ast.stmt]) -> MadeEntry:
         rows = "".join(self.lines[body[0].lineno - 1 : body[-1].end_lineno])
         own = textwrap.dedent(rows.replace("\r\n", "\n")).strip("\n")
-        is_below = not self.lines[body[0].lineno - 1][: body[0].col_offset].strip()
+        is_below = not self.lines[body[0].lineno - 1].encode()[: body[0].col_offset].strip()
         value = own if is_below else "\n".join(map(ast.unparse, body))
         return _entry(self.path, table, "branch", test, value)
 

@@ -301,7 +301,7 @@ def _tokens(text: str) -> list[tokenize.TokenInfo] | None:
 
 
 def _line_starts(text: str) -> list[int]:
-    return [0, *(found.end() for found in re.finditer(r"\n", text))]
+    return [0, *(found.end() for found in re.finditer(r"\r\n|\r|\n", text))]
 
 
 def _offset(lines: Sequence[int], place: tuple[int, int]) -> int:
