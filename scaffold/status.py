@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from scaffold.edit.shapes import has_entry, remove_entry
+from scaffold.edit.shapes import has_entry, read_entries, remove_entry, text_to_add
 from scaffold.ledger import MadeEntry, MadeFile, Unit, base_path, digest
 from scaffold.manifests import Catalogue
 from scaffold.sameness import is_same
@@ -76,9 +77,11 @@ def file_status(
         now = (root / file.path).read_bytes()
     except OSError:
         return "missing"
-    for entry in others:
-        if entry.file == file.path:
-            now = _without(now, entry)
+    added = [entry for entry in others if entry.file == file.path]
+    if added and digest(_without_lines(now, added)) == file.sha256:
+        return "untouched"
+    for entry in added:
+        now = _without(now, entry)
     if digest(now) == file.sha256:
         return "untouched"
     base = root / base_path(unit.kind, unit.name, file.path)
@@ -94,11 +97,30 @@ def _without(data: bytes, entry: MadeEntry) -> bytes:
         return data
 
 
+def _without_lines(data: bytes, added: Iterable[MadeEntry]) -> bytes:
+    """Returns a file without the lines that are an entry and nothing else; parses nothing."""
+    lines = {text_to_add(entry).encode() for entry in added if _is_plain(entry)}
+    return b"".join(row for row in data.splitlines(keepends=True) if row.strip() not in lines)
+
+
 def _is_registered(root: Path, entry: MadeEntry) -> bool:
     try:
-        return has_entry((root / entry.file).read_bytes(), entry)
+        data = (root / entry.file).read_bytes()
+        # Hundreds of units share one table, which is read again only where it says something else.
+        known = _entries(data, replace(entry, key="", value="")) if _is_plain(entry) else {}
+        return known.get(entry.key) == entry.value or has_entry(data, entry)
     except (OSError, ScaffoldError):
         return False
+
+
+def _is_plain(entry: MadeEntry) -> bool:
+    """Tells whether an entry is strings in a literal: reading those depends on the table alone."""
+    return entry.shape in ("dict", "list") and not entry.code
+
+
+@functools.lru_cache(maxsize=8)
+def _entries(data: bytes, table: MadeEntry) -> dict[str, str | None]:
+    return read_entries(data, table)
 
 
 def _moved_on(unit: Unit, catalogue: Catalogue) -> list[str]:
