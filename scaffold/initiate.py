@@ -22,7 +22,7 @@ from scaffold.commands import (
     reported_changes,
     settled_warning,
 )
-from scaffold.likeness import Likeness, find_likeness, find_source
+from scaffold.likeness import Likeness, find_likeness
 from scaffold.manifests import catalogue_for
 from scaffold.proof import prove
 from scaffold.proposal import Proposal, propose
@@ -33,6 +33,7 @@ from scaffold.sources import OWN_TEMPLATES
 from scaffold.spec import ConflictError, RequestError, TargetError
 from scaffold.survey import list_files, read_texts
 from scaffold.target import CONFIG_SCHEMA, Target, target_at
+from scaffold.unit_name import find_source
 
 NO_PACKAGES = frozenset(
     ["tests", "test", "docs", "doc", "examples", "scripts", "benchmarks", "tools", "notebooks"]

@@ -6,19 +6,17 @@ what it says, see `scaffold.mentions`.
 
 from __future__ import annotations
 
-import ast
-import difflib
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from scaffold.edit import shapes
 from scaffold.mentions import Mention, find_mentions
-from scaffold.spec import RequestError, fill
-from scaffold.spelling import Spelling, as_pattern, bound_names, same_name, words_of
+from scaffold.spec import fill
+from scaffold.spelling import Spelling, as_pattern, bound_names, words_of
 from scaffold.target import key_names
+from scaffold.unit_name import find_name, holds, is_test
 
 MAX_MANUAL = 3
 """How many lines of one file are left to a person; a file that says more is about the unit."""
@@ -28,9 +26,6 @@ NEAR = 3
 
 MAX_TOLD = 8
 """How many files are named that the unit occurs in without being listed there."""
-
-MAX_SIBLINGS = 40
-"""How many units of the kind are looked for beside the one that is meant."""
 
 _AROUND = frozenset(["test", "tests", "unit", "spec", "conftest", "fixture", "fixtures", "data"])
 """Words that stand around a unit's name in the names of its Python files."""
@@ -91,43 +86,6 @@ class Likeness:
         return any(Spelling(each).mentions(text) for each in self.siblings)
 
 
-def find_source(paths: Sequence[str], like: str) -> str:
-    """Returns the source of the unit that a person means.
-
-    Args:
-        paths: Every file of the repository, relative to its root.
-        like: A path among them, a folder, or a name.
-
-    Raises:
-        RequestError: Nothing, or more than one file, is called so.
-    """
-    path = PurePosixPath(like).as_posix()
-    if path in paths:
-        return path
-    inside = [each for each in paths if each.startswith(path + "/") and each.endswith(".py")]
-    if inside:
-        return min(inside, key=lambda each: (each.count("/"), not each.endswith("__init__.py")))
-    sources = [each for each in paths if each.endswith(".py") and not _is_test(each)]
-    found = [each for each in sources if same_name(PurePosixPath(each).stem, like)]
-    found = found or [each for each in sources if words_of(like) == _trimmed(each, sources)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise RequestError(
-            f"{like!r} is the name of several files: {', '.join(sorted(found))}",
-            code="unit_ambiguous",
-            hint=f"scaffold init --like {sorted(found)[0]}",
-        )
-    names = sorted({PurePosixPath(each).stem for each in sources})
-    near = difflib.get_close_matches(like, names, n=3)
-    guess = f"; did you mean {' or '.join(near)}?" if near else ""
-    raise RequestError(
-        f"there is no Python file called {like!r}{guess}",
-        code="unit_unknown",
-        hint="give the path of the source of an existing unit: --like src/pkg/things/one.py",
-    )
-
-
 def find_likeness(
     files: Mapping[str, bytes], source: str, packages: Iterable[str], kind: str = ""
 ) -> Likeness:
@@ -139,110 +97,14 @@ def find_likeness(
         packages: The repository's own top-level packages.
         kind: What the kind is to be called, or "" to find a name.
     """
-    likeness = _named(files, source, frozenset(packages), kind)
+    name = find_name(files, source, kind)
+    spelling = Spelling(name.key, frozenset(packages), others=name.longer)
+    likeness = Likeness(name.kind, spelling, name.suffixes, (), name.symbol, siblings=name.siblings)
     own = _own_files(files, source, likeness)
     texts = [each.data.decode("utf-8", "replace") for each in own if each.path.endswith(".py")]
     bound = frozenset[str]().union(*map(bound_names, texts))
     spelling = replace(likeness.spelling, bound=bound)
     return _with_mentions(replace(likeness, spelling=spelling, files=own), files)
-
-
-# ---- the name ------------------------------------------------------------------------------------
-
-
-def _named(
-    files: Mapping[str, bytes], source: str, packages: frozenset[str], kind: str
-) -> Likeness:
-    """Finds the unit's key and the word for its kind."""
-    name, siblings = _siblings(files, source)
-    words = words_of(name)
-    symbol, suffix = _main_symbol(files[source].decode("utf-8-sig", "replace"), words)
-    folder = _singular(_folder_of(source))
-    known = {folder, *words_of(kind), *suffix[-1:], *_shared(siblings)}
-    if len(words) > 1 and words[-1] in known:
-        words, suffix = words[:-1], words[-1:]
-    elif len(words) > 1 and words[0] in known:
-        words, suffix = words[1:], words[:1]
-    told = folder if folder in suffix or not suffix else suffix[-1]
-    kind = kind or told.replace("_", "-")
-    key = "_".join(words)
-    others = sorted({"_".join(_without(words_of(each), known)) for each in siblings} - {"", key})
-    longer = tuple(each for each in others if _holds(each, key))
-    spelling = Spelling(key, packages, others=longer)
-    suffixes = dict.fromkeys(["_".join(suffix), kind.replace("-", "_")])
-    told = tuple(each for each in suffixes if each)
-    return Likeness(kind, spelling, told, (), symbol, siblings=tuple(others[:MAX_SIBLINGS]))
-
-
-def _siblings(files: Mapping[str, bytes], source: str) -> tuple[str, list[str]]:
-    """Returns the unit's name as it is spelled on disk, and those beside it."""
-    path = PurePosixPath(source)
-    if path.name != "__init__.py":
-        beside = [PurePosixPath(each) for each in files if each.endswith(".py")]
-        stems = [each.stem for each in beside if each.parent == path.parent]
-        return path.stem, [each for each in stems if each not in (path.stem, "__init__")]
-    above = path.parent.parent
-    inits = [PurePosixPath(each).parent for each in files if each.endswith("/__init__.py")]
-    return path.parent.name, [
-        each.name for each in inits if each.parent == above and each != path.parent
-    ]
-
-
-def _folder_of(source: str) -> str:
-    path = PurePosixPath(source)
-    return (path.parent.parent if path.name == "__init__.py" else path.parent).name
-
-
-def _main_symbol(text: str, words: list[str]) -> tuple[str, list[str]]:
-    """Returns the class or function that bears the unit's name, and the words behind the name."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return "", []
-    defined = [
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    for length in range(len(words), 0, -1):
-        for name in defined:
-            if words_of(name)[:length] == words[:length] and len(words) - length <= 1:
-                return name, words_of(name)[length:]
-    public = [name for name in defined if not name.startswith("_")]
-    return (public[0] if public else ""), []
-
-
-def _shared(names: Iterable[str]) -> set[str]:
-    """Returns the words that at least half of several names begin or end with."""
-    rows = [words_of(name) for name in names]
-    rows = [row for row in rows if len(row) > 1]
-    counts = Counter(word for row in rows for word in {row[0], row[-1]})
-    return {word for word, count in counts.items() if count > 1 and 2 * count >= len(rows)}
-
-
-def _without(words: list[str], known: Iterable[str]) -> list[str]:
-    if len(words) > 1 and words[-1] in known:
-        return words[:-1]
-    return words[1:] if len(words) > 1 and words[0] in known else words
-
-
-def _trimmed(path: str, sources: Sequence[str]) -> list[str]:
-    folder = PurePosixPath(path).parent
-    beside = [PurePosixPath(each).stem for each in sources if PurePosixPath(each).parent == folder]
-    known = {_singular(folder.name), *_shared(beside)}
-    return _without(words_of(PurePosixPath(path).stem), known)
-
-
-def _singular(word: str) -> str:
-    word = word.lower()
-    for ending, instead in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ches", "ch")):
-        if word.endswith(ending):
-            return word.removesuffix(ending) + instead
-    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
-
-
-def _holds(longer: str, key: str) -> bool:
-    return f"_{key}_" in f"_{longer}_"
 
 
 # ---- its files -----------------------------------------------------------------------------------
@@ -279,7 +141,7 @@ def _is_linked(row: UnitFile, source: str, found: Likeness) -> bool:
 def _has_like(path: str, files: Mapping[str, bytes], found: Likeness) -> bool:
     """Tells whether a file is called after the unit alone, or others of its kind have the like."""
     stem = "_".join(words_of(PurePosixPath(path).name.partition(".")[0]))
-    if stem == found.spelling.key or not _holds(stem, found.spelling.key) or not found.siblings:
+    if stem == found.spelling.key or not holds(stem, found.spelling.key) or not found.siblings:
         return True
     names = key_names(found.spelling.key).items()
     pairs = [(each, *row) for each in found.siblings for row in names if row[1] in path]
@@ -303,7 +165,7 @@ def _belongs(path: str, source: str, found: Likeness) -> bool:
 def _is_name(part: str, found: Likeness, *, strict: bool) -> bool:
     words = words_of(part)
     text, key = "_".join(words), found.spelling.key
-    if not _holds(text, key) or any(_holds(text, other) for other in found.spelling.others):
+    if not holds(text, key) or any(holds(text, other) for other in found.spelling.others):
         return False
     rest = f"_{text}_".replace(f"_{key}_", "_", 1).strip("_").split("_")
     around = {"", *_AROUND, *words_of(found.kind), found.kind + "s"}
@@ -313,15 +175,8 @@ def _is_name(part: str, found: Likeness, *, strict: bool) -> bool:
 def _role(path: str) -> str:
     place = PurePosixPath(path)
     if place.suffix == ".py":
-        return "test" if _is_test(path) else "source"
+        return "test" if is_test(path) else "source"
     return "doc" if place.suffix in (".md", ".markdown", ".rst") else "data"
-
-
-def _is_test(path: str) -> bool:
-    place = PurePosixPath(path)
-    return place.suffix == ".py" and (
-        place.stem.startswith("test_") or place.stem.endswith("_test")
-    )
 
 
 # ---- the lines in other files --------------------------------------------------------------------

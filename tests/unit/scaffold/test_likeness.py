@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.likeness import Likeness, find_likeness, find_source
+from scaffold.likeness import Likeness, find_likeness
 from scaffold.spec import RequestError
+from scaffold.unit_name import find_source
 
 UNIT = "class HeiseScraper:\n    def parse(self):\n        return 1\n"
 FILES = {
@@ -164,6 +165,7 @@ def test_a_unit_is_meant_by_path_folder_or_name(like: str, source: str):
         ("hiese", "unit_unknown", "did you mean heise"),
         ("", "unit_unknown", "no Python file"),
         ("test_heise", "unit_unknown", "no Python file"),
+        ("docs/heise.md", "unit_unknown", "no Python file"),
         ("twice", "unit_ambiguous", "a/twice.py, b/twice.py"),
     ],
 )
