@@ -264,3 +264,33 @@ def test_a_unit_of_a_known_kind_needs_no_teaching(checkout: Path):
     target = find_target(checkout)
     assert target.layout == "areal"
     assert "score" in target.catalogue.kind_names()
+
+
+def test_a_unit_may_be_a_folder(tmp_path: Path):
+    texts = {
+        "lib/__init__.py": "",
+        "lib/models/__init__.py": "from .llama import Llama\nfrom .qwen import Qwen\n",
+        "lib/models/llama/__init__.py": "class Llama: ...\n",
+        "lib/models/qwen/__init__.py": (
+            "from .model.qwen_args import QwenArgs\n\n\nclass Qwen: ...\n"
+        ),
+        "lib/models/qwen/model/__init__.py": "",
+        "lib/models/qwen/model/qwen_args.py": "class QwenArgs: ...\n",
+        "lib/models/qwen/data/notes.txt": "Of Qwen.\n",
+    }
+    root = make(tmp_path, texts)
+    report = init(root, like="lib/models/qwen")
+    assert (report.ok, report.extra["proposal"]["kind"]) == (True, "model")
+    kind = find_target(root).catalogue.kind("model")
+    made = add_unit(kind, "Two Words", [], {}, Options(root, with_format=False))
+    assert {row.path for row in made.changes if row.action == "created"} == {
+        "lib/models/two_words/__init__.py",
+        "lib/models/two_words/model/__init__.py",
+        "lib/models/two_words/model/two_words_args.py",
+        "lib/models/two_words/data/notes.txt",
+    }
+    registry = (root / "lib/models/__init__.py").read_text().splitlines()
+    assert registry[-1] == "from .two_words import TwoWords"
+    source = (root / "lib/models/two_words/__init__.py").read_text()
+    assert source.startswith("from .model.two_words_args import TwoWordsArgs\n")
+    assert (root / "lib/models/two_words/data/notes.txt").read_text() == "Of Two words.\n"
