@@ -347,3 +347,30 @@ def test_branches_that_each_add_one_merge_without_conflict(project: Path) -> Non
     subprocess.run(merge, cwd=project, check=True, capture_output=True)
     upkeep.fix_registries(Options(project))
     assert set(map(tuple, states(project).values())) == {("untouched",)}
+
+
+def test_an_update_of_several_units_is_one_step(project: Path) -> None:
+    add(project, "first")
+    add(project, "second")
+    upkeep.eject_template("reward/exact", Options(project))
+    folder = project / ".scaffold/templates/reward/exact"
+    for name, was, now in (
+        ("template.toml", "version = 1", "version = 2"),
+        ("reward.py.jinja", "", "THEIRS = 1\n"),
+    ):
+        text = (folder / name).read_text()
+        (folder / name).write_text(text.replace(was, now, 1) if was else text + now)
+    base = project / ".scaffold/made/reward/second.base/my_rl/reward/second.py.txt"
+    kept = base.read_bytes()
+    base.unlink()
+    before = tree(project)
+    with pytest.raises(ScaffoldError) as refusal:
+        upkeep.update_units((), (), Options(project))
+    assert refusal.value.code == "base_missing"
+    assert tree(project) == before
+
+    base.write_bytes(kept)
+    report = upkeep.update_units((), (), Options(project))
+    updated = {change.path for change in report.changes if change.action == "updated"}
+    assert updated == {"my_rl/reward/first.py", "my_rl/reward/second.py"}
+    assert set(map(tuple, states(project).values())) == {("untouched",)}
