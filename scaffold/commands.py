@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaffold.answers import complete_answers
-from scaffold.ledger import Unit, read_unit, record_path
+from scaffold.ledger import Unit, read_unit, read_units, record_path
 from scaffold.manifests import catalogue_for
 from scaffold.names import canonical_key
 from scaffold.report import Report, ReportedChange, Step, unified_diff
@@ -319,7 +319,12 @@ def _look(request: Request, root: Path) -> Snapshot:
 
     made = (root / record_path(request.kind.name, "x")).parent
     siblings = [path.stem for path in sorted(made.glob("*.toml"))]
-    return take_snapshot(root, paths_to_read(request), siblings, paths_to_list(request))
+    files = paths_to_list(request)
+    seen = take_snapshot(root, paths_to_read(request), siblings, files)
+    taken = {path for path in files if seen.data(path) is not None}
+    units = read_units(root) if taken else ()  # which costs time, and decides about these only
+    owners = {file.path: unit.id for unit in units for file in unit.files if file.path in taken}
+    return replace(seen, owners=owners)
 
 
 def _plan(request: Request, rendered: RenderedFiles, seen: Snapshot) -> Plan:

@@ -188,6 +188,14 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
         return None
     if state.data is None:
         return Change(file.path, "created", None, file.data)
+    owner = snapshot.owners.get(file.path)
+    if owner is not None:
+        place = "another place with --to" if request.kind.subject else "another name"
+        raise ConflictError(
+            f"{file.path} exists and belongs to {owner}",
+            code="file_exists",
+            hint=f"choose {place}, or first: scaffold remove {owner}",
+        )
     if file.path in request.overwrite:
         return Change(file.path, "replaced", state.data, file.data)
     raise ConflictError(

@@ -45,7 +45,7 @@ def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool
     """
     others = [other for other in units if other.id != unit.id]
     _check_not_needed(unit, others)
-    states = _states(root, unit)
+    states = _states(root, unit, others)
     edited = tuple(path for path, state in states.items() if state == "edited")
     files = _deletions(root, states, discard)
     entries, changed = _without_entries(root, unit)
@@ -57,18 +57,20 @@ def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool
 def _check_not_needed(unit: Unit, others: Iterable[Unit]) -> None:
     own = {file.path for file in unit.files}
     for other in others:
-        shared = own & {file.path for file in other.files}
-        shared |= own & {entry.file for entry in other.entries}
-        if shared:
+        needed = own & {entry.file for entry in other.entries}
+        if needed:
             raise ConflictError(
-                f"{other.id} needs {', '.join(sorted(shared))}, which {unit.id} brought",
+                f"{other.id} needs {', '.join(sorted(needed))}, which {unit.id} brought",
                 code="unit_needed",
                 hint=f"first: scaffold remove {other.id}",
             )
 
 
-def _states(root: Path, unit: Unit) -> dict[str, FileStatus]:
-    return {file.path: file_status(root, unit, file) for file in unit.files}
+def _states(root: Path, unit: Unit, others: Iterable[Unit]) -> dict[str, FileStatus]:
+    """Returns what became of the files of this unit alone; what two made goes with the last."""
+    shared = {file.path for other in others for file in other.files}
+    own = [file for file in unit.files if file.path not in shared]
+    return {file.path: file_status(root, unit, file) for file in own}
 
 
 def _deletions(root: Path, states: Mapping[str, FileStatus], discard: bool) -> list[Change]:

@@ -30,11 +30,13 @@ class Snapshot:
         files: Path to what stands there.
         siblings: Names of the units of the same kind that were made before.
         neighbours: Path to the names of all that stands in its folder.
+        owners: Path to the id of the unit that made the file.
     """
 
     files: Mapping[str, FileState]
     siblings: tuple[str, ...] = ()
     neighbours: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    owners: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def data(self, path: str) -> bytes | None:
         """Returns the bytes of a file, or None where nothing stands."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.commands import Options, add_unit, new_project
+from scaffold.commands import Options, add_tests, add_unit, new_project
 from scaffold.edit.shapes import read_entries
 from scaffold.ledger import MadeEntry, base_path, digest, find_unit, read_units
 from scaffold.manifests import load_kind, style_names
@@ -198,6 +198,18 @@ def test_overwrite_takes_a_path_from_where_the_person_stands(project: Path):
     (project / "my_rl/reward/sums.py").write_text("mine = True\n")
     options = Options(project / "my_rl" / "reward", overwrite=("sums.py",))
     assert add_unit(load_kind("reward"), "sums", (), {}, options).changes[0].action == "replaced"
+
+
+def test_the_file_of_another_unit_is_not_replaced(project: Path):
+    add(project, "reward", "sums")
+    options = Options(project, overwrite=("tests/reward/test_sums.py",))
+    error = refused(
+        "file_exists",
+        lambda: add_tests(load_kind("tests"), "my_rl.reward.sums", "reward", "", options),
+        project,
+    )
+    assert error.message == "tests/reward/test_sums.py exists and belongs to reward/sums"
+    assert "--to" in error.hint
 
 
 def test_overwrite_of_what_is_not_written_is_a_mistake(root: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from scaffold import upkeep
 from scaffold.commands import Options, add_unit
 from scaffold.ledger import find_unit, read_units
-from scaffold.manifests import load_kind
+from scaffold.manifests import catalogue_for, load_kind
 from scaffold.report import Report
 from scaffold.spec import ScaffoldError
 from scaffold.views import show_status
@@ -125,6 +126,27 @@ def test_a_project_is_not_removed_from_under_its_units(project: Path) -> None:
     with pytest.raises(ScaffoldError) as refusal:
         upkeep.remove_unit("project/my_rl", (), Options(project))
     assert refusal.value.code == "unit_needed"
+
+
+def test_a_file_that_two_units_made_goes_with_the_last(project: Path) -> None:
+    before = tree(project)
+    for kind in ("reward", "workflow"):
+        upkeep.eject_template(kind, Options(project))
+        folder = project / f".scaffold/templates/{kind}"
+        (folder / "notes.txt").write_text("notes of all\n")
+        files = '[[files]]\nfrom = "notes.txt"\nto = "NOTES.txt"\n\n[style]'
+        text = (folder / "kind.toml").read_text()
+        assert text.count("[style]") == 1
+        (folder / "kind.toml").write_text(text.replace("[style]", files))
+    for kind in ("reward", "workflow"):
+        own = catalogue_for(project).kind(kind)
+        add_unit(own, f"my_{kind}s", (), {}, Options(project))
+    report = upkeep.remove_unit("reward/my_rewards", (), Options(project))
+    assert not report.warnings
+    assert (project / "NOTES.txt").exists()
+    upkeep.remove_unit("workflow/my_workflows", (), Options(project))
+    shutil.rmtree(project / ".scaffold/templates")
+    assert tree(project) == before
 
 
 def test_a_broken_registry_stops_the_removal_before_anything_is_done(project: Path) -> None:
