@@ -146,9 +146,16 @@ def read_units(root: Path) -> tuple[Unit, ...]:
     Raises:
         LedgerError: A ledger file cannot be read.
     """
-    return tuple(
-        read_unit(root, path) for path in sorted((root / FOLDER / "made").glob("*/*.toml"))
-    )
+    return tuple(read_unit(root, path) for path in _records(root))
+
+
+def unit_ids(root: Path) -> list[str]:
+    """Returns the ids of all units made in a target, sorted; reads none of them."""
+    return [f"{path.parent.name}/{path.stem}" for path in _records(root)]
+
+
+def _records(root: Path) -> list[Path]:
+    return sorted((root / FOLDER / "made").glob("*/*.toml"))
 
 
 def read_unit(root: Path, path: Path) -> Unit:
@@ -172,22 +179,22 @@ def find_unit(root: Path, unit_id: str) -> Unit:
     """Returns the unit of an id: ``kind/name``, or a bare name where it is unique.
 
     Raises:
-        LedgerError: There is no such unit, or several kinds have one of that name.
+        LedgerError: There is no such unit, several kinds have one of that name, or its ledger file
+            cannot be read.
     """
-    units = read_units(root)
-    found = [unit for unit in units if unit_id in (unit.id, unit.name)]
+    ids = unit_ids(root)
+    found = [each for each in ids if unit_id in (each, each.partition("/")[2])]
     if len(found) > 1:
-        ids = ", ".join(unit.id for unit in found)
         raise LedgerError(
-            f"{unit_id!r} is ambiguous: {ids}", code="unit_ambiguous", hint="name one"
+            f"{unit_id!r} is ambiguous: {', '.join(found)}", code="unit_ambiguous", hint="name one"
         )
     if not found:
         raise LedgerError(
-            f"no unit {unit_id!r} was made here{nearest(unit_id, [unit.id for unit in units])}",
+            f"no unit {unit_id!r} was made here{nearest(unit_id, ids)}",
             code="unit_unknown",
             hint="`scaffold status` lists what was made",
         )
-    return found[0]
+    return read_unit(root, root / record_path(*found[0].split("/")))
 
 
 def _invalid(message: str) -> LedgerError:

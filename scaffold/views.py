@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scaffold.commands import Options, describe, leftover_warning
-from scaffold.ledger import find_unit, read_units
+from scaffold.ledger import find_unit, read_units, unit_ids
 from scaffold.manifests import Catalogue, catalogue_for
 from scaffold.report import Report, Step
 from scaffold.spec import Kind, Style, TargetError, TemplateError, all_answers
@@ -38,7 +38,7 @@ def list_templates(options: Options) -> Report:
             rows.append(f"{head} {style['help']}{_origin(style['origin'])}")
     if target is not None:
         report.target = describe(target)
-        report.extra["units"] = [unit.id for unit in read_units(target.root)]
+        report.extra["units"] = unit_ids(target.root)
         rows += ["", f"made in {target.root}:", *(f"  {i}" for i in report.extra["units"] or ["-"])]
     report.text = "\n".join(rows) + "\n"
     return report
