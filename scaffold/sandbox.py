@@ -71,6 +71,7 @@ class FreeText(str):
 class _Generator(CodeGenerator):
     """Lets the sandbox join what ``~`` joins."""
 
+    # Jinja looks for the visitor by the name of the node's class.
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
         self.write("environment.joined((")
         for each in node.nodes:
