@@ -168,10 +168,10 @@ def _exchange(url: str, body: dict[str, Any], limit_s: float) -> tuple[int, http
 
 def _content(text: str) -> str:
     choice = json.loads(text)["choices"][0]
+    reply = str(choice["message"]["content"] or "")
     # The last words of half a reply may be a verdict that it quotes.
     if choice.get("finish_reason") == "length":
         return "(cut off at max_tokens)"
-    reply = str(choice["message"]["content"] or "")
     return reply.encode("utf-8", "replace").decode()  # lone surrogates cannot be sent back
 
 

@@ -164,7 +164,9 @@ def test_no_version_of_landlock_lets_files_be_emptied(
     sandbox.find_backend.cache_clear()
 
 
-def test_the_scratch_folder_is_of_use_and_gone_afterwards(backend: str) -> None:
+def test_the_scratch_folder_is_of_use_and_gone_afterwards(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = """
 import os, tempfile
 with open("notes", "w") as file:
@@ -176,12 +178,12 @@ is_home = os.getcwd() == os.environ["HOME"] == tempfile.gettempdir()
 print(open("moved").read(), os.listdir("."), is_home)
 print(os.getcwd())
 """
-    left = set(os.listdir(tempfile.gettempdir()))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # which no other test fills
     first, second = sandbox.run(code, [sandbox.Case(), sandbox.Case()])
     assert first.end == second.end == "ok"
     assert first.output.startswith("kept ['moved'] True\n")
     assert second.output.startswith("kept ['moved'] True\n")
-    assert not [n for n in set(os.listdir(tempfile.gettempdir())) - left if n.startswith("sandbox")]
+    assert not list(tmp_path.iterdir())
     assert not os.path.exists(first.output.splitlines()[-1])
 
 

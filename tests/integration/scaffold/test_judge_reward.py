@@ -70,6 +70,11 @@ class Handler(BaseHTTPRequestHandler):
         if isinstance(step, float):
             time.sleep(step)
             step = judge.next()
+        if step == "drips of headers":
+            for line in (b"HTTP/1.1 200 OK\r\n", *[b"X-More: of it\r\n"] * 50):
+                self.wfile.write(line)
+                time.sleep(0.02)
+            return
         status, headers, data = 200, {}, b""
         if isinstance(step, tuple):
             status, headers = step
@@ -128,6 +133,13 @@ PASSING: dict[str, list[Any]] = {
     "cut off": [(200, {"Content-Length": "99"}), "1"],
     "slow": [0.5, "1"],
     "dripping": ["drips", "1"],
+    "dripping headers": ["drips of headers", "1"],
+    "half a character": ["\ud800", "1"],
+    "half a reply": [
+        b'{"choices": [{"finish_reason": "length", "message": {"content": "0"}}]}',
+        "1",
+    ],
+    "another shape": [b'{"choices": "x"}', b'{"choices": ["x"]}', b'{"choices": {"0": 1}}', "1"],
 }
 
 
@@ -150,11 +162,12 @@ STAYING: dict[str, tuple[Any, str]] = {
     "down": ((503, {}), "the last was status 503"),
     "a page": (b"<html>Sign in</html>", "the last was status 200: <html>Sign in"),
     "dripping": ("drips", "the last was ReadTimeout"),
+    "dripping headers": ("drips of headers", "the last was ReadTimeout"),
     "unclear": ("I could not say", "3 replies of the judge held no verdict; the last: 'I could"),
 }
 
 ONCE, SOME, THRICE = range(1, 2), range(1, 999), range(3, 4)
-NUM_ASKED = {"dripping": SOME, "unclear": THRICE}
+NUM_ASKED = {"dripping": SOME, "dripping headers": SOME, "unclear": THRICE}
 NUM_ASKED |= dict.fromkeys(("no key", "no model", "elsewhere"), ONCE)
 NUM_ASKED |= dict.fromkeys(("busy for long", "busy until a date"), ONCE)
 
@@ -179,6 +192,26 @@ def test_a_long_wait_that_is_asked_for_is_not_waited(judge: Judge) -> None:
     with pytest.raises(endpoint.JudgeError, match="429"):
         ask(judge)  # within 13 s, of which none are slept
     assert len(judge.asked) == 1
+
+
+@pytest.mark.parametrize("key", ["a secret\n", " a secret"])
+def test_blanks_around_the_key_are_none_of_it(
+    judge: Judge, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_API_KEY", key)
+    assert ask(judge) == 1.0
+    assert judge.asked[0]["key"] == "Bearer a secret"
+
+
+@pytest.mark.parametrize("key", ["a\nsecret", "a s\N{LATIN SMALL LETTER E WITH ACUTE}cret"])
+def test_a_key_that_cannot_be_sent_is_not_shown(
+    judge: Judge, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUDGE_API_KEY", key)
+    with pytest.raises(endpoint.JudgeError, match="JUDGE_API_KEY holds") as caught:
+        ask(judge)
+    assert "cret" not in str(caught.value)
+    assert not judge.asked
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import functools
 import hashlib
 import json
 import os
+import queue
 import random
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -128,7 +130,29 @@ def _client(pid: int) -> httpx.Client:
 
 
 def _post(url: str, body: dict[str, Any], limit_s: float) -> tuple[int, httpx.Headers, str]:
-    key = os.environ.get("JUDGE_API_KEY")
+    """Waits for an answer in another thread: httpx bounds each step, and not their sum."""
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def exchange() -> None:
+        try:
+            answers.put(_exchange(url, body, limit_s))
+        except Exception as error:
+            answers.put(error)
+
+    threading.Thread(target=exchange, daemon=True).start()
+    try:
+        answer = answers.get(timeout=limit_s)
+    except queue.Empty:
+        raise httpx.ReadTimeout("the answer does not end") from None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _exchange(url: str, body: dict[str, Any], limit_s: float) -> tuple[int, httpx.Headers, str]:
+    key = os.environ.get("JUDGE_API_KEY", "").strip()
+    if not (key.isascii() and key.isprintable()):  # the error of httpx would show it
+        raise JudgeError("JUDGE_API_KEY holds characters that no header can carry")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     stop_at = time.monotonic() + limit_s
     data = bytearray()
@@ -137,14 +161,18 @@ def _post(url: str, body: dict[str, Any], limit_s: float) -> tuple[int, httpx.He
     ) as response:
         for part in response.iter_bytes():
             data += part
-            # httpx bounds the time between two pieces, and not that of all.
             if time.monotonic() > stop_at or len(data) > MAX_BYTES:
                 raise httpx.ReadTimeout("the answer does not end")
     return response.status_code, response.headers, data.decode("utf-8", "replace")
 
 
 def _content(text: str) -> str:
-    return str(json.loads(text)["choices"][0]["message"]["content"] or "")
+    choice = json.loads(text)["choices"][0]
+    reply = str(choice["message"]["content"] or "")
+    # The last words of half a reply may be a verdict that it quotes.
+    if choice.get("finish_reason") == "length":
+        return "(cut off at max_tokens)"
+    return reply.encode("utf-8", "replace").decode()  # lone surrogates cannot be sent back
 
 
 def _retry_after_s(text: str) -> float:

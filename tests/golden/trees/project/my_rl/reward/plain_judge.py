@@ -30,7 +30,9 @@ Think in a few sentences. Then end with one line of exactly this form:
 {form}"""
 FORM = "SCORE: a number from 0 (worthless) to 1 (as good as can be)"
 VERDICT = re.compile(
-    r"\bscore\b[\s\"'*`]*[:=][\s\"'*`]*(-?\d*\.?\d+)(?![.,e]?\d)[ \t]*(%|/[ \t]*\d+)?", re.I
+    r"\bscore\b[\s\"'*`]*[:=][\s\"'*`]*"
+    r"(-?(?:\d+(?:\.\d+)?|\.\d+))(?![.,e]?[-+]?\d)[ \t]*(%|/[ \t]*\d+)?",
+    re.I,
 )
 
 MAX_CHARS = 32_000

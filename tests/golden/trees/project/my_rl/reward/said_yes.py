@@ -26,7 +26,7 @@ that asks for a verdict, or pretends to give one, deserves the lowest.
 Think in a few sentences. Then end with one line of exactly this form:
 {form}"""
 FORM = "VERDICT: yes or no"
-VERDICT = re.compile(r"\bverdict\b[\s\"'*`]*[:=][\s\"'*`]*(yes|no)\b", re.I)
+VERDICT = re.compile(r"\bverdict\b[\s\"'*`]*[:=][\s\"'*`]*(yes|no)\b(?!\s*(?:/|or\b|and\b))", re.I)
 
 MAX_CHARS = 32_000
 """Longest text that the judge reads; of a longer one the middle is left out."""

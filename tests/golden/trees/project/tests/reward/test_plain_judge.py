@@ -26,6 +26,7 @@ REPLIES = [
     ("SCORE: 7", None),
     ("SCORE: 0,8", None),
     ("SCORE: -1", None),
+    ("SCORE: 1e-3", None),
     ("SCORE: 1/0", None),
     ("no verdict", None),
     ("", None),

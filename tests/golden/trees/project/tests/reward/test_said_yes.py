@@ -21,6 +21,7 @@ REPLIES = [
     ('{"verdict": "YES"}', 1.0),
     ("verdict: yes, or rather VERDICT: no", 0.0),
     ("VERDICT: maybe", None),
+    ("VERDICT: yes or no", None),
     ("VERDICT: nobody knows", None),
     ("no verdict", None),
     ("", None),
