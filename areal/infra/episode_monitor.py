@@ -130,6 +130,12 @@ class EpisodeMonitor:
         return f"{', '.join(parts)}; the longest for {longest_s:.1f} s"
 
 
+def workflow_name(workflow: Any) -> str:
+    """Returns the name by which messages speak of a workflow; one that wraps another has its."""
+    name = getattr(workflow, "name_in_messages", None)
+    return name if isinstance(name, str) else type(workflow).__name__
+
+
 class _Workflow(Protocol):
     async def arun_episode(self, engine: Any, data: dict[str, Any]) -> Any: ...
 

@@ -11,7 +11,7 @@ from typing import Any
 from areal.api.workflow_api import RolloutWorkflow
 from areal.infra import workflow_context
 from areal.infra.episode_gauge import EpisodeLease
-from areal.infra.episode_monitor import EpisodeMonitor, run_episode
+from areal.infra.episode_monitor import EpisodeMonitor, run_episode, workflow_name
 from areal.infra.trajectory import is_interactions
 from areal.utils.data import concat_padded_tensors
 
@@ -52,6 +52,11 @@ class GroupedRolloutWorkflow(RolloutWorkflow):
         self.drop_incomplete_group = drop_incomplete_group
         self.serialize = serialize
 
+    @property
+    def name_in_messages(self) -> str:
+        """Is the name of the workflow whose episodes it runs."""
+        return workflow_name(self.workflow)
+
     async def arun_episode(self, engine: Any, data: dict[str, Any]) -> dict[str, Any] | None:
         """Runs the whole group.
 
@@ -66,7 +71,7 @@ class GroupedRolloutWorkflow(RolloutWorkflow):
     ) -> dict[str, Any] | None:
         """Is ``arun_episode`` with a monitor that learns of every member, and its gauge."""
         context = workflow_context.get()
-        name = type(self.workflow).__name__
+        name = self.name_in_messages
 
         async def run_member(sample_idx: int) -> Any:
             workflow_context.set(

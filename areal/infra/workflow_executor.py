@@ -13,7 +13,7 @@ from areal.api.reward_api import REWARD_STATS
 from areal.infra import workflow_context
 from areal.infra.async_task_runner import TaskQueueFullError
 from areal.infra.episode_gauge import EpisodeGauge
-from areal.infra.episode_monitor import EpisodeMonitor, run_episode
+from areal.infra.episode_monitor import EpisodeMonitor, run_episode, workflow_name
 from areal.infra.remote_inf_engine import GroupedRolloutWorkflow
 from areal.infra.rollout_queue import Mailbox, RolloutQueue, RolloutTask
 from areal.infra.row_feed import Row, RowFeed
@@ -24,7 +24,6 @@ from areal.infra.workflow_resolution import (
     AgentWrapper,
     resolve_accept_fn,
     resolve_workflow,
-    workflow_name,
 )
 
 if TYPE_CHECKING:

@@ -93,13 +93,6 @@ def is_agent(candidate: Any) -> bool:
     return inspect.iscoroutinefunction(getattr(candidate, "run", None))
 
 
-def workflow_name(workflow: Any) -> str:
-    """Returns the name by which messages speak of a workflow."""
-    if isinstance(workflow, GroupedRolloutWorkflow):
-        workflow = workflow.workflow
-    return type(workflow).__name__
-
-
 def _resolve_one(workflow: Any, kwargs: Any, agent_wrapper: AgentWrapper | None) -> RolloutWorkflow:
     if isinstance(workflow, str):
         workflow = _import(workflow, "workflow")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from typing import Any
+from weakref import WeakValueDictionary
 
 from areal.api.cli_args import GenerationHyperparameters
 from areal.api.config.rollout import AgentConfig
@@ -17,6 +18,7 @@ try:
     import openai as _openai  # noqa: F401  (an early and clear error)
 
     from areal.experimental.openai.proxy.server import ProxyServer
+    from areal.experimental.openai.proxy.workers import AgentWorkers
     from areal.experimental.openai.proxy.workflow import OpenAIProxyWorkflow
 except ImportError as error:
     raise ImportError(
@@ -66,7 +68,9 @@ class AgentProxy:
             config.session_timeout_seconds,
             is_online=config.mode == "online",
         )
-        self._workflows: dict[int, OpenAIProxyWorkflow] = {}
+        # By the agent's id, which lives as long as its workflow.
+        self._workflows: WeakValueDictionary[int, OpenAIProxyWorkflow] = WeakValueDictionary()
+        self._workers = AgentWorkers(config.subproc_max_workers)
         self.address = ""
 
     def start(self) -> str:
@@ -79,8 +83,9 @@ class AgentProxy:
     def wrap(self, agent: Any) -> OpenAIProxyWorkflow:
         """Returns the workflow of an agent, the same one for the same agent."""
         config = self._config
-        if id(agent) not in self._workflows:
-            self._workflows[id(agent)] = OpenAIProxyWorkflow(
+        workflow = self._workflows.get(id(agent))
+        if workflow is None:
+            workflow = OpenAIProxyWorkflow(
                 config.mode,
                 agent,
                 self.address,
@@ -89,13 +94,14 @@ class AgentProxy:
                 config.export_style,
                 config.subproc_max_workers,
                 drop_retry_orphans=config.drop_retry_orphans,
+                workers=self._workers,
             )
-        return self._workflows[id(agent)]
+            self._workflows[id(agent)] = workflow
+        return workflow
 
     def stop(self) -> None:
         """Stops serving and ends the agents' processes; a second call does nothing."""
-        for workflow in self._workflows.values():
-            workflow.close()
+        self._workers.close()
         self._server.stop()
 
     def _make_recorder(self, context: WorkflowContext) -> Recorder:

@@ -40,6 +40,8 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
         subproc_max_workers: Processes at most in mode subproc.
         proxy_gateway_addr: Where outside programs reach the proxy, if not at ``proxy_addr``.
         drop_retry_orphans: Forget answers that a client never read and asked for again.
+        workers: Processes that several workflows share; None makes ``subproc_max_workers`` of its
+            own when they are needed.
 
     Raises:
         TypeError: The agent has no coroutine ``run``, or cannot be pickled in mode "subproc".
@@ -57,6 +59,8 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
         subproc_max_workers: int = 4,
         proxy_gateway_addr: str | None = None,
         drop_retry_orphans: bool = False,
+        *,
+        workers: AgentWorkers | None = None,
     ) -> None:
         if mode not in MODES:
             raise ValueError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
@@ -76,7 +80,12 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
         self.subproc_max_workers = subproc_max_workers
         self.proxy_gateway_addr = proxy_gateway_addr
         self.drop_retry_orphans = drop_retry_orphans
-        self._workers: AgentWorkers | None = None
+        self._workers = workers
+
+    @property
+    def name_in_messages(self) -> str:
+        """Is the agent's name, which says more than this class's."""
+        return "online agent" if self.mode == "online" else type(self.agent).__name__
 
     async def arun_episode(
         self, engine: Any, data: dict[str, Any]
@@ -108,7 +117,7 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
         return cache.export_interactions(self.export_style)
 
     def close(self) -> None:
-        """Ends the processes of mode subproc."""
+        """Ends the processes of mode subproc, those shared with other workflows too."""
         if self._workers is not None:
             self._workers.close()
 

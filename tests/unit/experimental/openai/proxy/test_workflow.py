@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -170,6 +171,17 @@ def test_a_process_that_fails_costs_itself(
     assert [x.reward for x in result.values()] == [1.0]
 
 
+def test_workflows_share_processes_and_go_with_their_agents(start: Any) -> None:
+    proxy = start(AgentConfig(mode="subproc", subproc_max_workers=1))
+    agent = agents.AddingAgent()
+    workflow = proxy.wrap(agent)
+    assert proxy.wrap(agent) is workflow
+    for _ in range(3):
+        assert proxy.wrap(agents.AddingAgent())._workers is workflow._workers
+    gc.collect()
+    assert list(proxy._workflows.values()) == [workflow]
+
+
 def test_an_agent_that_cannot_be_sent_is_refused_at_once(start: Any) -> None:
     with pytest.raises(TypeError, match=r"AddingAgent cannot be pickled.*lambda"):
         start(AgentConfig(mode="subproc")).wrap(agents.AddingAgent(lambda: 2))  # type: ignore[arg-type]
@@ -289,7 +301,9 @@ def test_the_executor_runs_agents_and_counts_failures(engine: ScriptedEngine, st
         batch = executor.rollout_batch([ROW, ROW], path, {"max_turns": 1}, group_size=2)
         assert [each["rewards"].tolist() for each in batch] == [[1.0, 1.0]] * 2
         assert batch[0]["original_rewards"].dtype == torch.float32
-        assert executor.rollout_batch([ROW], agents.RaisingAgent()) == []
+        assert executor.rollout_batch([ROW], agents.RaisingAgent(), group_size=1) == []
+        (reason,) = executor.monitor.failure_reasons()
+        assert reason.startswith("workflow RaisingAgent raised KeyError")
         stats = executor.export_stats()
         assert (stats["rollout/accepted"], stats["rollout/failed/KeyError"]) == (4, 1)
     finally:
