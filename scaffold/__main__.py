@@ -1,5 +1,13 @@
 """Lets `python -m scaffold` stand for the console command."""
 
+import os
+import sys
+
+# `python -m` looks for modules in the working folder first. Unless that is where the tool itself
+# is, a target's click.py would be run in the place of ours.
+if sys.path[0] == os.getcwd() != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
+    del sys.path[0]
+
 from scaffold.cli import main
 
 main()

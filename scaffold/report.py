@@ -90,12 +90,19 @@ class Report:
         if self.dry_run:
             return "".join(change.diff for change in self.changes) or "nothing to do\n"
         rows = [f"{c.action:<10} {c.path}" for c in self.changes if c.action != "record"]
-        rows += [f"registered {r.file}:{r.line}  {r.table}[{r.key!r}]" for r in self.registered]
+        rows += [
+            f"registered {r.file}:{r.line}  {entry_label(r.table, r.key)}" for r in self.registered
+        ]
         rows = rows or ["nothing to do"]
         rows = [*(f"found      {line}" for line in self.found), *rows]
         rows += [f"next       {step.file}:{step.line}  {step.why}" for step in self.next]
         rows += [f"check      {' '.join(argv)}" for argv in self.check]
         return "\n".join(rows) + "\n"
+
+
+def entry_label(table: str, key: str) -> str:
+    """Returns a registry's line as people read it; an import, for example, stands in no table."""
+    return f"{table}[{key!r}]" if table else key
 
 
 def error_json(command: str, error: ScaffoldError) -> dict[str, Any]:

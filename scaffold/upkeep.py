@@ -245,8 +245,9 @@ def uninstall(options: Options) -> Report:
         report = work.report
         count = len([path for path in paths if path.suffix == ".toml"])
         report.extra["forgotten"] = count
-        verb = "would be forgotten" if options.dry_run else "are forgotten"
-        report.text = f"{count} units {verb}; their code stays as it is\n"
+        verb = "would be" if options.dry_run else "is" if count == 1 else "are"
+        noun = "unit" if count == 1 else "units"
+        report.text = f"{count} {noun} {verb} forgotten; the code stays as it is\n"
         if (work.root / OWN_TEMPLATES).is_dir():
             report.warnings += (f"{OWN_TEMPLATES} holds templates of your own and stays",)
         if work.target.layout == "project":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scaffold.commands import Options, describe, leftover_warning
 from scaffold.ledger import find_unit, read_units, unit_ids
 from scaffold.manifests import Catalogue, catalogue_for
-from scaffold.report import Report, Step
+from scaffold.report import Report, Step, entry_label
 from scaffold.spec import Kind, Style, TargetError, TemplateError, all_answers
 
 if TYPE_CHECKING:
@@ -89,7 +89,10 @@ def show_unit(unit_id: str, options: Options) -> Report:
     rows += [f"template   {use.id} version {use.version}" for use in unit.templates]
     rows += [f"answer     {name} = {value!r}" for name, value in unit.answers.items()]
     rows += [f"{state:<10} {path}" for path, state in status.files.items()]
-    rows += [f"registered {e.file}  {e.table}[{e.key!r}] = {e.value!r}" for e in unit.entries]
+    rows += [
+        f"registered {e.file}  {entry_label(e.table, e.key)}" + f" = {e.value!r}" * bool(e.value)
+        for e in unit.entries
+    ]
     rows += [f"yours      {step.file}:{step.line}  {step.why}" for step in places]
     return Report(
         "show",

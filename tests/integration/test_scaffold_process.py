@@ -45,6 +45,16 @@ def test_a_project_takes_the_training_package_of_this_checkout(project: Path):
     )
 
 
+def test_no_module_of_the_target_is_imported(project: Path):
+    for name in ("click.py", "tomllib.py", "sitecustomize.py"):
+        (project / name).write_text("raise SystemExit('the target was run')\n")
+    done = scaffold("target", "--json", cwd=project)
+    for name in ("click.py", "tomllib.py", "sitecustomize.py"):
+        (project / name).unlink()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["ok"] is True
+
+
 def test_json_goes_to_stdout_and_nothing_else(project: Path):
     done = scaffold("add-reward", "sums", "--json", cwd=project)
     assert (done.returncode, done.stderr) == (0, "")
