@@ -41,7 +41,9 @@ def read_texts(root: Path, paths: Iterable[str]) -> tuple[dict[str, bytes], bool
     for path in paths:
         place = root / path
         try:
-            if place.is_symlink() or place.stat().st_size > MAX_SIZE_BYTES:
+            if place.is_symlink() or not place.is_file():  # a pipe would never end
+                continue
+            if place.stat().st_size > MAX_SIZE_BYTES:
                 continue
             data = place.read_bytes()
         except OSError:
@@ -66,7 +68,9 @@ def _is_text(data: bytes) -> bool:
 
 def _git_files(root: Path) -> list[str] | None:
     """Returns what git knows or would take up, or None where it does not answer."""
-    argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "."]
+    # Empty is off for every git; otherwise a repository's configuration names a program that runs.
+    argv = ["git", "-c", "core.fsmonitor=", "ls-files", "-z", "--cached", "--others"]
+    argv += ["--exclude-standard", "--", "."]
     found: list[str] = []
     rest = b""
     try:

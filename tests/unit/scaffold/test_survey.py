@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -65,3 +66,26 @@ def test_texts_are_read_and_the_rest_is_passed_over(root: Path, monkeypatch: pyt
     assert read_texts(root, names) == ({"a.py": b"x"}, True)
     monkeypatch.setattr(survey, "MAX_TOTAL_BYTES", 1)
     assert read_texts(root, ["a.py", "pkg/b.py"]) == ({"a.py": b"x"}, False)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such programs or pipes")
+def test_no_program_of_the_repository_is_run_and_no_pipe_read(root: Path):
+    spy = root / "h.log"
+    program = root / "program"
+    program.write_text(f"#!/bin/sh\necho run >> '{spy}'\n")
+    program.chmod(0o755)
+    for argv in (
+        ["init", "-q"],
+        ["config", "core.fsmonitor", str(program)],
+        ["config", "core.fsmonitorHookVersion", "1"],
+    ):
+        subprocess.run(["git", *argv], cwd=root, check=True)
+    subprocess.run(["git", "ls-files", "--others"], cwd=root, check=True, capture_output=True)
+    assert spy.read_text() != "x", "git runs the program unless it is told not to"
+    spy.write_text("x")
+    os.mkfifo(root / "pipe.py")
+    texts, is_all = read_texts(root, [*list_files(root)[0], "pipe.py"])
+    assert spy.read_text() == "x"
+    assert is_all
+    assert "a.py" in texts
+    assert "pipe.py" not in texts
