@@ -177,7 +177,7 @@ def _supervised(
         process.kill()
         process.wait()
         shutil.rmtree(scratch, ignore_errors=True)
-    if process.returncode:
+    if process.returncode or not answer:
         text = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise RuntimeError(text or f"the sandbox's supervisor ended with {process.returncode}")
     rows = marshal.loads(answer)
@@ -234,6 +234,9 @@ class _Child(NamedTuple):
 
 def main() -> None:
     """Is the supervisor's life; the call returns in the processes of programs only."""
+    # What the grader ignores or blocks is inherited.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     request = marshal.loads(_read_all(0))
     grader, code, cases, limits, backend, stop_early, nonce, scratch, roots, paths = request
     del request

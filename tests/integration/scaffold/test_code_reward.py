@@ -668,6 +668,17 @@ print(*sandbox.find_backend())
     assert found.stdout.startswith("landlock namespaces: OSError: [Errno 28] unshare")
 
 
+def test_signals_that_the_grader_ignores_or_blocks_are_its_own(backend: str) -> None:
+    old = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        code = "import signal\nprint(signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+        assert end_of(code) == ("ok", "set()\n", ())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGCHLD, old)
+
+
 def test_an_unknown_machine_has_no_filter() -> None:
     with pytest.raises(KeyError):
         sandbox._filter_program("riscv64")
