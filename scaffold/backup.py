@@ -10,6 +10,11 @@ from scaffold.spec import ApplyError
 from scaffold.state import state_folders
 
 
+def backups_folder(root: Path) -> Path:
+    """Returns where the copies of a target's edited files are kept, if there are any."""
+    return state_folders(root.resolve())[0] / "backups"
+
+
 def back_up(root: Path, unit_id: str, paths: Iterable[str]) -> Path:
     """Copies files of a target to a new folder of their own, on disk when this returns.
 
@@ -19,7 +24,7 @@ def back_up(root: Path, unit_id: str, paths: Iterable[str]) -> Path:
         paths: The files, relative to the root.
 
     Returns:
-        The folder, which nothing but ``scaffold uninstall`` ever removes.
+        The folder, which no command ever removes.
 
     Raises:
         ApplyError: A copy cannot be made; nothing may be deleted then.
@@ -28,7 +33,7 @@ def back_up(root: Path, unit_id: str, paths: Iterable[str]) -> Path:
 
     disk = Disk()
     try:
-        kept = state_folders(root.resolve())[0] / "backups"
+        kept = backups_folder(root)
         kept.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=unit_id.replace("/", "-") + "-", dir=kept))
         for path in paths:

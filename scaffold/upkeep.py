@@ -10,7 +10,7 @@ from typing import Any
 
 from scaffold.answers import parse_answer
 from scaffold.apply import Session, session, settle
-from scaffold.backup import back_up
+from scaffold.backup import back_up, backups_folder
 from scaffold.changes import Change
 from scaffold.commands import (
     Options,
@@ -250,6 +250,8 @@ def uninstall(options: Options) -> Report:
         report.text = f"{count} {noun} {verb} forgotten; the code stays as it is\n"
         if (work.root / OWN_TEMPLATES).is_dir():
             report.warnings += (f"{OWN_TEMPLATES} holds templates of your own and stays",)
+        if (kept := backups_folder(work.root)).is_dir():
+            report.warnings += (f"{kept} holds copies of edited files and stays",)
         if work.target.layout == "project":
             why = "the table [tool.scaffold] is yours: delete it, or keep it to come back"
             step = Step("pyproject.toml", _table_line(work.root), why)

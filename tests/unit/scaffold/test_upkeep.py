@@ -350,6 +350,16 @@ def test_uninstall_leaves_the_code_and_nothing_else(project: Path) -> None:
     assert report.next[0].file == "pyproject.toml"
 
 
+def test_copies_of_edited_files_outlive_the_tool_and_are_named(project: Path) -> None:
+    add(project)
+    append(project / REWARD, "\nEXTRA = 1\n")
+    upkeep.remove_unit("sums", ["sums"], Options(project))
+    report = upkeep.uninstall(Options(project))
+    copy = next(project.rglob(f"backups/*/{REWARD}"))
+    assert "EXTRA = 1" in copy.read_text()
+    assert any(text.startswith(str(copy.parents[3])) for text in report.warnings)
+
+
 def test_branches_that_each_add_one_merge_without_conflict(project: Path) -> None:
     def git(*argv: str) -> None:
         who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
