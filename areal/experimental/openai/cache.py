@@ -52,9 +52,11 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
         """
         wanted = comparable(messages)
         best, best_length = None, 0
-        for interaction in self.values():
+        # The newest first, which in a long conversation is the longest: the others need no look.
+        for interaction in reversed(self.values()):
             said = [*interaction.messages, *(interaction.output_message_list or ())]
-            if len(said) >= max(best_length, 1) and is_prefix(comparable(said), wanted):
+            is_candidate = best_length < len(said) <= len(wanted)
+            if is_candidate and is_prefix(comparable(said), wanted):
                 best, best_length = interaction, len(said)
         return best
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from areal.api.io_struct import ModelResponse
 from areal.experimental.openai.cache import InteractionCache
+from areal.experimental.openai.messages import is_prefix
 from areal.experimental.openai.types import InteractionWithTokenLogpReward
 
 _TOKENS = ("input_tokens", "output_tokens", "output_logprobs", "output_versions", "stop_reason")
@@ -14,14 +15,26 @@ _PLAIN = ("reward", "original_reward", "chat_template_type", "messages", "output
 
 
 def to_wire(cache: InteractionCache) -> list[dict[str, Any]]:
-    """Returns the interactions in their order as plain lists and dicts."""
+    """Returns the interactions in their order as plain lists and dicts.
+
+    What an interaction begins with as its parent does is only counted, or a conversation would
+    grow with the square of its turns.
+    """
     return [_to_wire(key, interaction) for key, interaction in cache.items()]
 
 
 def _to_wire(key: str, interaction: InteractionWithTokenLogpReward) -> dict[str, Any]:
     parent, answer = interaction.parent, interaction.model_response
+    assert answer is not None
     plain: dict[str, Any] = {name: getattr(interaction, name) for name in _PLAIN}
     plain |= {name: getattr(answer, name) for name in _TOKENS}
+    if parent is not None:
+        assert parent.model_response is not None
+        before = {"messages": parent.messages, "input_tokens": parent.model_response.input_tokens}
+        for name, start in before.items():
+            if is_prefix(start, plain[name]):
+                plain[name] = plain[name][len(start) :]
+                plain[f"num_parent_{name}"] = len(start)
     return {**plain, "id": key, "parent": parent.interaction_id if parent is not None else None}
 
 
@@ -29,9 +42,15 @@ def from_wire(items: Sequence[dict[str, Any]]) -> InteractionCache:
     """Returns the interactions that ``to_wire`` gave."""
     cache = InteractionCache()
     for item in items:
+        parent = cache.get(item["parent"])
+        if parent is not None:
+            assert parent.model_response is not None
+            before = parent.model_response.input_tokens
+            item["input_tokens"][:0] = before[: item.get("num_parent_input_tokens", 0)]
+            item["messages"][:0] = parent.messages[: item.get("num_parent_messages", 0)]
         interaction = InteractionWithTokenLogpReward(
             model_response=ModelResponse(**{name: item[name] for name in _TOKENS}),
-            parent=cache.get(item["parent"]),
+            parent=parent,
             **{name: item[name] for name in _PLAIN},
         )
         interaction._id = item["id"]
