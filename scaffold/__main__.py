@@ -5,7 +5,11 @@ import sys
 
 # `python -m` looks for modules in the working folder first. Unless that is where the tool itself
 # is, a target's click.py would be run in the place of ours.
-if sys.path[0] == os.getcwd() != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
+try:
+    here = os.getcwd()
+except OSError:  # the working folder was deleted, and there is nothing to look in
+    here = ""
+if sys.path[0] == here != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
     del sys.path[0]
 
 from scaffold.cli import main
