@@ -218,7 +218,7 @@ class ProxyServer:
         """Hands out an ended session; without an id the next one that ends.
 
         With a list of ``rewards``, pairs of id and number, the session is ended here: what would
-        take three requests takes one.
+        take three requests takes one. With ``is_compact`` see ``to_wire``.
         """
         self._check_admin(request)
         body = await _body(request)
@@ -237,7 +237,7 @@ class ProxyServer:
             session = await self.sessions.take_next()
         else:
             raise RequestError("session_id is missing", param="session_id")
-        interactions = to_wire(session.recorder.cache)
+        interactions = to_wire(session.recorder.cache, is_compact=bool(body.get("is_compact")))
         return web.json_response({"session_id": session.id, "interactions": interactions})
 
 

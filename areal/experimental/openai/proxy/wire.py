@@ -14,21 +14,25 @@ _TOKENS = ("input_tokens", "output_tokens", "output_logprobs", "output_versions"
 _PLAIN = ("reward", "original_reward", "chat_template_type", "messages", "output_message_list")
 
 
-def to_wire(cache: InteractionCache) -> list[dict[str, Any]]:
+def to_wire(cache: InteractionCache, *, is_compact: bool = False) -> list[dict[str, Any]]:
     """Returns the interactions in their order as plain lists and dicts.
 
-    What an interaction begins with as its parent does is only counted, or a conversation would
-    grow with the square of its turns.
+    Args:
+        cache: Holds them.
+        is_compact: Only counts what an interaction begins with as its parent does; else a
+            conversation grows with the square of its turns.
     """
-    return [_to_wire(key, interaction) for key, interaction in cache.items()]
+    return [_to_wire(key, interaction, is_compact) for key, interaction in cache.items()]
 
 
-def _to_wire(key: str, interaction: InteractionWithTokenLogpReward) -> dict[str, Any]:
+def _to_wire(
+    key: str, interaction: InteractionWithTokenLogpReward, is_compact: bool
+) -> dict[str, Any]:
     parent, answer = interaction.parent, interaction.model_response
     assert answer is not None
     plain: dict[str, Any] = {name: getattr(interaction, name) for name in _PLAIN}
     plain |= {name: getattr(answer, name) for name in _TOKENS}
-    if parent is not None:
+    if is_compact and parent is not None:
         assert parent.model_response is not None
         before = {"messages": parent.messages, "input_tokens": parent.model_response.input_tokens}
         for name, start in before.items():
@@ -39,7 +43,7 @@ def _to_wire(key: str, interaction: InteractionWithTokenLogpReward) -> dict[str,
 
 
 def from_wire(items: Sequence[dict[str, Any]]) -> InteractionCache:
-    """Returns the interactions that ``to_wire`` gave."""
+    """Returns the interactions that ``to_wire`` gave, compact or not; changes the items."""
     cache = InteractionCache()
     for item in items:
         parent = cache.get(item["parent"])

@@ -130,7 +130,7 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
 
     async def _wait_for_outside_session(self) -> list[dict[str, Any]]:
         await self._post("/grant_capacity", self.admin_api_key, n=1)
-        exported = await self._post("/export_trajectories", self.admin_api_key)
+        exported = await self._post("/export_trajectories", self.admin_api_key, is_compact=True)
         items: list[dict[str, Any]] = exported["interactions"]
         return items
 
@@ -151,6 +151,7 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
             exported = await self._post(
                 "/export_trajectories",
                 self.admin_api_key,
+                is_compact=True,
                 session_id=session["session_id"],
                 rewards=self._rewards(result),
             )

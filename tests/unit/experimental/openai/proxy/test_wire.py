@@ -35,11 +35,12 @@ def recorded(kind: str, *, is_branched: bool = False) -> Recorder:
     return recorder
 
 
+@pytest.mark.parametrize("is_compact", [False, True])
 @pytest.mark.parametrize("is_branched", [False, True])
 @pytest.mark.parametrize("kind", ["hf", "concat"])
-def test_nothing_is_lost_on_the_way(kind: str, is_branched: bool) -> None:
+def test_nothing_is_lost_on_the_way(kind: str, is_branched: bool, is_compact: bool) -> None:
     cache = recorded(kind, is_branched=is_branched).cache
-    arrived = from_wire(json.loads(json.dumps(to_wire(cache))))
+    arrived = from_wire(json.loads(json.dumps(to_wire(cache, is_compact=is_compact))))
     assert list(arrived) == list(cache)
     for sent, found in zip(cache.values(), arrived.values(), strict=True):
         for name in SHOWN:
@@ -53,7 +54,7 @@ def test_nothing_is_lost_on_the_way(kind: str, is_branched: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["hf", "concat"])
 def test_a_conversation_is_sent_once(kind: str) -> None:
-    items = to_wire(recorded(kind).cache)
+    items = to_wire(recorded(kind).cache, is_compact=True)
     sizes = [len(json.dumps(item)) for item in items]
     assert max(sizes[1:]) < 1.1 * min(sizes[1:])
     assert sum(len(item["messages"]) for item in items) == 2 * NUM_TURNS - 1
