@@ -69,8 +69,13 @@ def records_of(unit: Unit, rendered: Iterable[RenderedFile], snapshot: Snapshot)
     return [
         Change(path, "record", snapshot.data(path), data)
         for path, data in sorted(wanted.items())
-        if data != snapshot.data(path)
+        if not _is_same(data, snapshot.data(path))
     ]
+
+
+def _is_same(data: bytes, now: bytes | None) -> bool:
+    """Tells whether a record says this already; git may have given it Windows line ends."""
+    return now is not None and data in (now, now.replace(b"\r\n", b"\n"))
 
 
 def marked_places(rendered: Iterable[RenderedFile]) -> list[OpenPlace]:

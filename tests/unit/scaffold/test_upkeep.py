@@ -244,6 +244,15 @@ def test_update_with_windows_line_ends(project: Path, mine: bytes) -> None:
     assert states(project)["reward/sums"] == (["edited"] if mine else ["untouched"])
 
 
+def test_records_that_git_checked_out_with_windows_line_ends_stay(project: Path) -> None:
+    add(project)
+    for path in (project / ".scaffold/made").glob("*/*.toml"):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    before = tree(project)
+    assert upkeep.update_units([], [], Options(project)).changes == ()
+    assert tree(project) == before
+
+
 def test_update_without_its_base_is_refused(project: Path) -> None:
     add(project)
     (project / f".scaffold/made/reward/sums.base/{REWARD}.txt").unlink()
