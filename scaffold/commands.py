@@ -24,6 +24,7 @@ from scaffold.spec import (
 from scaffold.state import has_journal
 from scaffold.target import (
     Target,
+    describe,
     existing_folder,
     find_target,
     key_names,
@@ -245,11 +246,6 @@ def verify_added(report: Report, log: Callable[[str], None], options: Options) -
     report.unfinished = verified.unfinished
     report.warnings += verified.warnings
     report.extra |= verified.extra
-
-
-def describe(target: Target) -> dict[str, str]:
-    """Returns a target as reports name it."""
-    return {"root": str(target.root), "layout": target.layout, "package": target.package}
 
 
 def leftover_warning(root: Path) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from scaffold.apply import session
 from scaffold.changes import Change
 from scaffold.commands import (
     Options,
-    describe,
     leftover_warning,
     reported_changes,
     settled_warning,
@@ -32,7 +31,7 @@ from scaffold.report import Report
 from scaffold.sources import OWN_TEMPLATES
 from scaffold.spec import ConflictError, RequestError, TargetError
 from scaffold.survey import list_files, read_texts
-from scaffold.target import CONFIG_SCHEMA, Target, target_at
+from scaffold.target import CONFIG_SCHEMA, Target, describe, target_at
 from scaffold.unit_name import find_source
 
 NO_PACKAGES = frozenset(

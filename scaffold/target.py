@@ -73,6 +73,11 @@ class Target:
         )
 
 
+def describe(target: Target) -> dict[str, str]:
+    """Returns a target as reports name it."""
+    return {"root": str(target.root), "layout": target.layout, "package": target.package}
+
+
 def find_target(start: Path, *, exact: bool = False) -> Target:
     """Returns the target at a folder or above it, not beyond the git root.
 

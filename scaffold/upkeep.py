@@ -14,7 +14,6 @@ from scaffold.backup import back_up, backups_folder
 from scaffold.changes import Change
 from scaffold.commands import (
     Options,
-    describe,
     leftover_warning,
     rendered_files,
     reported_changes,
@@ -35,7 +34,7 @@ from scaffold.spec import (
     nearest,
 )
 from scaffold.status import unit_status
-from scaffold.target import Target
+from scaffold.target import Target, describe
 
 
 @dataclass

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scaffold.commands import Options, describe, leftover_warning
+from scaffold.commands import Options, leftover_warning
 from scaffold.ledger import find_unit, read_units, unit_ids
 from scaffold.manifests import Catalogue, catalogue_for
 from scaffold.report import Report, Step, entry_label
 from scaffold.spec import Kind, Style, TargetError, TemplateError, all_answers
+from scaffold.target import describe
 
 if TYPE_CHECKING:
     from scaffold.status import UnitStatus

@@ -12,7 +12,7 @@ from scaffold.ledger import Unit, find_unit, read_units
 from scaffold.places import OpenPlace, open_places
 from scaffold.report import Report, Step
 from scaffold.spec import LedgerError
-from scaffold.target import Target
+from scaffold.target import Target, describe
 from scaffold.verify.findings import Level, not_run
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
@@ -79,7 +79,7 @@ def verify_units(
         ScaffoldError: An ID is unknown, or no interpreter can be run.
     """
     units = [_find(target, each) for each in ids] if ids else list(read_units(target.root))
-    report = Report("verify", _describe(target))
+    report = Report("verify", describe(target))
     if not units:
         report.text = "nothing was made here, so there is nothing to verify\n"
         report.extra = {"verdict": "ok", "python": None, "units": []}
@@ -177,7 +177,3 @@ def _text(python: Interpreter, verdicts: Sequence[UnitVerdict], overall: Verdict
         rows.append(f"hint       {HINT}")
     rows.append(f"verdict    {overall}")
     return "\n".join(rows) + "\n"
-
-
-def _describe(target: Target) -> dict[str, str]:
-    return {"root": str(target.root), "layout": target.layout, "package": target.package}
