@@ -127,11 +127,11 @@ def _check_rows(question: Answer, value: str) -> None:
     import json  # 3 ms, and only rows need it
 
     try:
-        rows = json.loads(value, parse_constant=_no_constant)
+        parsed: Any = json.loads(value, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise _refusal(question, f"is no JSON: {error}") from error
-    is_list = isinstance(rows, list) and bool(cast("list[Any]", rows))
-    if not is_list or not all(isinstance(row, dict) and row for row in cast("list[Any]", rows)):
+    rows = cast("list[object]", parsed if isinstance(parsed, list) else [])
+    if not rows or any(row == {} or not isinstance(row, dict) for row in rows):
         raise _refusal(question, "must be a JSON list of objects, each with a column at least")
 
 
