@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -85,14 +84,6 @@ class Catalogue:
             except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
                 raise _broken(path, error) from error
         return self._kinds[name]
-
-    def sound_kinds(self) -> list[Kind]:
-        """Returns the kinds whose manifest can be read: one that is wrong stops no other."""
-        found: list[Kind] = []
-        for name in self.kind_names():
-            with suppress(TemplateError):
-                found.append(self.kind(name))
-        return found
 
     def style(self, kind: str, name: str) -> Style:
         """Reads ``<kind>/<style>/template.toml``.

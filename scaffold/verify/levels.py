@@ -154,7 +154,7 @@ def run_episodes(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> Level:
     """
     runner = rules.get("episodes")
     if not runner:
-        return not_needed("episodes", f"a {unit.kind} has no episodes of its own")
+        return not_needed("episodes", f"units of the kind {unit.kind} have no episodes")
     lack = bench.python.lack(["areal", "torch", "transformers"])
     if lack:
         return not_run("episodes", lack)
