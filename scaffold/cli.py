@@ -197,6 +197,7 @@ def _command(name: str, *params: click.Parameter) -> Callable[[Callable[..., Any
     click.Option(["--yes"], is_flag=True, help="Write what is proposed without asking."),
     DRY_RUN,
     NO_INPUT,
+    NO_FORMAT,
 )
 def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
     """Teaches it this repository, by an example.

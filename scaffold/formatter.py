@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 TIMEOUT_S = 60.0
+PYPROJECT = "pyproject.toml"
 MAX_SAID = 300
 """How much is repeated of what a formatter says when it fails."""
 
@@ -145,7 +146,8 @@ class _Copy:
 
         program = _find_program(formatter.argv[0], self.root)
         if program is None:
-            return "is not installed"
+            # A table in pyproject.toml is a guess; the other places name what has to run.
+            return "" if formatter.why == PYPROJECT else "is not installed"
         before = self.read(paths)
         argv = [program, *formatter.argv[1:], *paths]
         try:

@@ -70,14 +70,18 @@ def init_repository(wish: Wish, options: Options) -> Report:
     report = Report("init", describe(target), dry_run=options.dry_run)
     if source is not None:
         likeness = _likeness(target, files, source, wish.kind)
-        proposal, notes = prove(target, *propose(likeness, target.tests), files)
+        proposal, notes = prove(
+            target, *propose(likeness, target.tests), files, with_format=options.with_format
+        )
         warnings += (*likeness.warnings, *notes)
         changes += [
             Change(path, "created", None, data) for path, data in sorted(proposal.texts().items())
         ]
         found += describe_proposal(proposal.files, proposal.rules)
         report.extra["proposal"] = _proposal_json(proposal)
-        report.check = (("scaffold", "add", proposal.kind, "NAME", "--dry-run"),)
+        report.check = (
+            ("scaffold", "add", proposal.kind, "NAME", "--dry-run", "--target", str(root)),
+        )
     report.warnings, report.found = warnings, found
     report.changes = reported_changes(changes)
     return _settled(report, root, changes, wish)

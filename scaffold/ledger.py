@@ -149,6 +149,21 @@ def read_units(root: Path) -> tuple[Unit, ...]:
     return tuple(read_unit(root, path) for path in _records(root))
 
 
+def sound_units(root: Path) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
+    """Returns every unit whose record can be read, and what is wrong with the other records.
+
+    A record under a merge conflict is no reason to say nothing about all the others.
+    """
+    units: list[Unit] = []
+    problems: list[str] = []
+    for path in _records(root):
+        try:
+            units.append(read_unit(root, path))
+        except LedgerError as error:
+            problems.append(f"{error.message}; {error.hint}")
+    return tuple(units), tuple(problems)
+
+
 def unit_ids(root: Path) -> list[str]:
     """Returns the ids of all units made in a target, sorted; reads none of them."""
     return [f"{path.parent.name}/{path.stem}" for path in _records(root)]

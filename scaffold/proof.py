@@ -30,7 +30,12 @@ PROBE = "probe_unit"
 
 
 def prove(
-    target: Target, proposal: Proposal, warnings: Iterable[str], files: Mapping[str, bytes]
+    target: Target,
+    proposal: Proposal,
+    warnings: Iterable[str],
+    files: Mapping[str, bytes],
+    *,
+    with_format: bool = True,
 ) -> tuple[Proposal, tuple[str, ...]]:
     """Tries a proposal out on its example and on another unit.
 
@@ -39,6 +44,7 @@ def prove(
         proposal: The kind.
         warnings: What is known to be left out.
         files: The repository's text files.
+        with_format: Whether the target's formatters are asked what they would write.
 
     Returns:
         The proposal without what did not prove right, and warnings about that.
@@ -47,7 +53,7 @@ def prove(
         ConflictError: The source itself cannot be made a template of.
     """
     notes = list(warnings)
-    kept = _proven_files(target, proposal, notes)
+    kept = _proven_files(target, proposal, notes, with_format)
     proposal = replace(proposal, files=tuple(kept))
     if not kept or kept[0].role != "source":
         raise ConflictError(
@@ -76,7 +82,9 @@ def _tried(
         return request, render_request(request, catalogue.files(kind.name))
 
 
-def _proven_files(target: Target, proposal: Proposal, notes: list[str]) -> list[UnitFile]:
+def _proven_files(
+    target: Target, proposal: Proposal, notes: list[str], with_format: bool
+) -> list[UnitFile]:
     """Returns the files that come back byte for byte, and that another unit can have."""
     kept: list[UnitFile] = []
     bare = replace(proposal, rules=())
@@ -96,14 +104,15 @@ def _proven_files(target: Target, proposal: Proposal, notes: list[str]) -> list[
         else:
             notes.append(f"{file.path} does not come back from a template of it; left out")
     if kept:
-        notes += _formatted(target, replace(bare, files=tuple(kept)))
+        notes += _formatted(target, replace(bare, files=tuple(kept)), with_format)
     return kept
 
 
-def _formatted(target: Target, proposal: Proposal) -> list[str]:
+def _formatted(target: Target, proposal: Proposal, with_format: bool) -> list[str]:
     """Returns warnings about files that the target's formatters would write otherwise."""
     request, rendered = _tried(target, proposal, proposal.likeness.spelling.key)
-    dressed, warnings = dress(target, rendered, manner_of(target, request.names))
+    manner = manner_of(target, request.names)
+    dressed, warnings = dress(target, rendered, manner, with_format=with_format)
     changed = [
         file.path
         for file, was in zip(dressed, rendered, strict=True)

@@ -22,17 +22,12 @@ from scaffold.commands import (
 )
 from scaffold.dressing import manner_of
 from scaffold.edit import shapes
-from scaffold.ledger import ATTRIBUTES, FOLDER, Unit, find_unit, read_units
+from scaffold.ledger import ATTRIBUTES, FOLDER, Unit, find_unit, read_units, sound_units
 from scaffold.removal import plan_removal
 from scaffold.renewal import Renewal, plan_renewal
 from scaffold.report import Registration, Report, Step
 from scaffold.sources import OWN_TEMPLATES
-from scaffold.spec import (
-    ConflictError,
-    RequestError,
-    all_answers,
-    nearest,
-)
+from scaffold.spec import ConflictError, RequestError, ScaffoldError, all_answers, nearest
 from scaffold.status import unit_status
 from scaffold.target import Target, describe
 
@@ -73,8 +68,9 @@ def _at_work(command: str, options: Options) -> Generator[_Work]:
 def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Report:
     """Takes back what was made under an ID: untouched files, registry lines and the record."""
     with _at_work(f"remove {unit_id}", options) as work:
-        units = read_units(work.root)
+        units, problems = sound_units(work.root)
         unit = find_unit(work.root, unit_id)
+        work.report.warnings += problems
         removal = plan_removal(work.root, unit, units, discard=_is_named(unit, discard))
         report = work.report
         if removal.lost and not options.dry_run:
@@ -165,19 +161,24 @@ def _tell(work: _Work, renewal: Renewal) -> None:
 def fix_registries(options: Options) -> Report:
     """Adds the registry lines again that a merge or an edit lost."""
     with _at_work("status", options) as work:
-        units = read_units(work.root)
-        before: dict[str, bytes] = {}
-        after: dict[str, bytes] = {}
+        units, problems = sound_units(work.root)
+        texts: dict[str, tuple[bytes, bytes]] = {}
         for unit in units:
             for entry in unit_status(work.root, unit, work.target.catalogue, units).unregistered:
-                data = after.get(entry.file, _read(work.root, entry.file))
-                before.setdefault(entry.file, data)
-                edit = shapes.add_entry(data, entry)
-                after[entry.file] = edit.data
+                try:
+                    before, data = texts.get(entry.file) or (_read(work.root, entry.file),) * 2
+                    edit = shapes.add_entry(data, entry)
+                except ScaffoldError as error:  # the lines of other registries can be mended
+                    hint = f"; {error.hint}" if error.hint else ""
+                    problems += (f"{unit.id}: {error.message}{hint}",)
+                    continue
+                texts[entry.file] = (before, edit.data)
                 work.report.registered += (
                     Registration(entry.file, entry.table, entry.key, entry.value, edit.line),
                 )
-        work.apply([Change(file, "edited", before[file], data) for file, data in after.items()])
+        work.apply([Change(file, "edited", *pair) for file, pair in texts.items()])
+        work.report.warnings += problems
+        work.report.ok = not problems
     return work.report
 
 

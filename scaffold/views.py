@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scaffold.commands import Options, leftover_warning
-from scaffold.ledger import find_unit, read_units, unit_ids
+from scaffold.ledger import find_unit, sound_units, unit_ids
 from scaffold.manifests import Catalogue, catalogue_for
 from scaffold.report import Report, Step, entry_label
 from scaffold.spec import Kind, Style, TargetError, TemplateError, all_answers
@@ -65,13 +65,14 @@ def show_status(options: Options) -> Report:
     from scaffold.status import unit_status
 
     target = options.find()
-    units = read_units(target.root)
+    units, problems = sound_units(target.root)
     found = [unit_status(target.root, unit, target.catalogue, units) for unit in units]
     rows = [f"{status.unit.id:<32} {', '.join(status.states)}" for status in found]
     return Report(
         "status",
         describe(target),
-        warnings=leftover_warning(target.root),
+        ok=not problems,
+        warnings=(*leftover_warning(target.root), *problems),
         extra={"units": [_status_json(status) for status in found]},
         text="\n".join(rows or ["nothing was made here yet"]) + "\n",
     )
@@ -84,7 +85,8 @@ def show_unit(unit_id: str, options: Options) -> Report:
 
     target = options.find()
     unit = find_unit(target.root, unit_id)
-    status = unit_status(target.root, unit, target.catalogue, read_units(target.root))
+    others, _ = sound_units(target.root)
+    status = unit_status(target.root, unit, target.catalogue, others)
     places = tuple(Step(p.file, p.line, p.why) for p in open_places(target.root, unit))
     rows = [f"{unit.id}: {', '.join(status.states)}"]
     rows += [f"template   {use.id} version {use.version}" for use in unit.templates]

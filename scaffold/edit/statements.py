@@ -36,7 +36,9 @@ class _Context(Context):
     def refusal(self, code: str, line: int, reason: str) -> RegistryError:
         where = f"{self.file}:{line}" if line else self.file
         colon = ":\n" if "\n" in self.entry else ": "
-        hint = f"add this to {self.file} by hand{colon}{self.entry}" if self.entry else ""
+        place = f"above line {line}" if code == "registry_shadowed" else f"to {self.file} by hand"
+        other = "choose another name, or " if code == "registry_shadowed" else ""
+        hint = f"{other}add this {place}{colon}{self.entry}" if self.entry else ""
         return RegistryError(f"{where}: {reason}", code=code, hint=hint)
 
 

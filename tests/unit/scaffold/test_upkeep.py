@@ -415,3 +415,37 @@ def test_an_update_of_several_units_is_one_step(project: Path) -> None:
     updated = {change.path for change in report.changes if change.action == "updated"}
     assert updated == {"my_rl/reward/first.py", "my_rl/reward/second.py"}
     assert set(map(tuple, states(project).values())) == {("untouched",)}
+
+
+def test_a_record_under_conflict_leaves_the_others_alone(project: Path) -> None:
+    before = tree(project)
+    add(project, "sums")
+    add(project, "more")
+    record = project / ".scaffold/made/reward/more.toml"
+    record.write_text("<<<<<<< ours\n" + record.read_text())
+    report = show_status(Options(project))
+    assert not report.ok
+    assert [row["id"] for row in report.extra["units"]] == ["project/my_rl", "reward/sums"]
+    assert "more.toml" in report.warnings[0]
+    report = upkeep.remove_unit("sums", (), Options(project))
+    assert "more.toml" in report.warnings[0]
+    assert "my_rl/reward/sums.py" not in tree(project)
+    record.write_text(record.read_text().replace("<<<<<<< ours\n", ""))
+    upkeep.remove_unit("more", (), Options(project))
+    assert tree(project) == before
+
+
+def test_one_registry_that_cannot_be_mended_stops_no_other(project: Path) -> None:
+    add(project, "sums")
+    add(project, "sums", kind="workflow")
+    other = project / "my_rl/workflow/__init__.py"
+    mended = other.read_bytes()
+    other.write_text(other.read_text().replace('"sums": "my_rl.workflow.sums:SumsWorkflow",', ""))
+    (project / TABLE).write_text("REWARDS = make()\n")
+    report = upkeep.fix_registries(Options(project))
+    assert not report.ok
+    assert [row.key for row in report.registered] == ["sums"]
+    assert b"SumsWorkflow" in other.read_bytes()
+    assert len(other.read_bytes().splitlines()) >= len(mended.splitlines())
+    assert "reward/sums" in report.warnings[0]
+    assert "by hand" in report.warnings[0]
