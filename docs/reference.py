@@ -111,7 +111,7 @@ def kind_answers() -> set[str]:
     """Returns the options that come from the manifests of kinds."""
     catalogue = builtin_catalogue()
     found = {"chosen"}
-    for kind in catalogue.sound_kinds():
+    for kind in map(catalogue.kind, catalogue.kind_names()):
         found |= set(kind.answers)
         for name in catalogue.style_names(kind.name):
             found |= set(catalogue.style(kind.name, name).answers)
@@ -146,7 +146,7 @@ def kinds_part() -> str:
     """Returns a section for each kind, with its styles and their answers."""
     catalogue = builtin_catalogue()
     parts: list[str] = ["## Kinds\n"]
-    for kind in catalogue.sound_kinds():
+    for kind in map(catalogue.kind, catalogue.kind_names()):
         styles = [catalogue.style(kind.name, name) for name in catalogue.style_names(kind.name)]
         parts += [f"### {kind.title}\n", f"`scaffold {kind.command}`: {kind.help}\n"]
         heads = [f"`--{kind.option} {s.name}`" if len(styles) > 1 else s.title for s in styles]
