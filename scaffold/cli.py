@@ -205,7 +205,7 @@ def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
     It proposes a configuration and, with --like, a kind made of a unit that exists: it shows the
     files and registry lines in which the unit occurs, and the templates made of them.
     """
-    from scaffold import initiate
+    from scaffold.teaching import initiate
 
     ask = _agree if _may_ask(values) else None
     return initiate.init_repository(initiate.Wish(like, kind, yes, ask), _options(values))

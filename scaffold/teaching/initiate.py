@@ -21,18 +21,18 @@ from scaffold.commands import (
     reported_changes,
     settled_warning,
 )
-from scaffold.likeness import Likeness, find_likeness
 from scaffold.manifests import catalogue_for
-from scaffold.proof import prove
-from scaffold.proposal import Proposal, propose
-from scaffold.proposal import describe as describe_proposal
 from scaffold.render import toml_literal
 from scaffold.report import Report
 from scaffold.sources import OWN_TEMPLATES
 from scaffold.spec import ConflictError, RequestError, TargetError
-from scaffold.survey import list_files, read_texts
 from scaffold.target import CONFIG_SCHEMA, Target, describe, target_at
-from scaffold.unit_name import find_source
+from scaffold.teaching.likeness import Likeness, find_likeness
+from scaffold.teaching.proof import prove
+from scaffold.teaching.proposal import Proposal, propose
+from scaffold.teaching.proposal import describe as describe_proposal
+from scaffold.teaching.survey import list_files, read_texts
+from scaffold.teaching.unit_name import find_source
 
 NO_PACKAGES = frozenset(
     ["tests", "test", "docs", "doc", "examples", "scripts", "benchmarks", "tools", "notebooks"]

@@ -15,15 +15,15 @@ from scaffold.commands import request_for
 from scaffold.dressing import dress, manner_of
 from scaffold.edit import shapes
 from scaffold.ledger import MadeEntry
-from scaffold.likeness import OtherLine, UnitFile
 from scaffold.manifests import Catalogue, TemplateSource
 from scaffold.plan import render_request
-from scaffold.proposal import STYLE, Proposal, Rule, manual, without_mark
 from scaffold.render import RenderedFile
 from scaffold.request import MANUAL, Request
 from scaffold.sources import OWN_TEMPLATES
 from scaffold.spec import ConflictError, ScaffoldError
 from scaffold.target import Target
+from scaffold.teaching.likeness import OtherLine, UnitFile
+from scaffold.teaching.proposal import STYLE, Proposal, Rule, manual, without_mark
 
 PROBE = "probe_unit"
 """The name of the unit that a proposal is tried with."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit import shapes
-from scaffold.mentions import find_mentions
-from scaffold.spelling import Spelling
+from scaffold.teaching.mentions import find_mentions
+from scaffold.teaching.spelling import Spelling
 
 PYTHON = """import os
 from .bbc import Bbc

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold import survey
-from scaffold.survey import list_files, read_texts
+from scaffold.teaching import survey
+from scaffold.teaching.survey import list_files, read_texts
 
 TEXTS = {
     "a.py": "x",

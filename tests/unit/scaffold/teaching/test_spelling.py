@@ -6,8 +6,8 @@ import pytest
 
 from scaffold.render import render_files
 from scaffold.spec import FileRule, fill
-from scaffold.spelling import Hit, Spelling, as_pattern, as_template, bound_names, words_of
 from scaffold.target import key_names
+from scaffold.teaching.spelling import Hit, Spelling, as_pattern, as_template, bound_names, words_of
 
 
 def shown(spelling: Spelling, path: str, text: str) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from scaffold.commands import Options, add_unit
-from scaffold.initiate import Wish, init_repository, with_config
 from scaffold.report import Report
 from scaffold.spec import ScaffoldError
 from scaffold.target import Target, find_target
+from scaffold.teaching.initiate import Wish, init_repository, with_config
 
 SOURCE = '''"""The @."""
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from scaffold.ledger import MadeEntry
-from scaffold.likeness import Likeness, OtherLine, UnitFile
 from scaffold.places import find_places
 from scaffold.render import SUFFIX, toml_literal
 from scaffold.request import MANUAL
 from scaffold.sources import OWN_TEMPLATES
-from scaffold.spelling import Region, Spelling, as_pattern, as_template
+from scaffold.teaching.likeness import Likeness, OtherLine, UnitFile
+from scaffold.teaching.spelling import Region, Spelling, as_pattern, as_template
 
 STYLE = "default"
 

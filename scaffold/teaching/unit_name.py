@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from scaffold.spec import RequestError
-from scaffold.spelling import same_name, words_of
+from scaffold.teaching.spelling import same_name, words_of
 
 MAX_SIBLINGS = 40
 """How many units of the kind are looked for beside the one that is meant."""
