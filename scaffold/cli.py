@@ -5,16 +5,14 @@ The commands of kinds (add-reward, new, ...), their options and choices are read
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from scaffold import __version__
+from scaffold.printing import give_up_printing, mend_streams, print_error, print_report
 from scaffold.sources import KindHead, kind_heads, made_ids, own_root, template_sources
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from scaffold.commands import Options
     from scaffold.manifests import Catalogue
     from scaffold.report import Report
-    from scaffold.spec import ScaffoldError
 
 SHELLS = ("bash", "fish", "zsh")
 TARGET = click.Option(
@@ -146,13 +143,13 @@ class Cli(Commands):
     ) -> NoReturn:
         """Runs the command line and exits with 0 (done), 1 (refused), 2 (usage) or 3 (a fault)."""
         argv = list(sys.argv[1:] if args is None else args)
-        _mend_streams()
+        mend_streams()
         try:
             status = self._run(argv, prog_name or "scaffold", extra)
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 stream.flush()
         except OSError as error:  # of the printing alone; what was to be done is done
-            status = _give_up_printing(error)
+            status = give_up_printing(error)
         sys.exit(status)
 
     def _run(self, argv: list[str], prog_name: str, extra: dict[str, Any]) -> int:
@@ -162,8 +159,8 @@ class Cli(Commands):
             extra.setdefault("obj", own_root(argv))
             outcome = super().main(argv, prog_name, standalone_mode=False, **extra)
         except (Exception, KeyboardInterrupt) as error:
-            return _print_error(argv, error, as_json)
-        return outcome if isinstance(outcome, int) else _print(outcome, as_json)
+            return print_error(argv, error, as_json)
+        return outcome if isinstance(outcome, int) else print_report(outcome, as_json)
 
 
 @click.group(
@@ -455,86 +452,5 @@ def _here() -> Path:
         ) from error
 
 
-def _mend_streams() -> None:
-    """Keeps files of the target off the numbers of closed streams, and lets any text be printed."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _give_up_printing(error: OSError) -> int:
-    """Lets go of streams that take no more, which Python would try to flush at its end."""
-    with suppress(OSError):
-        if not isinstance(error, BrokenPipeError):  # else the reader of a pipe has seen enough
-            click.echo(f"error: the report cannot be written: {error.strerror}", err=True)
-    for number in (1, 2):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-    return 1
-
-
 def _log(line: str) -> None:
     click.echo(line, err=True)
-
-
-def _print(report: Report, as_json: bool) -> int:
-    if as_json:
-        import json
-
-        click.echo(json.dumps(report.to_json()))
-    else:
-        click.echo(report.to_text(), nl=False)
-        for warning in report.warnings:
-            click.echo(f"warning: {warning}", err=True)
-    return 0 if report.ok else 1
-
-
-def _print_error(argv: list[str], error: BaseException, as_json: bool) -> int:
-    from scaffold.report import error_json, error_text
-
-    if _is_bare(error) and not as_json:
-        click.echo(str(error), err=True)
-        return 2
-    known, exit_status = _as_known(error)
-    if as_json:
-        import json
-
-        click.echo(json.dumps(error_json(_command_name(argv), known)))
-    click.echo(error_text(known), err=True, nl=False)
-    return exit_status
-
-
-def _is_bare(error: BaseException) -> bool:
-    """Tells whether a group was called without a command; click has a name for it since 8.2."""
-    return type(error).__name__ == "NoArgsIsHelpError"
-
-
-def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
-    """Returns any error as one of ours, with the exit status."""
-    from scaffold.spec import ScaffoldError
-
-    if isinstance(error, ScaffoldError):
-        return error, error.exit_status
-    if isinstance(error, click.ClickException):
-        ctx = getattr(error, "ctx", None)
-        hint = f"{ctx.command_path} --help" if ctx else "scaffold --help"
-        text = "no command was given" if _is_bare(error) else error.format_message()
-        return ScaffoldError(" ".join(text.split()), code="usage", hint=hint), 2
-    if isinstance(error, click.Abort | KeyboardInterrupt):
-        return ScaffoldError("stopped", code="aborted"), 1
-    if os.environ.get("SCAFFOLD_DEBUG"):
-        sys.excepthook(type(error), error, error.__traceback__)
-    message = f"scaffold itself failed: {type(error).__name__}: {error}".splitlines()[0]
-    return ScaffoldError(message, code="fault", hint="SCAFFOLD_DEBUG=1 shows where"), 3
-
-
-def _command_name(argv: list[str]) -> str:
-    words = [word for word in argv if not word.startswith("-")]
-    if words[:1] == ["add"] and len(words) > 1:
-        heads = kind_heads(folder for _, folder in template_sources(own_root(argv) or None))
-        return heads[words[1]].command or f"add {words[1]}" if words[1] in heads else "add"
-    return words[0] if words else ""

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
 from scaffold.fields import FieldError, Fields
-from scaffold.spec import AnswerValue, LedgerError, is_private, nearest
+from scaffold.spec import AnswerValue, LedgerError, ScaffoldError, is_private, nearest
 
 LEDGER_SCHEMA = 1
 """The newest ledger format that this version reads."""
@@ -149,19 +149,19 @@ def read_units(root: Path) -> tuple[Unit, ...]:
     return tuple(read_unit(root, path) for path in _records(root))
 
 
-def sound_units(root: Path) -> tuple[tuple[Unit, ...], tuple[str, ...]]:
+def sound_units(root: Path) -> tuple[tuple[Unit, ...], list[ScaffoldError]]:
     """Returns every unit whose record can be read, and what is wrong with the other records.
 
     A record under a merge conflict is no reason to say nothing about all the others.
     """
     units: list[Unit] = []
-    problems: list[str] = []
+    problems: list[ScaffoldError] = []
     for path in _records(root):
         try:
             units.append(read_unit(root, path))
         except LedgerError as error:
-            problems.append(f"{error.message}; {error.hint}")
-    return tuple(units), tuple(problems)
+            problems.append(error)
+    return tuple(units), problems
 
 
 def unit_ids(root: Path) -> list[str]:

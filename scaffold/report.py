@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -49,6 +49,7 @@ class Report:
         found: What was found out for the request, as lines.
         text: What people read; without it the lists below are printed.
         extra: Further top-level keys of the JSON object (units, verdict, ...).
+        error: What kept a part of it from being done; the report tells of the rest.
     """
 
     command: str
@@ -64,6 +65,17 @@ class Report:
     dry_run: bool = False
     text: str | None = None
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
+    error: ScaffoldError | None = None
+
+    def fail_in_part(self, errors: Sequence[ScaffoldError]) -> None:
+        """Takes in what kept parts from being done, if anything did."""
+        if errors:
+            self.ok = False
+            self.error = ScaffoldError(
+                "; ".join(each.message for each in errors),
+                code=errors[0].code,
+                hint="\n".join(dict.fromkeys(each.hint for each in errors if each.hint)),
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the report as the JSON object that the schema describes."""
@@ -79,7 +91,7 @@ class Report:
             "check": [list(argv) for argv in self.check],
             "unfinished": [row._asdict() for row in self.unfinished],
             "warnings": list(self.warnings),
-            "error": None,
+            "error": None if self.error is None else _error_json(self.error),
             **self.extra,
         }
 
@@ -108,8 +120,12 @@ def entry_label(table: str, key: str) -> str:
 def error_json(command: str, error: ScaffoldError) -> dict[str, Any]:
     """Returns the JSON object of a command that failed."""
     report = Report(command, ok=False).to_json()
-    report["error"] = {"code": error.code, "message": error.message, "hint": error.hint}
+    report["error"] = _error_json(error)
     return report
+
+
+def _error_json(error: ScaffoldError) -> dict[str, str]:
+    return {"code": error.code, "message": error.message, "hint": error.hint}
 
 
 def error_text(error: ScaffoldError) -> str:

@@ -70,7 +70,7 @@ def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Repor
     with _at_work(f"remove {unit_id}", options) as work:
         units, problems = sound_units(work.root)
         unit = find_unit(work.root, unit_id)
-        work.report.warnings += problems
+        work.report.warnings += tuple(f"{each.message}; {each.hint}" for each in problems)
         removal = plan_removal(work.root, unit, units, discard=_is_named(unit, discard))
         report = work.report
         if removal.lost and not options.dry_run:
@@ -169,16 +169,14 @@ def fix_registries(options: Options) -> Report:
                     before, data = texts.get(entry.file) or (_read(work.root, entry.file),) * 2
                     edit = shapes.add_entry(data, entry)
                 except ScaffoldError as error:  # the lines of other registries can be mended
-                    hint = f"; {error.hint}" if error.hint else ""
-                    problems += (f"{unit.id}: {error.message}{hint}",)
+                    problems.append(error)
                     continue
                 texts[entry.file] = (before, edit.data)
                 work.report.registered += (
                     Registration(entry.file, entry.table, entry.key, entry.value, edit.line),
                 )
         work.apply([Change(file, "edited", *pair) for file, pair in texts.items()])
-        work.report.warnings += problems
-        work.report.ok = not problems
+        work.report.fail_in_part(problems)
     return work.report
 
 

@@ -68,14 +68,15 @@ def show_status(options: Options) -> Report:
     units, problems = sound_units(target.root)
     found = [unit_status(target.root, unit, target.catalogue, units) for unit in units]
     rows = [f"{status.unit.id:<32} {', '.join(status.states)}" for status in found]
-    return Report(
+    report = Report(
         "status",
         describe(target),
-        ok=not problems,
-        warnings=(*leftover_warning(target.root), *problems),
+        warnings=leftover_warning(target.root),
         extra={"units": [_status_json(status) for status in found]},
         text="\n".join(rows or ["nothing was made here yet"]) + "\n",
     )
+    report.fail_in_part(problems)
+    return report
 
 
 def show_unit(unit_id: str, options: Options) -> Report:

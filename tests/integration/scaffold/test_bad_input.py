@@ -279,9 +279,9 @@ RECORDS += [
     (
         "ledger_invalid",
         change(RECORD, 'name = "sums"', 'name = "../../up"'),
-        ["remove", "reward/../../up"],
+        ["remove", "reward/sums"],
     ),
-    ("ledger_invalid", change(RECORD, 'name = "sums"', 'name = "other"'), ["remove", "other"]),
+    ("ledger_invalid", change(RECORD, 'name = "sums"', 'name = "other"'), ["remove", "sums"]),
     ("ledger_invalid", change(RECORD, 'kind = "reward"', 'kind = "rewad"'), ["add-reward", "sums"]),
     ("ledger_invalid", folder(".scaffold/made/reward/odd.toml"), ["status"]),
     ("unknown_kind", other_kind, ["update"]),

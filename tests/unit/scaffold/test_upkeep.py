@@ -426,7 +426,8 @@ def test_a_record_under_conflict_leaves_the_others_alone(project: Path) -> None:
     report = show_status(Options(project))
     assert not report.ok
     assert [row["id"] for row in report.extra["units"]] == ["project/my_rl", "reward/sums"]
-    assert "more.toml" in report.warnings[0]
+    assert report.error is not None
+    assert "more.toml" in report.error.message
     report = upkeep.remove_unit("sums", (), Options(project))
     assert "more.toml" in report.warnings[0]
     assert "my_rl/reward/sums.py" not in tree(project)
@@ -447,5 +448,6 @@ def test_one_registry_that_cannot_be_mended_stops_no_other(project: Path) -> Non
     assert [row.key for row in report.registered] == ["sums"]
     assert b"SumsWorkflow" in other.read_bytes()
     assert len(other.read_bytes().splitlines()) >= len(mended.splitlines())
-    assert "reward/sums" in report.warnings[0]
-    assert "by hand" in report.warnings[0]
+    assert report.error is not None
+    assert "my_rl/reward" in report.error.message
+    assert "by hand" in report.error.hint
