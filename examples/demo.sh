@@ -16,7 +16,7 @@ say() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 run() { printf '\033[2m$ %s\033[0m\n' "$*"; "$@"; }
 
 say "a project of one's own"
-run scaffold new sums
+run scaffold new sums --git
 cd sums
 
 say "data: additions, of which the warm-up's writer doubts three in five"

@@ -200,7 +200,7 @@ def new_project(
 
         files = ((change.path, change.after) for change in plan.changes)
         create_folder(root, [(path, data) for path, data in files if data is not None])
-        report.warnings += _git_init(root) if with_git else ()
+        report.warnings += _git_init(root) if with_git else _inside_target(root)
     report.check = (("scaffold", "target", "--target", str(root)),)
     return _told(report, plan)
 
@@ -403,6 +403,20 @@ def _sampled(
     path = options.folder / path if (options.folder / path).exists() else path
     names = [style.name for style in styles]
     return answers_from_sample(path, all_answers(kind, styles), names, given)
+
+
+def _inside_target(root: Path) -> tuple[str, ...]:
+    """Returns what to say of a project that another target holds, so that neither is meant."""
+    try:
+        around = find_target(root.parent).root
+    except TargetError as error:
+        if error.code != "target_ambiguous":
+            return ()
+        around = root.parent
+    return (
+        f"{root} lies inside the target {around}: commands in it want --target {root}, "
+        "or make it a repository of its own with git init",
+    )
 
 
 def _git_init(root: Path) -> tuple[str, ...]:

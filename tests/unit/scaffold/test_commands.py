@@ -480,3 +480,15 @@ def test_a_project_can_be_a_git_repository(tmp_path: Path):
         cwd=tmp_path / "my_rl", capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert [row.rpartition(": ")[2] for row in done.stdout.splitlines()] == ["unset", "true"]
+
+
+def test_a_project_inside_another_target_is_told_so(checkout: Path):
+    kind = load_kind("project")
+    report = new_project(kind, "inner", (), {}, Options(checkout))
+    assert any("--target" in text and str(checkout) in text for text in report.warnings)
+    report = new_project(kind, "own", (), {}, Options(checkout), with_git=True)
+    assert not report.warnings
+    assert add(checkout / "own", "reward", "sums").changes
+    with pytest.raises(ScaffoldError) as refusal:
+        add(checkout / "inner", "reward", "sums")
+    assert refusal.value.code == "target_ambiguous"
