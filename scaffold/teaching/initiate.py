@@ -6,6 +6,7 @@ lines are found as they are, and those of another unit go in and out without a t
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -73,7 +74,7 @@ def init_repository(wish: Wish, options: Options) -> Report:
         proposal, notes = prove(
             target, *propose(likeness, target.tests), files, with_format=options.with_format
         )
-        warnings += (*likeness.warnings, *notes)
+        warnings += (*likeness.warnings, *notes, *_foreign_names(proposal))
         changes += [
             Change(path, "created", None, data) for path, data in sorted(proposal.texts().items())
         ]
@@ -85,6 +86,29 @@ def init_repository(wish: Wish, options: Options) -> Report:
     report.warnings, report.found = warnings, found
     report.changes = reported_changes(changes)
     return _settled(report, root, changes, wish)
+
+
+def _foreign_names(proposal: Proposal) -> tuple[str, ...]:
+    """Returns what to say of names that are no spelling of the example's, so that all units share.
+
+    ``MeanSquared`` in mse.py tells nothing about the class in huber.py.
+    """
+    source = proposal.files[0]
+    if not source.path.endswith(".py"):
+        return ()
+    names = [
+        node.name
+        for node in ast.parse(source.data).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    texts = [f"{rule.entry.key} {rule.entry.value}" for rule in proposal.rules]
+    shared = [n for n in names if any(re.search(rf"\b{n}\b", text) for text in texts)]
+    key = proposal.likeness.spelling.key
+    return tuple(
+        f"{name} is no spelling of {key}: every {proposal.kind} would be registered as {name}; "
+        f"write {{pascal}} or an answer of its own for it in {proposal.kind}/kind.toml"
+        for name in shared
+    )
 
 
 def find_root(options: Options) -> Path:

@@ -294,3 +294,22 @@ def test_a_unit_may_be_a_folder(tmp_path: Path):
     source = (root / "lib/models/two_words/__init__.py").read_text()
     assert source.startswith("from .model.two_words_args import TwoWordsArgs\n")
     assert (root / "lib/models/two_words/data/notes.txt").read_text() == "Of Two words.\n"
+
+
+def test_a_class_that_is_not_named_after_its_unit_is_told(tmp_path: Path):
+    root = make(
+        tmp_path / "first",
+        {
+            "lib/__init__.py": "",
+            "lib/things/one.py": SOURCE.replace("@Thing", "First").replace("@", "one"),
+            "lib/things/two.py": SOURCE.replace("@Thing", "TwoThing").replace("@", "two"),
+            "lib/things/__init__.py": "from lib.things.one import First\n"
+            "from lib.things.two import TwoThing\n\n"
+            'THINGS = {\n    "one": First,\n    "two": TwoThing,\n}\n',
+        },
+    )
+    told = [text for text in init(root, "one").warnings if "no spelling" in text]
+    assert len(told) == 1
+    assert "First is no spelling of one" in told[0]
+    other = make(tmp_path / "other", FILES)
+    assert not [text for text in init(other, "two").warnings if "no spelling" in text]
