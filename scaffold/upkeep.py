@@ -134,9 +134,8 @@ def _renewal(
     given: dict[str, Any] = {k: v for k, v in unit.answers.items() if k in questions}
     given |= {name: parse_answer(questions[name], text) for name, text in changed.items()}
     # What was made stays where it is, whatever the siblings do by now.
-    places = {"source": "source", "test": "test"}
-    named = {places[file.role]: file.path for file in unit.files if file.role in places}
-    named = named if kind.place else {}
+    made = {file.role: file.path for file in unit.files if file.role in ("source", "test")}
+    named = made if kind.place else {}
     request = request_for(work.target, kind, styles, unit.name, given, named)
     manner = manner_of(work.target, request.names)
     rendered, warnings = rendered_files(
