@@ -160,24 +160,3 @@ def prepare_model(model: Any, device: torch.device) -> nn.Module:
     check_equal(model, expected, found)
     model.train(was_training)
     return model
-
-
-def enable_checkpointing(model: Any) -> None:
-    """Lets the backward pass compute activations again instead of keeping them."""
-    # Renamed in transformers 5.23; the keyword of its arguments too.
-    name = "activation_checkpointing_enable"
-    enable = getattr(model, name, None) or model.gradient_checkpointing_enable
-    enable({"use_reentrant": False})
-
-
-def turn_off_dropout(model: nn.Module) -> None:
-    """Sets every dropout probability of a model to 0, in training mode too.
-
-    Leaving the model in evaluation mode instead would also turn off activation checkpointing.
-    """
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        for name, value in vars(module).items():
-            if isinstance(value, float) and ("dropout" in name or "pdrop" in name):
-                setattr(module, name, 0.0)

@@ -1,4 +1,4 @@
-"""The train engine for any Hugging Face model in one process, on packed batches.
+"""The train engine in one process, on packed batches, for whatever model runs as a CausalLM.
 
 Shape letters: B sequences, L padded length, T packed tokens, V vocabulary, N positions that carry
 loss.
@@ -6,7 +6,7 @@ loss.
 
 from __future__ import annotations
 
-import inspect
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,17 +20,12 @@ from areal.api.cli_args import TrainEngineConfig
 from areal.api.engine_api import InferenceEngine, TrainEngine, Trajectory
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
-from areal.engine.attention import PackedPlan
 from areal.engine.checkpoint import (
     atomic_folder,
-    load_hf_weights,
     load_training_state,
-    save_hf_model,
     save_training_state,
-    write_hf_model,
 )
 from areal.engine.cpu_kernels import even_size
-from areal.engine.model import enable_checkpointing, turn_off_dropout
 from areal.engine.optimizer import make_optimizer, make_schedule
 from areal.engine.weights import SharedWeights
 from areal.utils.data import (
@@ -45,8 +40,8 @@ LossFn = Callable[..., Tensor]
 LossWeightFn = Callable[[dict[str, Any]], Tensor]
 
 
-class HFTrainEngine(TrainEngine):
-    """Trains a Hugging Face model with packed sequences in one process.
+class PackedTrainEngine(TrainEngine):
+    """Trains a model with packed sequences in one process.
 
     Log-probabilities are aligned to the token that predicts: entry t belongs to token t + 1. A
     ``loss_mask`` in a batch is aligned the same way, and the vocabulary projection runs at its
@@ -60,16 +55,22 @@ class HFTrainEngine(TrainEngine):
     def __init__(self, config: TrainEngineConfig, weights: SharedWeights) -> None:
         self.config = config
         self.weights = weights
+        self.lm = weights.lm
         self.module: nn.Module = weights.module
-        self.device = next(self.module.parameters()).device
+        self.device = self.lm.device
         self.optimizer: torch.optim.Optimizer | None = None
         self.lr_scheduler: Any = None
         self._is_initialized = False
         self._inference: InferenceEngine | None = None
-        self._takes_logits_to_keep = (
-            "logits_to_keep" in inspect.signature(self.module.forward).parameters
-        )
-        check_single_process(config.backend)
+        self._check_backend()
+
+    @abstractmethod
+    def _check_backend(self) -> None:
+        """Refuses settings that this engine cannot serve.
+
+        Raises:
+            ConfigError: It says which.
+        """
 
     # --- life and place
 
@@ -93,9 +94,9 @@ class HFTrainEngine(TrainEngine):
             ft_spec: Length of the run; needed where an optimiser is configured.
         """
         if self.config.gradient_checkpointing:
-            enable_checkpointing(self.module)
+            self.lm.enable_checkpointing()
         if self.config.disable_dropout:
-            turn_off_dropout(self.module)
+            self.lm.turn_off_dropout()
         if self.config.optimizer is not None:
             if ft_spec is None:
                 raise ConfigError(
@@ -143,7 +144,7 @@ class HFTrainEngine(TrainEngine):
 
     # --- training
 
-    def train(self, mode: bool = True) -> HFTrainEngine:
+    def train(self, mode: bool = True) -> PackedTrainEngine:
         self.module.train(mode)
         return self
 
@@ -260,15 +261,7 @@ class HFTrainEngine(TrainEngine):
             # model has only so many.
             tokens_T, positions_T = (F.pad(x, (0, padding)) for x in (tokens_T, positions_T))
             lengths.append(padding)
-        kwargs = {"logits_to_keep": keep_N} if self._takes_logits_to_keep else {}
-        out = self.module(
-            input_ids=tokens_T[None],
-            position_ids=positions_T[None],
-            use_cache=False,
-            attention_plan=PackedPlan(lengths, self.device),
-            **kwargs,
-        )
-        return out.logits[0] if kwargs else out.logits[0][keep_N]
+        return self.lm.logits(tokens_T, positions_T, lengths, keep_N=keep_N)
 
     def _logprobs(self, logits_NV: Tensor, mb: dict[str, Any]) -> tuple[Tensor, Tensor]:
         """Returns log-probabilities and entropies [T], 0.0 where no loss is."""
@@ -309,7 +302,8 @@ class HFTrainEngine(TrainEngine):
             raise ConfigError(
                 "an engine with its own weights is updated from disk; set weight_update_mode=disk"
             )
-        save_hf_model(self.module, meta.path)
+        with atomic_folder(meta.path) as folder:
+            self.lm.write(folder)
         engine.update_weights_from_disk(meta).result()
 
     def rollout_batch(self, *args: Any, **kwargs: Any) -> list[Trajectory]:
@@ -334,14 +328,14 @@ class HFTrainEngine(TrainEngine):
     def save(self, meta: SaveLoadMeta) -> None:
         """Saves the model as Hugging Face safetensors, and beside it the optimiser where asked."""
         with atomic_folder(meta.path) as folder:
-            write_hf_model(self.module, folder, meta.tokenizer)
+            self.lm.write(folder, meta.tokenizer)
             if meta.with_optim:
                 save_training_state(folder, self._require_optimizer(), self.lr_scheduler)
 
     def load(self, meta: SaveLoadMeta) -> None:
         """Loads what ``save`` saved."""
-        with self.weights.writing() as module:
-            load_hf_weights(module, meta.path)
+        with self.weights.writing():
+            self.lm.read(meta.path)
         if meta.with_optim:
             load_training_state(meta.path, self._require_optimizer(), self.lr_scheduler)
 
@@ -365,18 +359,29 @@ class HFTrainEngine(TrainEngine):
         return {}
 
 
-def check_single_process(backend: str) -> None:
-    """Refuses a backend string that this engine cannot serve.
+class HFTrainEngine(PackedTrainEngine):
+    """Trains a Hugging Face model."""
+
+    def _check_backend(self) -> None:
+        check_single_process(self.config.backend, "fsdp")
+
+
+def check_single_process(backend: str, name: str) -> None:
+    """Refuses a backend string that an engine of one process cannot serve.
+
+    Args:
+        backend: As configured.
+        name: Of the engine's backend.
 
     Raises:
         ConfigError: It names several processes or another engine.
     """
     allocation = ModelAllocation.from_str(backend)
-    if allocation.backend != "fsdp" or allocation.parallel.world_size != 1:
+    if allocation.backend != name or allocation.parallel.world_size != 1:
         raise ConfigError(
-            f"actor.backend {backend!r} is not available yet: training runs in one process, "
-            "as fsdp:d1; "
-            "on one machine with an AReaL configuration add actor.backend=fsdp:d1"
+            f"actor.backend {backend!r} is not available yet: training runs in one process, as "
+            f"fsdp:d1 or archon:d1; on one machine with an AReaL configuration add "
+            f"actor.backend={name}:d1"
         )
 
 

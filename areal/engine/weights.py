@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from areal.engine.attention import require_planned_attention
+from areal.engine.causal_lm import CausalLM, HFCausalLM
 
 
 class SharedWeights:
@@ -19,15 +19,16 @@ class SharedWeights:
     whatever the label says.
 
     Args:
-        module: A model that ``areal.engine.model`` made, loaded or prepared.
+        model: How the engines run it, or a Hugging Face model that ``areal.engine.model`` made,
+            loaded or prepared.
 
     Raises:
         ConfigError: It is another one; its attention would ignore where sequences begin.
     """
 
-    def __init__(self, module: nn.Module) -> None:
-        require_planned_attention(module)
-        self.module = module
+    def __init__(self, model: nn.Module | CausalLM) -> None:
+        self.lm = model if isinstance(model, CausalLM) else HFCausalLM(model)
+        self.module = self.lm.module
         self.version = 0
         self.num_updates = 0
         self._lock = threading.RLock()

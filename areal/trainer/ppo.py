@@ -18,7 +18,6 @@ from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import import_from_string, resolve
 from areal.engine.local.engine import LocalInferenceEngine
-from areal.engine.model import turn_off_dropout
 from areal.engine.train_engine import HFTrainEngine
 from areal.infra.workflow_resolution import is_agent, is_workflow, resolve_accept_fn
 from areal.reward import REWARDS
@@ -62,7 +61,7 @@ class PPOTrainer(BaseTrainer):
         check_ppo_config(config)
         super().__init__(config, train_dataset, valid_dataset)
         # Rollouts and updates must see one policy; a dropped unit would make it another.
-        turn_off_dropout(self.weights.module)
+        self.weights.lm.turn_off_dropout()
         self.ref: HFTrainEngine | None = None
         if config.ref is not None and config.actor.kl_ctl > 0:
             self.ref = HFTrainEngine(config.ref, make_weights(config, config.ref, self.tokenizer))

@@ -5,7 +5,6 @@ Shape letters: R rows, V vocabulary, W width of the output buffers.
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from areal.api.cli_args import GenerationHyperparameters
 from areal.api.io_struct import StopReason
+from areal.engine.causal_lm import CausalLM, HFCausalLM
 from areal.engine.local.sampling import SamplingBatch, sample_tokens
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
 
@@ -82,28 +82,22 @@ class Decoder:
     """Generates with a model over a slot cache.
 
     Args:
-        model: A causal language model whose attention implementation is the planned one.
+        model: How to run it, or a Hugging Face model whose attention follows plans.
         seed: Of the shared random stream.
         max_prefill_tokens: Packed tokens of one prefill call.
     """
 
-    def __init__(self, model: nn.Module, seed: int = 0, max_prefill_tokens: int = 16384) -> None:
-        self.model = model
-        self.device = next(model.parameters()).device
+    def __init__(
+        self, model: nn.Module | CausalLM, seed: int = 0, max_prefill_tokens: int = 16384
+    ) -> None:
+        self.lm = model if isinstance(model, CausalLM) else HFCausalLM(model)
+        self.device = self.lm.device
         self.max_prefill_tokens = max_prefill_tokens
         self.rows: list[Row] = []
         self.version = 0  # what new tokens are labelled with
         self.num_updates = 0  # which weights these are; cached keys and values of others are stale
         self._cached_updates = 0
-        config: Any = model.config
-        text_config = config.get_text_config()
-        self.vocab_size: int = text_config.vocab_size
-        self.num_embeddings: int = len(
-            model.get_input_embeddings().weight
-        )  # what a prompt may hold
-        self.max_length: int = getattr(text_config, "max_position_embeddings", None) or 1 << 30
-        self.cache = SlotCache(text_config.num_hidden_layers, self.device)
-        self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self.cache = SlotCache(self.lm.num_layers, self.device)
         self._random = torch.Generator(self.device).manual_seed(seed)
         self._tokens_RW = torch.zeros(0, FIRST_WIDTH, dtype=torch.long, device=self.device)
         self._logprobs_RW = torch.zeros(0, FIRST_WIDTH, device=self.device)
@@ -188,11 +182,8 @@ class Decoder:
             tokens = torch.tensor([t for s in distinct for t in s], device=self.device)
             positions = torch.cat([torch.arange(n) for n in lengths]).to(self.device)
             ends = torch.tensor(lengths).cumsum(0).to(self.device) - 1
-            logits.append(
-                self._forward(tokens, positions, plan, ends)[
-                    torch.tensor(row_prompts, device=self.device)
-                ]
-            )
+            last = self.lm.logits(tokens, positions, lengths, plan, ends)
+            logits.append(last[torch.tensor(row_prompts, device=self.device)])
         rows = slice(first_row, first_row + len(sequences))
         self._position_R[rows] = torch.tensor([len(s) - 1 for s in sequences], device=self.device)
         self._sample(rows, torch.cat(logits) if len(logits) > 1 else logits[0])
@@ -204,23 +195,8 @@ class Decoder:
         self.cache.reserve(num_rows, columns)
         positions_R = self._position_R[:num_rows]
         plan = DecodePlan(self.cache, positions_R, columns)
-        logits_RV = self._forward(self._last_R[:num_rows], positions_R, plan, None)
+        logits_RV = self.lm.logits(self._last_R[:num_rows], positions_R, [1] * num_rows, plan)
         self._sample(slice(0, num_rows), logits_RV)
-
-    def _forward(self, tokens: Tensor, positions: Tensor, plan: Any, keep: Tensor | None) -> Tensor:
-        """Returns the logits [R, V] of the kept tokens of one packed call."""
-        kwargs: dict[str, Any] = {}
-        if keep is not None and self._takes_logits_to_keep:
-            kwargs["logits_to_keep"] = keep
-        out = self.model(
-            input_ids=tokens[None],
-            position_ids=positions[None],
-            use_cache=False,
-            attention_plan=plan,
-            **kwargs,
-        )
-        logits = out.logits[0]
-        return logits[keep] if keep is not None and not kwargs else logits
 
     # --- sampling and bookkeeping
 
@@ -250,7 +226,7 @@ class Decoder:
             row.num_generated += 1
 
     def _sampling_options(self, rows: list[Row]) -> SamplingBatch:
-        return SamplingBatch.of([row.gconfig for row in rows], self.vocab_size, self.device)
+        return SamplingBatch.of([row.gconfig for row in rows], self.lm.vocab_size, self.device)
 
     def _uniforms(self, rows: list[Row]) -> Tensor:
         shared = torch.rand(len(rows), generator=self._random, device=self.device)

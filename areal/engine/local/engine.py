@@ -67,8 +67,10 @@ class LocalInferenceEngine(InferenceEngine):
         self.config = config
         self.weights = weights
         self.seed = seed
-        self._decoder = Decoder(weights.module, seed)
-        self._max_length = self._decoder.max_length
+        weights.lm.require_plans()
+        self._decoder = Decoder(weights.lm, seed)
+        self._max_length = weights.lm.max_length
+        self._num_embeddings = weights.lm.num_embeddings
         self._condition = threading.Condition()
         self._waiting: list[Row] = []
         self._inboxes: dict[asyncio.AbstractEventLoop, _Inbox] = {}
@@ -190,12 +192,12 @@ class LocalInferenceEngine(InferenceEngine):
         prompt = list(req.input_ids)
         if not prompt:
             raise ValueError("input_ids is empty; an answer needs at least one prompt token")
-        if not 0 <= min(prompt) <= max(prompt) < self._decoder.num_embeddings:
+        if not 0 <= min(prompt) <= max(prompt) < self._num_embeddings:
             # In a batch such a token would fail the rows of every other episode too.
-            wrong = next(t for t in prompt if not 0 <= t < self._decoder.num_embeddings)
+            wrong = next(t for t in prompt if not 0 <= t < self._num_embeddings)
             raise ValueError(
                 f"input_ids holds the token {wrong}; the model has tokens 0 to "
-                f"{self._decoder.num_embeddings - 1}. Is the tokenizer another model's?"
+                f"{self._num_embeddings - 1}. Is the tokenizer another model's?"
             )
         if gconfig.stop and req.tokenizer is None:
             raise ConfigError("gconfig.stop needs ModelRequest.tokenizer to look for stop strings")
@@ -358,13 +360,11 @@ class LocalInferenceEngine(InferenceEngine):
 
     def update_weights_from_disk(self, meta: WeightUpdateMeta) -> Future[None]:
         """Loads safetensors of the same model from ``meta.path`` into the running one."""
-        from areal.engine.checkpoint import load_hf_weights
-
         if meta.path is None:
             raise ConfigError("a weight update from disk needs meta.path")
         future: Future[None] = Future()
-        with self.weights.writing() as module:
-            load_hf_weights(module, meta.path)
+        with self.weights.writing():
+            self.weights.lm.read(meta.path)
         if meta.version is not None:
             self.set_version(meta.version)
         future.set_result(None)
