@@ -1,0 +1,118 @@
+"""Runs one probe: ``python -m archon_probe derive|prove REQUEST.json RESULT.json``.
+
+The result is written in one step: it is whole, or it is not there. ``RESULT.json.stages`` tells, one
+JSON line for each, which stages were reached.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from archon_probe.errors import ProbeError
+from archon_probe.stages import log_stages, stage
+
+SCHEMA = 1
+"""The version of requests and results."""
+
+Request = dict[str, Any]
+
+
+def main(argv: list[str]) -> int:
+    """Runs the probe that the command line names; 0 where a result was written."""
+    if len(argv) != 3 or argv[0] not in PROBES:
+        print(f"usage: python -m archon_probe {'|'.join(PROBES)} REQUEST RESULT", file=sys.stderr)
+        return 2
+    asked, answered = Path(argv[1]), Path(argv[2])
+    log_stages(answered.with_name(answered.name + ".stages"))
+    stage("starting")
+    request = json.loads(asked.read_text(encoding="utf-8"))
+    _write(answered, run(PROBES[argv[0]], request))
+    return 0
+
+
+def run(probe: Callable[[Request], dict[str, Any]], request: Request) -> dict[str, Any]:
+    """Returns the result of a probe, or the error that kept it from one."""
+    result: dict[str, Any] = {"schema": SCHEMA, "ok": False, "result": None, "error": None}
+    try:
+        result["result"] = probe(request)
+        result["ok"] = True
+    except ProbeError as error:
+        result["error"] = error.to_json()
+    except ImportError as error:
+        result["error"] = {
+            "code": "interpreter_lacks",
+            "message": f"{sys.executable}: {error}",
+            "hint": "name an interpreter that has it with --python EXE",
+        }
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        result["error"] = {"code": "probe_failed", "message": text, "hint": ""}
+        result["traceback"] = traceback.format_exc()
+    result["versions"] = {name: _version(name) for name in ("torch", "transformers")}
+    return result
+
+
+def derive_model(request: Request) -> dict[str, Any]:
+    """Returns the design of the model that a request names."""
+    from archon_probe.model_source import settle_source
+
+    stage("reading the configuration")
+    settled = settle_source(request)
+    derive = importlib.import_module("archon_probe.derive").derive
+    stage("measuring")
+    return {"source": settled, "design": derive({**request, **settled})}
+
+
+def prove_model(request: Request) -> dict[str, Any]:
+    """Proves staged or present files of a model against the one of transformers."""
+    from archon_probe.model_source import settle_source
+
+    stage("reading the configuration")
+    settled = settle_source(request)
+    if request.get("overlay"):
+        lay_over(request["package"], Path(request["overlay"]))
+    prove = importlib.import_module("archon_probe.prove").prove
+    stage("proving")
+    return prove({**request, **settled})
+
+
+def lay_over(package: str, folder: Path) -> None:
+    """Makes the modules of a folder come before those of a package; all others stay as they are.
+
+    Args:
+        package: The dotted name of a package, which is imported.
+        folder: Where the modules stand.
+    """
+    module = importlib.import_module(package)
+    module.__path__.insert(0, str(folder))
+    importlib.invalidate_caches()
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _write(path: Path, result: dict[str, Any]) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(result, default=str), encoding="utf-8")
+    os.replace(part, path)
+
+
+PROBES: dict[str, Callable[[Request], dict[str, Any]]] = {
+    "derive": derive_model,
+    "prove": prove_model,
+}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,180 @@
+"""What a request names: a model of transformers that can be ported, or the reason why not."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import Any
+
+from archon_probe.errors import ProbeError
+
+ROPE_FIELDS = ("rope_parameters", "rope_scaling")
+MODALITIES = ("vision", "visual", "audio", "speech", "image", "video")
+"""Words in the names of tensors that no language model has."""
+
+
+def settle_source(request: dict[str, Any]) -> dict[str, Any]:
+    """Returns what is ported: the model_type, and the configuration's own part for text.
+
+    Args:
+        request: ``model_type``; ``config``, the content of a config.json, or None; ``checkpoint``, a
+            folder or None; ``text_only``; ``trust_remote_code``.
+
+    Returns:
+        ``model_type`` and ``config`` of the language model, and ``composite``: the model_type of
+        the configuration that holds it, or None.
+
+    Raises:
+        ProbeError: It is no language model that transformers itself has.
+    """
+    model_type, given = request["model_type"], request.get("config")
+    _check_own_code(model_type, given, bool(request.get("trust_remote_code")))
+    _check_decoder(model_type)
+    config = _build(model_type, given)
+    _check_rope(given)
+    text = config.get_text_config(decoder=True)
+    if text is config:
+        return {"model_type": model_type, "config": given, "composite": None}
+    if not request.get("text_only"):
+        _check_text_tensors(request.get("checkpoint"), model_type)
+    inner = next((each for each in (given or {}).values() if _is_of(each, text.model_type)), None)
+    own = inner if given else None
+    return {"model_type": text.model_type, "config": own, "composite": model_type}
+
+
+def _check_own_code(model_type: str, given: dict[str, Any] | None, is_trusted: bool) -> None:
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    if model_type in CONFIG_MAPPING_NAMES or is_trusted:
+        return
+    if given and given.get("auto_map"):
+        raise ProbeError(
+            f"the model {model_type!r} is not transformers' own: its code comes with the checkpoint",
+            code="remote_code",
+            hint="read that code, and run it with --trust-remote-code if you trust it",
+        )
+    known = sorted(_causal())
+    near = difflib.get_close_matches(model_type, known, n=3, cutoff=0.5)
+    guess = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
+    raise ProbeError(
+        f"transformers knows no model_type {model_type!r}{guess}",
+        code="model_unknown",
+        hint="name a model_type of the installed transformers, a config.json or a checkpoint folder",
+    )
+
+
+def _check_decoder(model_type: str) -> None:
+    """Refuses what is no decoder of text, by the tasks that transformers has a class for."""
+    from transformers.models.auto import modeling_auto
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    if model_type not in CONFIG_MAPPING_NAMES:
+        return  # of a checkpoint's own code, which somebody trusts
+    encoders = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    pairs = modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
+    if model_type in pairs:
+        raise _no_decoder(model_type, "an encoder with a decoder")
+    if model_type in encoders:
+        raise _no_decoder(model_type, "an encoder")
+    if model_type in _causal():
+        return
+    seen = [name for name in dir(modeling_auto) if name.endswith("_MAPPING_NAMES")]
+    tasks = [n for n in seen if model_type in getattr(modeling_auto, n) and "TEXT_TO_TEXT" in n]
+    what = "multimodal" if tasks else "no language model"
+    raise _no_decoder(model_type, f"{what}: it is not in the causal-LM mapping of transformers")
+
+
+def _no_decoder(model_type: str, what: str) -> ProbeError:
+    return ProbeError(
+        f"{model_type!r} is {what}; Archon trains decoders of text",
+        code="model_unsuited",
+        hint="name a causal language model, such as the text part of this one",
+    )
+
+
+def _causal() -> set[str]:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    return set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+
+
+def _build(model_type: str, given: dict[str, Any] | None) -> Any:
+    from transformers import CONFIG_MAPPING
+
+    try:
+        cls = CONFIG_MAPPING[model_type]
+        return cls.from_dict(dict(given)) if given else cls()
+    except Exception as error:
+        text = " ".join(str(error).split())[:300]
+        raise ProbeError(
+            f"transformers refuses the configuration of {model_type!r}: {text}",
+            code="config_invalid",
+            hint="repair the config.json",
+        ) from error
+
+
+def _check_rope(given: dict[str, Any] | None) -> None:
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    known = {"default", *ROPE_INIT_FUNCTIONS}
+    for kind in sorted(_rope_kinds(given or {}) - known):
+        near = difflib.get_close_matches(kind, known, n=1)
+        guess = f"; did you mean {near[0]!r}?" if near else ""
+        raise ProbeError(
+            f"the rope type {kind!r} is unknown{guess} known: {', '.join(sorted(known))}",
+            code="rope_unknown",
+            hint="repair rope_type in the config.json",
+        )
+
+
+def _rope_kinds(config: dict[str, Any]) -> set[str]:
+    """Returns every rope type that a configuration names, at the top or for a type of layer."""
+    found: set[str] = set()
+    for name, value in config.items():
+        if name in ROPE_FIELDS and isinstance(value, dict):
+            rows = [value, *(each for each in value.values() if isinstance(each, dict))]
+            found |= {str(row[key]) for row in rows for key in ("rope_type", "type") if key in row}
+        elif isinstance(value, dict):
+            found |= _rope_kinds(value)
+    return found
+
+
+def _is_of(value: Any, model_type: str) -> bool:
+    return isinstance(value, dict) and value.get("model_type") == model_type
+
+
+def _check_text_tensors(checkpoint: str | None, model_type: str) -> None:
+    names = tensor_names(Path(checkpoint)) if checkpoint else []
+    foreign = [name for name in names if any(word in name.lower() for word in MODALITIES)]
+    if foreign:
+        raise ProbeError(
+            f"the checkpoint of {model_type!r} holds {len(foreign)} tensors that are not of its "
+            f"language model, such as {foreign[0]}",
+            code="model_unsuited",
+            hint="--text-only ports the language model and leaves them out",
+        )
+
+
+def tensor_names(folder: Path) -> list[str]:
+    """Returns the names of the tensors in a checkpoint, from its index or the files' heads.
+
+    Raises:
+        ProbeError: A file cannot be read.
+    """
+    index = folder / "model.safetensors.index.json"
+    try:
+        if index.is_file():
+            return sorted(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+        found: list[str] = []
+        for path in sorted(folder.glob("*.safetensors")):
+            with path.open("rb") as file:
+                size = int.from_bytes(file.read(8), "little")
+                found += [name for name in json.loads(file.read(size)) if name != "__metadata__"]
+        return sorted(found)
+    except (OSError, ValueError, KeyError, OverflowError, MemoryError) as error:
+        raise ProbeError(
+            f"the checkpoint in {folder} cannot be read: {type(error).__name__}: {error}",
+            code="config_invalid",
+            hint="download it again",
+        ) from error
