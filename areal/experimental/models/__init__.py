@@ -1,0 +1,1 @@
+"""Models written for training: readable PyTorch, packed batches, no padding."""

@@ -1,0 +1,1 @@
+"""Qwen3: arguments, modules and the mapping of its weights."""
