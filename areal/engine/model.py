@@ -1,4 +1,4 @@
-"""Makes or loads the model that the engines of this package share."""
+"""Makes or loads the Hugging Face model that the engines of this package share."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import nn
 from areal.api.cli_args import ModelSpecConfig
 from areal.api.errors import ConfigError
 from areal.engine.attention import IMPLEMENTATION
+from areal.engine.causal_lm import HFCausalLM
 from areal.engine.checkpoint import quiet_progress
 from areal.engine.cpu_kernels import use_cpu_kernels
 from areal.engine.fused_linear import fuse_siblings
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+# What a description of a model and a configuration of transformers call by one name.
+_SIZES = (
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "max_position_embeddings",
+    "tie_word_embeddings",
+)
 
 
 def resolve_device() -> torch.device:
@@ -36,6 +48,34 @@ def resolve_dtype(name: str, device: torch.device) -> torch.dtype:
     return _DTYPES[name]
 
 
+def make_config(spec: ModelSpecConfig, tokenizer: PreTrainedTokenizerBase) -> Any:
+    """Makes the Hugging Face configuration of a model that is described by its sizes.
+
+    Raises:
+        ConfigError: transformers has no such architecture, or not with these sizes.
+    """
+    from transformers import CONFIG_MAPPING, AutoConfig
+
+    if spec.architecture not in CONFIG_MAPPING:
+        close = difflib.get_close_matches(spec.architecture, CONFIG_MAPPING, n=3)
+        guess = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        raise ConfigError(
+            f"run.model.architecture {spec.architecture!r} is no model type of transformers{guess}"
+        )
+    sizes = {name: getattr(spec, name) for name in _SIZES}
+    try:
+        return AutoConfig.for_model(
+            spec.architecture,
+            vocab_size=len(tokenizer),
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+            bos_token_id=None,
+            **sizes,
+        )
+    except (ValueError, KeyError, RuntimeError) as error:
+        raise _cannot_be_made(spec, error) from error
+
+
 def make_model(
     spec: ModelSpecConfig,
     tokenizer: PreTrainedTokenizerBase,
@@ -47,47 +87,23 @@ def make_model(
     Raises:
         ConfigError: transformers has no causal language model of that architecture or these sizes.
     """
-    from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    if spec.architecture not in CONFIG_MAPPING:
-        close = difflib.get_close_matches(spec.architecture, CONFIG_MAPPING, n=3)
-        guess = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-        raise ConfigError(
-            f"run.model.architecture {spec.architecture!r} is no model type of transformers{guess}"
-        )
-    sizes = {
-        name: getattr(spec, name)
-        for name in (
-            "hidden_size",
-            "intermediate_size",
-            "num_hidden_layers",
-            "num_attention_heads",
-            "num_key_value_heads",
-            "head_dim",
-            "max_position_embeddings",
-            "tie_word_embeddings",
-        )
-    }
+    config = make_config(spec, tokenizer)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(spec.seed)
         try:
-            config = AutoConfig.for_model(
-                spec.architecture,
-                vocab_size=len(tokenizer),
-                eos_token_id=tokenizer.eos_token_id,
-                pad_token_id=tokenizer.pad_token_id,
-                bos_token_id=None,
-                **sizes,
-            )
             model = AutoModelForCausalLM.from_config(config, dtype=dtype)
         except (ValueError, KeyError, RuntimeError) as error:
-            raise ConfigError(
-                f"run.model.architecture {spec.architecture!r} cannot be made: {error}"
-            ) from error
+            raise _cannot_be_made(spec, error) from error
     try:
         return prepare_model(model, device)
     except ConfigError as error:
         raise ConfigError(f"run.model.architecture {spec.architecture!r}: {error}") from error
+
+
+def _cannot_be_made(spec: ModelSpecConfig, error: Exception) -> ConfigError:
+    return ConfigError(f"run.model.architecture {spec.architecture!r} cannot be made: {error}")
 
 
 def load_model(
@@ -106,10 +122,7 @@ def load_model(
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    if not path:
-        raise ConfigError(
-            "actor.path is empty; give a checkpoint folder, a hub id, or a block run.model"
-        )
+    require_path(path)
     found: dict[str, Any] = {"missing_keys": ()}
     try:
         if fresh_seed is not None:
@@ -134,6 +147,18 @@ def load_model(
         raise ConfigError(f"actor.path {path!r}: {error}") from error
 
 
+def require_path(path: str) -> None:
+    """Refuses an empty path.
+
+    Raises:
+        ConfigError: Says what to set.
+    """
+    if not path:
+        raise ConfigError(
+            "actor.path is empty; give a checkpoint folder, a hub id, or a block run.model"
+        )
+
+
 def prepare_model(model: Any, device: torch.device) -> nn.Module:
     """Moves a model to its device and points its attention at the plans of ``attention``.
 
@@ -152,7 +177,7 @@ def prepare_model(model: Any, device: torch.device) -> nn.Module:
         use_cpu_kernels(model)
         fuse_siblings(model)
     try:
-        found = planned_logits(model)
+        found = planned_logits(HFCausalLM(model))
     except (ConfigError, RuntimeError) as error:
         raise ConfigError(
             f"{type(model).__name__} does not run in the embedded engine: {error}"

@@ -1,4 +1,4 @@
-"""Which Hugging Face models the engines compute faithfully; others are refused at the start."""
+"""Which models the engines compute faithfully; others are refused at the start."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from areal.api.errors import ConfigError
+from areal.engine.causal_lm import CausalLM
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
 
 # Anything else (convolutions, state spaces, chunks) mixes tokens in ways that no plan controls.
@@ -43,34 +44,45 @@ def check_declared(model: Any) -> None:
 
 @torch.no_grad()
 def own_logits(model: Any) -> Tensor:
-    """Returns the logits [T, V] of a trial as the model itself computes them."""
-    rows = [model(input_ids=ids[None], use_cache=False).logits[0] for ids in _trial(model)]
+    """Returns the logits [T, V] of a trial as a Hugging Face model itself computes them."""
+    embedding = model.get_input_embeddings().weight
+    trial = _trial(len(embedding), embedding.device)
+    rows = [model(input_ids=ids[None], use_cache=False).logits[0] for ids in trial]
     return torch.cat(rows).float()
 
 
 @torch.no_grad()
-def planned_logits(model: Any) -> Tensor:
+def apart_logits(lm: CausalLM) -> Tensor:
+    """Returns the logits [T, V] of the trial, one sequence at a time and without a plan."""
+    rows = [
+        lm.logits(ids, torch.arange(len(ids), device=lm.device), [len(ids)])
+        for ids in _trial(lm.num_embeddings, lm.device)
+    ]
+    return torch.cat(rows).float()
+
+
+@torch.no_grad()
+def planned_logits(lm: CausalLM) -> Tensor:
     """Returns the same by the plans: a packed prefill of all but the last tokens, then a decode."""
-    trial = _trial(model)
-    device = trial[0].device
-    cache = SlotCache(model.config.get_text_config().num_hidden_layers, device)
+    trial, device = _trial(lm.num_embeddings, lm.device), lm.device
+    cache = SlotCache(lm.num_layers, device)
     lengths = [len(ids) - 1 for ids in trial]
-    first = model(
-        input_ids=torch.cat([ids[:-1] for ids in trial])[None],
-        position_ids=torch.cat([torch.arange(n) for n in lengths])[None].to(device),
-        use_cache=False,
-        attention_plan=PrefillPlan(cache, lengths, range(len(lengths)), 0),
+    first = lm.logits(
+        torch.cat([ids[:-1] for ids in trial]),
+        torch.cat([torch.arange(n) for n in lengths]).to(device),
+        lengths,
+        PrefillPlan(cache, lengths, range(len(lengths)), 0),
     )
     positions = torch.tensor(lengths, device=device)
     columns = max(lengths) + 1
     cache.reserve(len(lengths), columns)
-    last = model(
-        input_ids=torch.stack([ids[-1] for ids in trial])[None],
-        position_ids=positions[None],
-        use_cache=False,
-        attention_plan=DecodePlan(cache, positions, columns),
+    last = lm.logits(
+        torch.stack([ids[-1] for ids in trial]),
+        positions,
+        [1] * len(trial),
+        DecodePlan(cache, positions, columns),
     )
-    pairs = zip(first.logits[0].split(lengths), last.logits[0], strict=True)
+    pairs = zip(first.split(lengths), last, strict=True)
     return torch.cat([torch.cat([rows, row[None]]) for rows, row in pairs]).float()
 
 
@@ -91,9 +103,8 @@ def check_equal(model: nn.Module, own: Tensor, planned: Tensor) -> None:
         )
 
 
-def _trial(model: Any) -> list[Tensor]:
+def _trial(num_embeddings: int, device: torch.device) -> list[Tensor]:
     """Returns a few sequences of token ids."""
-    embedding = model.get_input_embeddings().weight
     generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(len(embedding), (sum(_TRIAL_LENGTHS),), generator=generator)
-    return list(ids.to(embedding.device).split(_TRIAL_LENGTHS))
+    ids = torch.randint(num_embeddings, (sum(_TRIAL_LENGTHS),), generator=generator)
+    return list(ids.to(device).split(_TRIAL_LENGTHS))

@@ -74,7 +74,7 @@ class PPOTrainer(BaseTrainer):
         self._workflow: Any = None
         self._eval_workflow: Any = None
         self._filter: Callable[..., bool] | None = None
-        self._num_tokens = len(self.weights.module.get_input_embeddings().weight)
+        self._num_tokens = self.weights.lm.num_embeddings
         self._saved_rollout_state: dict[str, Any] = {}
         self._agent_proxy: AgentProxy | None = None
 

@@ -168,7 +168,7 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, weights: SharedWeights) 
     Raises:
         ConfigError: It is another model's.
     """
-    num_embeddings = len(weights.module.get_input_embeddings().weight)
+    num_embeddings = weights.lm.num_embeddings
     if len(tokenizer) > num_embeddings:
         raise ConfigError(
             f"the tokenizer has {len(tokenizer)} tokens and the model {num_embeddings}; "
