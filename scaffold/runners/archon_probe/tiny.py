@@ -1,0 +1,394 @@
+"""Tiny configs of any decoder: every option of the default kept, every size small enough for a CPU.
+
+The rules look at a field's name, annotation and value, never at the family that has it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import inspect
+import math
+import re
+import typing
+from typing import Any
+
+from transformers import CONFIG_MAPPING, PretrainedConfig
+
+HIDDEN, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 64, 4, 2, 16, 96
+ROPE_POSITIONS, TABLE_POSITIONS, ORIGINAL_POSITIONS = 32, 64, 32
+EXPERTS, TOP_K, LAYERS, MOST_LAYERS = 8, 3, 4, 8
+
+# The first pattern that matches the canonical name gives the size. A size is only ever made
+# smaller, except for the counts in FILLED. Sizes that could be mixed up differ from each other.
+SIZES: tuple[tuple[str, int], ...] = (
+    (r"hidden_size|d_model|n_embd|word_embed_proj_dim", HIDDEN),
+    (r"num_attention_heads|num_heads|n_heads?", HEADS),
+    (r"vocab_size", VOCAB),
+    (r"q_lora_rank", 24),
+    (r"kv_lora_rank", 20),
+    (r"qk_rope_head_dim", 8),
+    (r"qk_nope_head_dim", 12),
+    (r"v_head_dim", 8),
+    (r"rotary_dim", 8),
+    (r"query_pre_attn_scalar", 24),
+    (r"(moe|expert)_.*(intermediate|hidden)_size", 24),
+    (r"shared_.*intermediate_size", 40),
+    (r"prefix_.*intermediate_size", 72),
+    (r"intermediate_size_mlp", 56),
+    (r"intermediate_size|(ffn|inner|mlp)_(dim|hidden_size)|n_inner|dff", 80),
+    (r"(num|n)_experts|(num|n)_(local|routed)_experts|moe_num_experts", EXPERTS),
+    (r"num_experts_per_tok|moe_top_?k|moe_k|top_k", TOP_K),
+    (r"zero_expert_num", 3),
+    (r"n_group|num_expert_groups?", 4),
+    (r"topk_group|num_limited_groups?", 2),
+    (r"floor_scale", 6),
+)
+WINDOWS = r"sliding_window|window_size|attention_chunk_size"
+HALVED_WINDOWS = r"local_attention"
+POSITIONS = r"max_position_embeddings|n_positions|max_seq(uence)?_len(gth)?|n_ctx"
+LAYER_COUNTS = r"num_hidden_layers|num_layers|n_layers?"
+KEY_VALUE_HEADS = r"num_key_value_heads|num_kv_heads|(kv_)?n_(kv_)?heads|kv_n_heads"
+FILLED: tuple[tuple[str, int], ...] = (
+    (r"(num|n|moe_num)_((local|routed)_)?experts", EXPERTS),
+    (r"num_experts_per_tok|moe_top_?k|moe_k|top_k", TOP_K - 1),
+)
+ABSENT: tuple[tuple[str, int], ...] = ((r"n_shared_experts", 1), (r"head_dim", HEAD_DIM))
+DROPOUTS = r".*(dropout|pdrop|drop_rate|layerdrop|jitter).*"
+
+
+def tiny_config(model_type_or_config: str | PretrainedConfig, seed: int = 0) -> PretrainedConfig:
+    """Returns a tiny config that shows every layer pattern of the default.
+
+    Args:
+        model_type_or_config: A model type of transformers, or a config to shrink.
+        seed: Shifts the special tokens, so that two tiny configs of one type can differ.
+
+    Returns:
+        A new config of the same class; a composite one keeps its class and has a tiny text part.
+    """
+    source = model_type_or_config
+    if isinstance(source, str):
+        source = CONFIG_MAPPING[source]()
+    text = source.get_text_config(decoder=True)
+    if text is not source:
+        name = next(k for k in source.sub_configs if getattr(source, k, None) is text)
+        small = tiny_config(text, seed)
+        return type(source)(**{name: small.to_dict()}, **_special_tokens(source, VOCAB, seed))
+    return _shrink(source, seed)
+
+
+def _shrink(source: PretrainedConfig, seed: int) -> PretrainedConfig:
+    values = _small_values(source) | _special_tokens(source, VOCAB, seed)
+    kinds = _layer_kinds(source)
+    name = layer_count_field(source)
+    for layers in range(_fewest_layers(source), MOST_LAYERS + 1):
+        made = _build(source, values | {name: layers} | _layer_numbers(source, layers))
+        if _layer_kinds(made) >= kinds:
+            return made
+    lists = _chosen_layers(source, LAYERS)
+    return _build(source, values | {name: LAYERS} | _layer_numbers(source, LAYERS) | lists)
+
+
+def _build(source: PretrainedConfig, values: dict[str, Any]) -> PretrainedConfig:
+    """Builds a config, keeping what the source sets itself beyond its class's defaults."""
+    kept = {k: v for k, v in explicit_values(source).items() if k not in values}
+    return type(source)(**kept, **values)
+
+
+def explicit_values(config: PretrainedConfig) -> dict[str, Any]:
+    """Returns the fields that differ from a config of the class's defaults.
+
+    What the class derives (lists per layer, a head's size) is the same in both and is left out,
+    so that it is derived again from the new sizes.
+    """
+    plain = type(config)()
+    names = [
+        f for f in field_names(config) if not same(getattr(config, f), getattr(plain, f, None))
+    ]
+    return {f: getattr(config, f) for f in names}
+
+
+def field_names(config: PretrainedConfig) -> list[str]:
+    """Returns the config's own fields: those that its class, not every config, declares."""
+    general = {f.name for f in dataclasses.fields(PretrainedConfig)}
+    general -= {"tie_word_embeddings", "chunk_size_feed_forward"}
+    declared = [f.name for f in dataclasses.fields(config) if f.name not in general]
+    extra = [k for k in config.to_dict() if k not in declared and k not in general]
+    ignored = {"model_type", "transformers_version", "architectures"}
+    return declared + [k for k in extra if k not in ignored and not k.startswith("_")]
+
+
+def same(left: Any, right: Any) -> bool:
+    """Says whether two config values are equal, also when they are configs."""
+    if isinstance(left, PretrainedConfig) and isinstance(right, PretrainedConfig):
+        return left.to_dict() == right.to_dict()
+    return type(left) is type(right) and left == right
+
+
+def canonical(config: PretrainedConfig, name: str) -> str:
+    """Returns the name that transformers' attribute map gives a field, or the field's own."""
+    return next((k for k, v in config.attribute_map.items() if v == name), name)
+
+
+def matches(pattern: str, config: PretrainedConfig, name: str) -> bool:
+    """Says whether the pattern matches a field's own name or its canonical one whole."""
+    return any(re.fullmatch(pattern, n) for n in {name, canonical(config, name)})
+
+
+def layer_count_field(config: PretrainedConfig) -> str:
+    """Returns the field that holds the number of layers."""
+    return next(f for f in field_names(config) if matches(LAYER_COUNTS, config, f))
+
+
+def class_default(config: PretrainedConfig, name: str) -> Any:
+    """Returns the default that the class declares; None where it derives the value."""
+    for field in dataclasses.fields(config):
+        if field.name == name:
+            made = field.default_factory
+            if field.default is not dataclasses.MISSING:
+                return field.default
+            return None if made is dataclasses.MISSING else made()
+    return None
+
+
+def allowed_types(config: PretrainedConfig, name: str) -> set[Any]:
+    """Returns the plain types that a field's annotation allows, NoneType among them."""
+    for owner in type(config).__mro__:
+        note = inspect.get_annotations(owner).get(name)
+        if note is not None and not isinstance(note, str):
+            args = typing.get_args(note) if typing.get_origin(note) is not typing.Literal else ()
+            return {typing.get_origin(a) or a for a in args} or {typing.get_origin(note) or note}
+    return set()
+
+
+def _small_values(source: PretrainedConfig) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name in field_names(source):
+        value = _small_value(source, name)
+        if value is not None:
+            values[name] = value
+    values |= _head_sizes(source) | _rope(source) | _nested(source)
+    return values
+
+
+def _small_value(source: PretrainedConfig, name: str) -> Any:
+    default, value = class_default(source, name), getattr(source, name)
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if matches(DROPOUTS, source, name) and isinstance(value, int | float):
+        return type(value)(0)
+    for pattern, size in FILLED if value in (None, 1) else ():
+        if matches(pattern, source, name) and default in (None, 1):
+            return size
+    for pattern, size in ABSENT if value is None else ():
+        if matches(pattern, source, name):
+            return size
+    if matches(POSITIONS, source, name) and number:
+        return _positions(source)
+    if matches(HALVED_WINDOWS, source, name) and number:
+        return 8 + value % 2
+    if matches(WINDOWS, source, name) and (value or default):
+        return 4 + (value or default) % 2
+    if matches(KEY_VALUE_HEADS, source, name) and not matches("num_attention_heads", source, name):
+        return _key_value_heads(source, name)
+    if not number:
+        return None
+    for pattern, size in SIZES:
+        if matches(pattern, source, name):
+            return size if default is not None and size < value else None
+    return None
+
+
+def _positions(source: PretrainedConfig) -> int:
+    """Returns a length that sequences can pass where positions are computed, not looked up."""
+    rope = getattr(source, "rope_parameters", None)
+    if not isinstance(rope, dict) or _has_key(rope, "original_max_position_embeddings"):
+        return TABLE_POSITIONS
+    return (
+        TABLE_POSITIONS if hasattr(source, "original_max_position_embeddings") else ROPE_POSITIONS
+    )
+
+
+def _has_key(tree: dict[str, Any], key: str) -> bool:
+    return key in tree or any(isinstance(v, dict) and _has_key(v, key) for v in tree.values())
+
+
+def _key_value_heads(source: PretrainedConfig, name: str) -> int:
+    """Returns two heads, or as many as queries where a latent gives all of them."""
+    if getattr(source, name) == 1:
+        return 1
+    return HEADS if hasattr(source, "kv_lora_rank") else KV_HEADS
+
+
+def _head_sizes(source: PretrainedConfig) -> dict[str, Any]:
+    """Returns a head size other than hidden / heads where the default's differs from it."""
+    head, value_head = class_default(source, "head_dim"), getattr(source, "v_head_dim", None)
+    if head is None:
+        return {}
+    if hasattr(source, "kv_lora_rank"):
+        return {"head_dim": 8}  # the rotated part of a head
+    fractions = _partial_factors(getattr(source, "rope_parameters", None) or {})
+    usual = head * source.num_attention_heads == source.hidden_size
+    wanted = (HEAD_DIM, 12, 24) if usual else (12, 24, 8, 32)
+    even = [d for d in wanted if all(int(d * f) % 2 == 0 and int(d * f) >= 4 for f in fractions)]
+    size = even[0] if even else HEAD_DIM
+    return {"head_dim": size} | ({"v_head_dim": 8} if value_head not in (None, head) else {})
+
+
+def _partial_factors(rope: dict[str, Any]) -> list[float]:
+    own = [rope["partial_rotary_factor"]] if "partial_rotary_factor" in rope else []
+    return own + [f for v in rope.values() if isinstance(v, dict) for f in _partial_factors(v)]
+
+
+def _rope(source: PretrainedConfig) -> dict[str, Any]:
+    """Returns rope parameters whose trained length the proof's longest sequence passes."""
+    made: dict[str, Any] = {}
+    if isinstance(class_default(source, "original_max_position_embeddings"), int):
+        made["original_max_position_embeddings"] = ORIGINAL_POSITIONS
+    rope = getattr(source, "rope_parameters", None)
+    if rope == {}:
+        kinds = dict.fromkeys(getattr(source, "layer_types", ()))
+        made["rope_parameters"] = {k: {"rope_type": "default", "rope_theta": 1e4} for k in kinds}
+    if isinstance(rope, dict) and _has_key(rope, "original_max_position_embeddings"):
+        made["rope_parameters"] = _shorter(rope)
+    return made
+
+
+def _shorter(rope: dict[str, Any]) -> dict[str, Any]:
+    shrunk = {k: _shorter(v) if isinstance(v, dict) else v for k, v in rope.items()}
+    lengths = {
+        "original_max_position_embeddings": ORIGINAL_POSITIONS,
+        "max_position_embeddings": TABLE_POSITIONS,
+    }
+    shrunk |= {k: v for k, v in lengths.items() if k in shrunk}
+    return shrunk
+
+
+def _nested(source: PretrainedConfig) -> dict[str, Any]:
+    """Returns the small values of configs inside this one."""
+    made: dict[str, Any] = {}
+    for name in source.sub_configs:
+        inner = getattr(source, name, None)  # a part such as attention's, not a text config
+        if isinstance(inner, PretrainedConfig):
+            values = {f: _small_value(inner, f) for f in field_names(inner)}
+            kept = {f: v for f, v in values.items() if v is not None and f != "hidden_size"}
+            kept |= {f: KV_HEADS for f in values if re.fullmatch(r"kv_n_heads|n_kv_heads", f)}
+            made[name] = {**_plain(inner), **_needed(source, name, inner), **kept}
+    return made
+
+
+def _needed(source: PretrainedConfig, name: str, inner: PretrainedConfig) -> dict[str, float]:
+    """Returns what the model needs of an inner config and its defaults leave out.
+
+    A rope base that the class does not declare, and a clip that is applied without an `if`.
+    """
+    text, made = modeling_source(source), {}
+    if re.search(rf"\b{name}\.rope_theta\b", text) and not hasattr(inner, "rope_theta"):
+        made["rope_theta"] = 1e4
+    guarded = re.search(r"(?m)^\s*if\b.*\bclip_qkv\b", text)
+    if getattr(inner, "clip_qkv", 0) is None and "clip_qkv" in text and not guarded:
+        made["clip_qkv"] = 1.0
+    return made
+
+
+@functools.cache
+def _module_source(module: str) -> str:
+    return inspect.getsource(importlib.import_module(module))
+
+
+def modeling_source(config: PretrainedConfig) -> str:
+    """Returns the source text of the modeling module beside the config's module."""
+    package, _, module = type(config).__module__.rpartition(".")
+    return _module_source(f"{package}.{module.replace('configuration_', 'modeling_')}")
+
+
+def _plain(config: PretrainedConfig) -> dict[str, Any]:
+    return {f: getattr(config, f) for f in field_names(config) if not f.startswith("_")}
+
+
+def _special_tokens(source: PretrainedConfig, vocab: int, seed: int) -> dict[str, Any]:
+    """Returns token numbers inside the vocabulary, different from one another."""
+    made: dict[str, Any] = {}
+    names = [f for f in field_names(source) if re.fullmatch(r".*_token_(id|index)", f)]
+    names += [f for f in ("pad_token_id", "bos_token_id", "eos_token_id") if f not in names]
+    for place, name in enumerate(names):
+        value = getattr(source, name, None)
+        if isinstance(value, list) and any(t >= vocab for t in value):
+            made[name] = [vocab - 2 - t for t in range(len(value))]
+        elif isinstance(value, int) and (value >= vocab or seed):
+            made[name] = (vocab - 8 - place - seed) % vocab
+    return made
+
+
+def _fewest_layers(source: PretrainedConfig) -> int:
+    """Returns four layers, or two where each counts as two."""
+    count = getattr(source, layer_count_field(source))
+    canonical_count = getattr(source, "num_hidden_layers", count)
+    return LAYERS if canonical_count == count else max(2, LAYERS * count // canonical_count)
+
+
+def _layer_numbers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
+    """Returns fields that name or count layers, scaled to fewer of them."""
+    total = getattr(source, layer_count_field(source))
+    made: dict[str, Any] = {}
+    for name in field_names(source):
+        value = getattr(source, name)
+        if matches(LAYER_COUNTS, source, name):
+            continue
+        if class_default(source, name) is not None and _is_layer_number(name, value) and value > 1:
+            last = re.search(r"end_index", name) is not None
+            made[name] = layers - 1 if last else max(1, math.ceil(value * layers / total) - 1)
+        if _is_counted_pattern(value):
+            made[name] = [[kinds, layers // len(kinds)] for kinds, _ in value]
+    return made
+
+
+def _is_layer_number(name: str, value: Any) -> bool:
+    number = isinstance(value, int) and not isinstance(value, bool)
+    step = re.search(r"step|interval|every|pattern", name)
+    counted = re.search(r"(^|_)layers?(_|$)|first_k_dense", name)
+    return number and bool(counted) and not step
+
+
+def _is_counted_pattern(value: Any) -> bool:
+    """Says whether a value is a list of [kinds, repetitions]."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(
+        isinstance(v, list) and len(v) == 2 and isinstance(v[0], list) and isinstance(v[1], int)
+        for v in value
+    )
+
+
+def layer_lists(config: PretrainedConfig) -> dict[str, list[Any]]:
+    """Returns the fields that hold one value per layer."""
+    count = getattr(config, layer_count_field(config))
+    lists = {f: getattr(config, f) for f in field_names(config)}
+    return {f: v for f, v in lists.items() if isinstance(v, list) and len(v) == count > 0}
+
+
+def _layer_kinds(config: PretrainedConfig) -> set[tuple[Any, ...]]:
+    """Returns the different kinds of layers: the values that lists give one layer, together."""
+    lists = {f: v for f, v in layer_lists(config).items() if not _is_size_list(v)}
+    if not lists:
+        return set()
+    rows = zip(*(lists[f] for f in sorted(lists)), strict=True)
+    return {tuple(map(str, row)) for row in rows}
+
+
+def _is_size_list(values: list[Any]) -> bool:
+    """Says whether per-layer values are sizes or bases, all of them equal or each its own."""
+    return len(set(map(str, values))) == 1 or all(
+        isinstance(v, int | float) and not isinstance(v, bool) and v > 1 for v in values
+    )
+
+
+def _chosen_layers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
+    """Returns per-layer lists that hold one layer of each kind of the default's."""
+    lists = {f: v for f, v in layer_lists(source).items() if not _is_size_list(v)}
+    rows = list(zip(*lists.values(), strict=True))
+    first = {str(row): number for number, row in reversed(list(enumerate(rows)))}
+    numbers = sorted(first.values())[:layers]
+    numbers += [n for n in range(len(rows)) if n not in numbers][: layers - len(numbers)]
+    return {f: [v[n] for n in sorted(numbers)] for f, v in lists.items()}
