@@ -1,1 +1,1 @@
-"""Measures transformers models and proves Archon models against them, in the target's interpreter."""
+"""Measures transformers models and proves Archon models, in the target's interpreter."""
