@@ -1,0 +1,89 @@
+"""Finds how one tensor follows from others: equal, a sum with coefficients, a choice of columns."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+TOLERANCE = 2e-5
+"""Relative to the norm of what is explained: fp32 rounding through one or two operations."""
+
+MAX_TERMS = 3
+
+
+def is_close(found: Tensor, expected: Tensor, tolerance: float = TOLERANCE) -> bool:
+    """Says whether two tensors of one shape differ by rounding alone."""
+    if found.shape != expected.shape:
+        return False
+    difference = (found.double() - expected.double()).norm()
+    return bool(difference <= tolerance * expected.double().norm().clamp_min(1e-12))
+
+
+def explain(target: Tensor, known: Mapping[str, Tensor]) -> list[tuple[str, float]] | None:
+    """Writes a tensor as the shortest weighted sum of known ones.
+
+    Args:
+        target: Any shape.
+        known: Candidates of as many elements, the most recent last; ties go to it.
+
+    Returns:
+        Names and coefficients in the order of ``known``; None if no sum of three or fewer fits.
+    """
+    flat = target.double().flatten()
+    columns = {n: t.double().flatten() for n, t in known.items() if t.numel() == flat.numel()}
+    names = list(columns)
+    for count in range(1, min(MAX_TERMS, len(names)) + 1):
+        for chosen in itertools.combinations(reversed(names), count):
+            matrix = torch.stack([columns[n] for n in chosen], dim=1)
+            weights = torch.linalg.lstsq(matrix, flat[:, None]).solution[:, 0]
+            if not is_close(matrix @ weights, flat):
+                continue
+            if float(weights.abs().min()) < 1e-4 * float(weights.abs().max()):
+                continue
+            order = sorted(range(count), key=lambda i: names.index(chosen[i]))
+            return [(chosen[i], rounded(float(weights[i]))) for i in order]
+    return None
+
+
+def rounded(value: float) -> float:
+    """Returns a measured number without its rounding noise where it is a short decimal."""
+    for digits in range(1, 6):
+        short = float(f"{value:.{digits}g}")
+        if abs(short - value) <= 2e-6 * abs(value):
+            return short
+    return value
+
+
+def match_columns(
+    wanted: Tensor, sources: Mapping[str, Tensor], tolerance: float = 1e-5
+) -> list[tuple[str, int]] | None:
+    """Finds each element of one row among the elements of other rows.
+
+    Args:
+        wanted: [N].
+        sources: Rows by name.
+
+    Returns:
+        For each element the source's name and index; None if one has no or no unique match.
+    """
+    names = list(sources)
+    values = torch.cat([sources[n].double().flatten() for n in names])
+    owner: list[tuple[str, int]] = [(n, i) for n in names for i in range(sources[n].numel())]
+    scale = float(values.abs().mean())
+    distance = (wanted.double()[:, None] - values[None, :]).abs()
+    best = distance.argmin(dim=1)
+    gap = distance.gather(1, best[:, None])[:, 0]
+    if float(gap.max()) > tolerance * max(scale, 1e-12):
+        return None
+    return [owner[int(i)] for i in best]
+
+
+def single_source(matches: Sequence[tuple[str, int]]) -> tuple[str, list[int]] | None:
+    """Returns the one source and the indices of matches, None if they come from several."""
+    names = {name for name, _ in matches}
+    if len(names) != 1:
+        return None
+    return names.pop(), [index for _, index in matches]
