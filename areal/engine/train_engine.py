@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -16,16 +16,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
-from areal.api.cli_args import TrainEngineConfig
+from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
 from areal.api.engine_api import InferenceEngine, TrainEngine, Trajectory
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
+from areal.engine.causal_lm import CausalLM, HFCausalLM
 from areal.engine.checkpoint import (
     atomic_folder,
     load_training_state,
     save_training_state,
 )
 from areal.engine.cpu_kernels import even_size
+from areal.engine.model import load_model, make_model
 from areal.engine.optimizer import make_optimizer, make_schedule
 from areal.engine.weights import SharedWeights
 from areal.utils.data import (
@@ -35,6 +37,9 @@ from areal.utils.data import (
     split_padded_tensor_dict_into_mb_list,
 )
 from areal.utils.functional import gather_logprobs_entropy
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 LossFn = Callable[..., Tensor]
 LossWeightFn = Callable[[dict[str, Any]], Tensor]
@@ -63,6 +68,37 @@ class PackedTrainEngine(TrainEngine):
         self._is_initialized = False
         self._inference: InferenceEngine | None = None
         self._check_backend()
+
+    @classmethod
+    @abstractmethod
+    def make_model(
+        cls,
+        config: TrainEngineConfig,
+        spec: ModelSpecConfig,
+        tokenizer: PreTrainedTokenizerBase,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> CausalLM:
+        """Makes a small model, of the kind that this engine trains, from its description.
+
+        Raises:
+            ConfigError: There is no such model, or not with these sizes.
+        """
+
+    @classmethod
+    @abstractmethod
+    def load_model(
+        cls,
+        config: TrainEngineConfig,
+        dtype: torch.dtype,
+        device: torch.device,
+        fresh_seed: int | None = None,
+    ) -> CausalLM:
+        """Loads the model of ``config.path``; with a seed its sizes alone and random weights.
+
+        Raises:
+            ConfigError: There is no such checkpoint, or it cannot be trained here.
+        """
 
     @abstractmethod
     def _check_backend(self) -> None:
@@ -361,6 +397,27 @@ class PackedTrainEngine(TrainEngine):
 
 class HFTrainEngine(PackedTrainEngine):
     """Trains a Hugging Face model."""
+
+    @classmethod
+    def make_model(
+        cls,
+        config: TrainEngineConfig,
+        spec: ModelSpecConfig,
+        tokenizer: PreTrainedTokenizerBase,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> CausalLM:
+        return HFCausalLM(make_model(spec, tokenizer, dtype, device))
+
+    @classmethod
+    def load_model(
+        cls,
+        config: TrainEngineConfig,
+        dtype: torch.dtype,
+        device: torch.device,
+        fresh_seed: int | None = None,
+    ) -> CausalLM:
+        return HFCausalLM(load_model(config.path, dtype, device, fresh_seed))
 
     def _check_backend(self) -> None:
         check_single_process(self.config.backend, "fsdp")

@@ -15,7 +15,6 @@ from typing import Any, Self
 from areal.api.cli_args import BaseExperimentConfig, RecoverConfig, TrainEngineConfig, save_config
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
-from areal.engine.train_engine import HFTrainEngine
 from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
 from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
 from areal.trainer.runtime import (
@@ -25,6 +24,7 @@ from areal.trainer.runtime import (
     limit_threads,
     load_rows,
     make_tokenizer,
+    make_train_engine,
     make_weights,
     run_folder,
 )
@@ -76,7 +76,7 @@ class BaseTrainer(ABC):
         self.weights = make_weights(config, self.actor_config, self.tokenizer)
         check_tokenizer(self.tokenizer, self.weights)
         limit_threads(self.weights)
-        self.actor = HFTrainEngine(self.actor_config, self.weights)
+        self.actor = make_train_engine(self.actor_config, self.weights)
         self.steps_per_epoch = max(1, len(self.train_dataloader))
         self.total_steps = self._count_steps(config.total_train_epochs)
         self.step = 0

@@ -18,7 +18,7 @@ from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import import_from_string, resolve
 from areal.engine.local.engine import LocalInferenceEngine
-from areal.engine.train_engine import HFTrainEngine
+from areal.engine.train_engine import PackedTrainEngine
 from areal.infra.workflow_resolution import is_agent, is_workflow, resolve_accept_fn
 from areal.reward import REWARDS
 from areal.trainer.advantages import compute_advantages, shift_to_next_token
@@ -26,7 +26,7 @@ from areal.trainer.base import BaseTrainer
 from areal.trainer.batch_stats import batch_statistics
 from areal.trainer.policy_loss import build_policy_loss, needs_prox_logp
 from areal.trainer.report import EpisodeSample, ReportPaths
-from areal.trainer.runtime import make_weights
+from areal.trainer.runtime import make_train_engine, make_weights
 from areal.utils.data import concat_batch, split_padded_tensor_dict_into_mb_list
 from areal.utils.dataloader import create_dataloader
 from areal.workflow import WORKFLOWS
@@ -62,9 +62,10 @@ class PPOTrainer(BaseTrainer):
         super().__init__(config, train_dataset, valid_dataset)
         # Rollouts and updates must see one policy; a dropped unit would make it another.
         self.weights.lm.turn_off_dropout()
-        self.ref: HFTrainEngine | None = None
+        self.ref: PackedTrainEngine | None = None
         if config.ref is not None and config.actor.kl_ctl > 0:
-            self.ref = HFTrainEngine(config.ref, make_weights(config, config.ref, self.tokenizer))
+            weights = make_weights(config, config.ref, self.tokenizer)
+            self.ref = make_train_engine(config.ref, weights)
         self.rollout = LocalInferenceEngine(self._rollout_config(), self.weights, seed=config.seed)
         self.actor.connect_engine(self.rollout)
         self._loss_fn, self._loss_weight_fn = build_policy_loss(

@@ -15,7 +15,7 @@ from areal.api.errors import ConfigError
 from areal.api.io_struct import SaveLoadMeta
 from areal.engine.checkpoint import atomic_folder
 from areal.engine.optimizer import move_schedule
-from areal.engine.train_engine import HFTrainEngine
+from areal.engine.train_engine import PackedTrainEngine
 
 FORMAT_VERSION = 1
 _STATE_FILE = "state.pt"
@@ -44,7 +44,7 @@ class RecoverState:
 
 
 def save_recover(
-    folder: Path, engine: HFTrainEngine, state: RecoverState, with_optim: bool = True
+    folder: Path, engine: PackedTrainEngine, state: RecoverState, with_optim: bool = True
 ) -> None:
     """Writes the checkpoint of a step and then deletes older ones."""
     target = folder / f"{_PREFIX}{state.step:08d}"
@@ -73,7 +73,9 @@ def find_recover(folder: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def load_recover(checkpoint: Path, engine: HFTrainEngine, with_optim: bool = True) -> RecoverState:
+def load_recover(
+    checkpoint: Path, engine: PackedTrainEngine, with_optim: bool = True
+) -> RecoverState:
     """Puts a checkpoint's weights, optimiser and random streams in place and returns the rest.
 
     Raises:

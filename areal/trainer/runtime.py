@@ -13,7 +13,9 @@ import torch
 from areal.api.cli_args import BaseExperimentConfig, TrainEngineConfig, _DatasetConfig
 from areal.api.errors import ConfigError, DatasetError
 from areal.dataset import get_custom_dataset
-from areal.engine.model import load_model, make_model, resolve_device, resolve_dtype
+from areal.engine.backends import train_engine_class
+from areal.engine.model import resolve_device, resolve_dtype
+from areal.engine.train_engine import PackedTrainEngine
 from areal.engine.weights import SharedWeights
 from areal.utils.hf_utils import character_tokenizer, load_hf_tokenizer
 from areal.utils.seeding import derive_seed
@@ -113,12 +115,19 @@ def make_weights(
     _refuse_unavailable(actor)
     device = resolve_device()
     dtype = resolve_dtype(actor.dtype, device)
+    engine = train_engine_class(actor.backend)
     if actor.path:
         seed = derive_seed(config.seed, "model") if actor.init_from_scratch else None
-        return SharedWeights(load_model(actor.path, dtype, device, fresh_seed=seed))
-    if config.run.model is None:
+        return SharedWeights(engine.load_model(actor, dtype, device, seed))
+    spec = config.run.model
+    if spec is None:
         raise ConfigError("no model is named: set actor.path, or describe one in run.model")
-    return SharedWeights(make_model(config.run.model, tokenizer, dtype, device))
+    return SharedWeights(engine.make_model(actor, spec, tokenizer, dtype, device))
+
+
+def make_train_engine(actor: TrainEngineConfig, weights: SharedWeights) -> PackedTrainEngine:
+    """Makes the engine that ``actor.backend`` names, over a model of ``make_weights``."""
+    return train_engine_class(actor.backend)(actor, weights)
 
 
 def _refuse_unavailable(actor: TrainEngineConfig) -> None:

@@ -12,7 +12,8 @@ import torch
 
 from areal.api.cli_args import GRPOConfig, SFTConfig, load_expr_config
 from areal.api.errors import ConfigError
-from areal.trainer import recover, runtime
+from areal.engine import train_engine
+from areal.trainer import recover
 from areal.trainer.base import BaseTrainer
 from areal.trainer.ppo import PPOTrainer
 from areal.trainer.recover import find_recover
@@ -177,7 +178,7 @@ def test_dropout_goes_on_bit_for_bit(tmp_path: Path) -> None:
     # Killed within an epoch: going on makes an iterator that the uninterrupted run does not.
     options = ["run.model.architecture=gpt2", "train_dataset.dataset_kwargs={size: 40}"]
     # Of GPT-2's default dropouts the attention's is not available.
-    made = runtime.make_model
+    made = train_engine.make_model
 
     def without_attention_dropout(*args: Any) -> Any:
         model = made(*args)
@@ -187,7 +188,7 @@ def test_dropout_goes_on_bit_for_bit(tmp_path: Path) -> None:
         return model
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runtime, "make_model", without_attention_dropout)
+        patch.setattr(train_engine, "make_model", without_attention_dropout)
         expected = run_sft(tmp_path / "whole", None, *options)
         run_sft(tmp_path / "killed", ("after save", 4), *options)
         resumed = run_sft(tmp_path / "killed", None, *options)

@@ -1,0 +1,293 @@
+"""Archon models as the engines run them: made, loaded, called on packed batches, saved.
+
+Shape letters: T packed tokens, N tokens whose logits are wanted, V vocabulary, B sequences.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from areal.api.cli_args import ArchonEngineConfig, ModelSpecConfig
+from areal.api.errors import ConfigError
+from areal.engine.archon_files import copy_weights, write_weights
+from areal.engine.attention import AttentionPlan
+from areal.engine.causal_lm import UNLIMITED, CausalLM
+from areal.engine.cpu_kernels import use_cpu_kernels
+from areal.engine.fused_linear import fuse_siblings
+from areal.engine.model import make_config, require_path
+from areal.engine.suitability import apart_logits, check_equal, planned_logits
+from areal.experimental.models.archon import (
+    ModelSpec,
+    get_model_spec,
+    get_supported_model_types,
+    is_supported_model,
+)
+from areal.experimental.models.archon.base import BaseArchonModel
+from areal.experimental.models.archon.rope import RopeArgs
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+# Rope kinds whose frequencies change with the length of the sequence, beyond the length that the
+# model was pretrained on. Cached keys keep those of the length at which they were computed.
+_LENGTH_DEPENDENT = ("dynamic", "longrope")
+
+
+class ArchonCausalLM(CausalLM):
+    """Is an Archon model with what its files need.
+
+    Args:
+        module: The model.
+        hf_config: The Hugging Face configuration that it was made from.
+        spec: What the package knows of its model_type.
+        source: Folder of the checkpoint it came from, whose generation settings are kept.
+    """
+
+    def __init__(
+        self,
+        module: BaseArchonModel,
+        hf_config: Any,
+        spec: ModelSpec,
+        source: str | None = None,
+    ) -> None:
+        super().__init__(module)
+        self.args: Any = module.model_args
+        self.hf_config = hf_config
+        self.spec = spec
+        self.source = source
+        self.adapter = spec.state_dict_adapter_class(self.args)
+        self.num_layers = self.args.n_layers
+        self.vocab_size = self.args.vocab_size
+        self.num_embeddings = len(module.tok_embeddings.weight)
+        self.max_length = _max_length(hf_config.get_text_config(), self.args)
+
+    def logits(
+        self,
+        tokens_T: Tensor,
+        positions_T: Tensor,
+        lengths: Sequence[int],
+        plan: AttentionPlan | None = None,
+        keep_N: Tensor | None = None,
+    ) -> Tensor:
+        ends_B1 = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
+        out = self.module(
+            tokens_T[None],
+            positions_T[None],
+            ends_B1.to(tokens_T.device),
+            max(lengths),
+            logits_to_keep=keep_N,
+            attention_plan=plan,
+        )
+        return out if keep_N is not None else out[0]
+
+    def require_plans(self) -> None:
+        was_training = self.module.training
+        self.module.eval()
+        try:
+            found = planned_logits(self)
+        except (ConfigError, RuntimeError) as error:
+            raise ConfigError(
+                f"{type(self.module).__name__} does not run in the embedded engine: {error}"
+            ) from error
+        check_equal(self.module, apart_logits(self), found)
+        self.module.train(was_training)
+
+    def enable_checkpointing(self) -> None:
+        raise ConfigError("the engine of the archon backend decides what is recomputed")
+
+    def turn_off_dropout(self) -> None:
+        """Does nothing: Archon models have no dropout."""
+
+    @property
+    def dropouts(self) -> dict[str, float]:
+        """Is what the configuration asks for and no Archon model does."""
+        fields = vars(self.hf_config.get_text_config()).items()
+        return {
+            name: value
+            for name, value in fields
+            if ("dropout" in name or "pdrop" in name) and isinstance(value, float) and value
+        }
+
+    def write(self, folder: Path, tokenizer: Any = None) -> None:
+        write_weights(self.module, self.adapter, folder)
+        write_config(self.hf_config, self.dtype, folder, self.source)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+
+    def read(self, folder: str | Path) -> None:
+        copy_weights(self.module, self.adapter, folder)
+
+
+def make_archon_model(
+    spec: ModelSpecConfig,
+    tokenizer: PreTrainedTokenizerBase,
+    dtype: torch.dtype,
+    device: torch.device,
+    options: ArchonEngineConfig,
+) -> ArchonCausalLM:
+    """Makes a small model with random weights that depend on ``spec.seed`` alone.
+
+    Raises:
+        ConfigError: There is no Archon model of that architecture, or not with these sizes.
+    """
+    what = f"run.model.architecture {spec.architecture!r}"
+    model_spec = require_archon_model(spec.architecture, what)
+    lm = _build(make_config(spec, tokenizer), model_spec, dtype, device, options, what)
+    _draw_weights(lm.module, spec.seed)
+    return _prepared(lm)
+
+
+def load_archon_model(
+    path: str,
+    dtype: torch.dtype,
+    device: torch.device,
+    options: ArchonEngineConfig,
+    fresh_seed: int | None = None,
+) -> ArchonCausalLM:
+    """Loads a model from a Hugging Face checkpoint folder or a hub id.
+
+    Args:
+        path: The folder or id.
+        dtype: Of the parameters.
+        device: Where they go.
+        options: Of the engine.
+        fresh_seed: Takes the configuration alone, and random weights of this seed.
+
+    Raises:
+        ConfigError: There is no such checkpoint, no Archon model for it, or it is damaged.
+    """
+    from transformers import AutoConfig
+
+    require_path(path)
+    what = f"actor.path {path!r}"
+    try:
+        hf_config = AutoConfig.from_pretrained(path)
+        folder = _local_folder(path, with_weights=fresh_seed is None)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise ConfigError(f"cannot load {what}: {error}") from error
+    model_spec = require_archon_model(hf_config.model_type, what)
+    lm = _build(hf_config, model_spec, dtype, device, options, what)
+    lm.source = folder
+    if fresh_seed is None:
+        try:
+            lm.read(folder)
+        except ConfigError as error:
+            raise ConfigError(f"cannot load {what}: {error}") from error
+    else:
+        _draw_weights(lm.module, fresh_seed)
+    return _prepared(lm)
+
+
+def require_archon_model(model_type: str, what: str) -> ModelSpec:
+    """Returns what the package knows of a model_type.
+
+    Args:
+        model_type: As Hugging Face spells it.
+        what: The key of the configuration that asks, for the message.
+
+    Raises:
+        ConfigError: No Archon model implements it; it says how to make one.
+    """
+    if not is_supported_model(model_type):
+        known = ", ".join(sorted(get_supported_model_types()))
+        raise ConfigError(
+            f"{what}: there is no Archon model for model_type {model_type!r}. "
+            f"`scaffold add-archon-model {model_type}` writes one; known: {known}. "
+            "The backend fsdp:d1 trains Hugging Face's own"
+        )
+    found: ModelSpec = get_model_spec(model_type)
+    return found
+
+
+def _build(
+    hf_config: Any,
+    model_spec: ModelSpec,
+    dtype: torch.dtype,
+    device: torch.device,
+    options: ArchonEngineConfig,
+    what: str,
+) -> ArchonCausalLM:
+    """Makes the model with memory for its parameters and nothing in it."""
+    try:
+        args = model_spec.model_args_class.from_hf_config(
+            hf_config, **_model_options(model_spec.model_args_class, options)
+        )
+        with default_dtype(dtype), torch.device("meta"):
+            module = model_spec.model_class(args)
+    except ConfigError as error:
+        raise ConfigError(f"{what}: {error}") from error
+    module.to_empty(device=device)
+    module.tie_weights()  # to_empty gives every name a tensor of its own
+    module.init_buffers(device)
+    return ArchonCausalLM(module.eval(), hf_config, model_spec)
+
+
+def _model_options(args_class: type, options: ArchonEngineConfig) -> dict[str, Any]:
+    """Returns the options that a model is built with; one without experts has no router."""
+    names = {field.name for field in dataclasses.fields(args_class)}
+    found = {"attn_type": options.attn_type, "router_dtype": options.moe_router_dtype}
+    return {name: value for name, value in found.items() if name in names}
+
+
+def _draw_weights(module: nn.Module, seed: int) -> None:
+    model: Any = module
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        model.init_weights()
+
+
+def _prepared(lm: ArchonCausalLM) -> ArchonCausalLM:
+    if lm.device.type == "cpu":
+        use_cpu_kernels(lm.module)
+        fuse_siblings(lm.module)
+    return lm
+
+
+def _max_length(config: Any, args: Any) -> int:
+    """Returns how long a sequence may become by generation."""
+    limits = [getattr(config, "max_position_embeddings", None) or UNLIMITED]
+    for value in vars(args).values():
+        if isinstance(value, RopeArgs) and value.kind in _LENGTH_DEPENDENT:
+            original = value.scaling.get("original_max_position_embeddings")
+            limits.append(original or value.max_position_embeddings)
+    return min(limits)
+
+
+def _local_folder(path: str, with_weights: bool) -> str:
+    if Path(path).is_dir() or not with_weights:
+        return path
+    from huggingface_hub import snapshot_download
+
+    return snapshot_download(path, allow_patterns=["*.json", "*.safetensors"])
+
+
+def write_config(hf_config: Any, dtype: torch.dtype, folder: Path, source: str | None) -> None:
+    """Writes ``config.json``, and ``generation_config.json`` where the source has one."""
+    from transformers import GenerationConfig
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    if not hf_config.architectures:
+        hf_config.architectures = [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[hf_config.model_type]]
+    hf_config.dtype = dtype
+    hf_config.save_pretrained(folder)
+    if source is not None and (Path(source) / "generation_config.json").is_file():
+        GenerationConfig.from_pretrained(source).save_pretrained(folder)
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Makes new parameters of this type."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
