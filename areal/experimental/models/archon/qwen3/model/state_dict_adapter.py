@@ -2,54 +2,32 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from areal.experimental.models.archon.base import BaseStateDictAdapter
-
-# Prefix in the Archon model to prefix on the Hub; "{}" stands for the layer.
-_NAMES = {
-    "tok_embeddings": "model.embed_tokens",
-    "layers.{}.attention.wq": "model.layers.{}.self_attn.q_proj",
-    "layers.{}.attention.wk": "model.layers.{}.self_attn.k_proj",
-    "layers.{}.attention.wv": "model.layers.{}.self_attn.v_proj",
-    "layers.{}.attention.wo": "model.layers.{}.self_attn.o_proj",
-    "layers.{}.attention.q_norm": "model.layers.{}.self_attn.q_norm",
-    "layers.{}.attention.k_norm": "model.layers.{}.self_attn.k_norm",
-    "layers.{}.attention_norm": "model.layers.{}.input_layernorm",
-    "layers.{}.ffn_norm": "model.layers.{}.post_attention_layernorm",
-    "layers.{}.feed_forward.w1": "model.layers.{}.mlp.gate_proj",
-    "layers.{}.feed_forward.w2": "model.layers.{}.mlp.down_proj",
-    "layers.{}.feed_forward.w3": "model.layers.{}.mlp.up_proj",
-    "norm": "model.norm",
-    "output": "lm_head",
-}
+from areal.experimental.models.archon.qwen3.model.model import Qwen3Model
+from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Tied
 
 
-class Qwen3StateDictAdapter(BaseStateDictAdapter):
-    """Renames tensors; none changes its shape."""
+class Qwen3StateDictAdapter(RuleAdapter):
+    """Maps the weights of Qwen3 by rules: a name on the Hub, then what it holds."""
 
-    def from_hf(self, hf_state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
-        back = {theirs: ours for ours, theirs in _NAMES.items()}
-        found = {_rename(name, back): tensor for name, tensor in hf_state_dict.items()}
-        if self.model_config.enable_weight_tying:
-            found["output.weight"] = found["tok_embeddings.weight"]
-        return found
-
-    def to_hf(self, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
-        return dict(
-            pair
-            for name, tensor in state_dict.items()
-            for pair in self.convert_single_to_hf(name, tensor)
-        )
-
-    def convert_single_to_hf(self, name: str, tensor: Tensor) -> list[tuple[str, Tensor]]:
-        if name == "output.weight" and self.model_config.enable_weight_tying:
-            return []
-        return [(_rename(name, _NAMES), tensor)]
-
-
-def _rename(name: str, names: dict[str, str]) -> str:
-    layer = next((part for part in name.split(".") if part.isdigit()), "")
-    module, _, leaf = name.rpartition(".")
-    pattern = ".".join("{}" if part.isdigit() else part for part in module.split("."))
-    return f"{names[pattern].format(layer)}.{leaf}"
+    model_class = Qwen3Model
+    RULES = (
+        Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
+        Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),
+        Rename("model.layers.{}.self_attn.q_proj.weight", "layers.{}.attention.wq.weight"),
+        Rename("model.layers.{}.self_attn.q_proj.bias", "layers.{}.attention.wq.bias"),
+        Rename("model.layers.{}.self_attn.k_proj.weight", "layers.{}.attention.wk.weight"),
+        Rename("model.layers.{}.self_attn.k_proj.bias", "layers.{}.attention.wk.bias"),
+        Rename("model.layers.{}.self_attn.v_proj.weight", "layers.{}.attention.wv.weight"),
+        Rename("model.layers.{}.self_attn.v_proj.bias", "layers.{}.attention.wv.bias"),
+        Rename("model.layers.{}.self_attn.o_proj.weight", "layers.{}.attention.wo.weight"),
+        Rename("model.layers.{}.self_attn.o_proj.bias", "layers.{}.attention.wo.bias"),
+        Rename("model.layers.{}.self_attn.q_norm.weight", "layers.{}.attention.q_norm.weight"),
+        Rename("model.layers.{}.self_attn.k_norm.weight", "layers.{}.attention.k_norm.weight"),
+        Rename("model.layers.{}.post_attention_layernorm.weight", "layers.{}.ffn_norm.weight"),
+        Rename("model.layers.{}.mlp.gate_proj.weight", "layers.{}.feed_forward.w1.weight"),
+        Rename("model.layers.{}.mlp.up_proj.weight", "layers.{}.feed_forward.w3.weight"),
+        Rename("model.layers.{}.mlp.down_proj.weight", "layers.{}.feed_forward.w2.weight"),
+        Rename("model.norm.weight", "norm.weight"),
+        Rename("lm_head.weight", "output.weight"),
+        Tied("lm_head.weight", "model.embed_tokens.weight"),
+    )

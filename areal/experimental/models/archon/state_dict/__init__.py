@@ -1,0 +1,35 @@
+"""Weights between Archon models and the Hub: rules, the adapter that follows them, streaming."""
+
+from areal.experimental.models.archon.state_dict.adapter import RuleAdapter
+from areal.experimental.models.archon.state_dict.rules import (
+    Flattened,
+    Fused,
+    Ignored,
+    Rename,
+    Reordered,
+    Rule,
+    Stacked,
+    Tied,
+    Transposed,
+)
+from areal.experimental.models.archon.state_dict.streaming import (
+    LoadReport,
+    load_checkpoint,
+    save_checkpoint,
+)
+
+__all__ = [
+    "Flattened",
+    "Fused",
+    "Ignored",
+    "LoadReport",
+    "Rename",
+    "Reordered",
+    "Rule",
+    "RuleAdapter",
+    "Stacked",
+    "Tied",
+    "Transposed",
+    "load_checkpoint",
+    "save_checkpoint",
+]

@@ -1,0 +1,279 @@
+"""The state-dict adapter that follows from rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from areal.api.errors import ConfigError
+from areal.experimental.models.archon.base import BaseStateDictAdapter
+from areal.experimental.models.archon.state_dict.plan import CheckpointPlan, listed, make_plan
+from areal.experimental.models.archon.state_dict.rules import (
+    AnyRule,
+    HubTensor,
+    Ignored,
+    Rename,
+    Rule,
+    Shape,
+)
+
+INDEX_NAME = "model.safetensors.index.json"
+SCORE = "score.weight"
+# A critic's head is the only thing that a language model's checkpoint cannot give it.
+_SCORE_RULES = (Rename(SCORE, SCORE), Rename("score.bias", "score.bias"))
+_WRAPPERS = ("._checkpoint_wrapped_module", "._orig_mod")
+
+
+class RuleAdapter(BaseStateDictAdapter):
+    """Maps state dicts by the rules that a subclass lists.
+
+    Class attributes:
+        RULES: What each tensor on the Hub holds.
+        model_class: The model; its parameters are what a checkpoint must give.
+
+    Attributes:
+        from_hf_map: Names on the Hub, with placeholders, to names of parameters; a tuple where a
+            tensor holds several, None where nothing needs it.
+        to_hf_map: The other way round.
+        fqn_to_index_mapping: Number of the shard that has each tensor, counted from 1; None for a
+            checkpoint in one file.
+    """
+
+    RULES: ClassVar[tuple[AnyRule, ...]] = ()
+    model_class: ClassVar[type[nn.Module]]
+
+    def __init__(self, model_config: Any, hf_assets_path: str | Path | None = None) -> None:
+        super().__init__(model_config, None if hf_assets_path is None else str(hf_assets_path))
+        rules = [rule for rule in self.rules() if isinstance(rule, Rule)]
+        self.from_hf_map: dict[str, str | tuple[str, ...] | None] = {r.hub: r.archon for r in rules}
+        self.from_hf_map |= {r.hub: None for r in self.rules() if isinstance(r, Ignored)}
+        self.to_hf_map: dict[str, str] = {part: r.hub for r in rules for part in r.parts}
+        self.fqn_to_index_mapping = read_index(hf_assets_path) if hf_assets_path else None
+        self._waiting: dict[str, dict[str, Tensor]] = {}
+
+    def rules(self) -> tuple[AnyRule, ...]:
+        """Returns the rules, with those of a critic's head where the model is one."""
+        is_critic = getattr(self.model_config, "is_critic", False)
+        return (*self.RULES, *_SCORE_RULES) if is_critic else self.RULES
+
+    @cached_property
+    def plan(self) -> CheckpointPlan:
+        """What the checkpoint of the whole model has.
+
+        Raises:
+            ConfigError: The rules do not fit the model.
+        """
+        with torch.device("meta"):
+            model = self.model_class(self.model_config)
+        shapes: dict[str, Shape] = {n: tuple(t.shape) for n, t in model.state_dict().items()}
+        return make_plan(self.rules(), shapes, self.model_config)
+
+    @cached_property
+    def head_names(self) -> frozenset[str]:
+        """Names on the Hub of the language model's head, which a critic does not have."""
+        return frozenset(
+            rule.hub
+            for rule in self.RULES
+            if isinstance(rule, Rule) and rule.parts[0].startswith("output.")
+        )
+
+    def from_hf(
+        self, hf_state_dict: Mapping[str, Tensor], *, partial: bool = False
+    ) -> dict[str, Tensor]:
+        """Returns the state dict of the Archon model.
+
+        Args:
+            hf_state_dict: All tensors of a checkpoint. They are not copied where a parameter is
+                just one of them.
+            partial: Parameters that have no tensor are left out, as for one stage of a pipeline.
+
+        Raises:
+            ConfigError: A tensor is missing, unknown or of another shape; all are named.
+        """
+        given = {n: t for n, t in hf_state_dict.items() if not self._is_dropped(n)}
+        shapes = {name: tuple(tensor.shape) for name, tensor in given.items()}
+        fresh = self.fresh_names(shapes)
+        expected = {n: s for n, s in self.plan.parameters.items() if n in fresh}
+        given |= {name: fresh_head(shape) for name, shape in expected.items()}
+        shapes |= expected
+        if problems := self.plan.mismatches(shapes, partial=partial):
+            raise ConfigError("the state dict does not fit the model: " + "; ".join(problems))
+        found = {n: self._parameter(n, given, partial) for n in self.plan.parameters}
+        return {name: tensor for name, tensor in found.items() if tensor is not None}
+
+    def fresh_names(self, found: Mapping[str, Any]) -> set[str]:
+        """Returns the parts of a critic's head that a language model's checkpoint lacks."""
+        if SCORE not in self.plan.tensors or SCORE in found:
+            return set()
+        return {name for name in ("score.weight", "score.bias") if name in self.plan.tensors}
+
+    def _is_dropped(self, name: str) -> bool:
+        return name not in self.plan.tensors and name in self.head_names
+
+    def _parameter(self, name: str, given: Mapping[str, Tensor], partial: bool) -> Tensor | None:
+        """Returns one parameter, or None where none of its tensors is given."""
+        name = self.plan.twins.get(name, name)
+        holders = self.plan.holders[name]
+        absent = [holder.name for holder in holders if holder.name not in given]
+        if len(absent) == len(holders) and partial:
+            return None
+        if absent:
+            raise ConfigError(f"{name} is held by several tensors and misses {listed(absent)}")
+        first = given[holders[0].name]
+        if holders[0].pieces[0].is_whole:
+            return first
+        whole = torch.empty(self.plan.parameters[name], dtype=first.dtype, device=first.device)
+        for holder in holders:
+            copy_in({name: whole}, holder, given[holder.name])
+        return whole
+
+    def to_hf(self, state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the state dict under the names on the Hub.
+
+        Args:
+            state_dict: The model's, or a part of it, as of one stage of a pipeline. A tensor that
+                is on the Hub as it is here is not copied.
+
+        Raises:
+            ConfigError: A parameter is unknown, of another shape, or comes without those that share
+                its tensor on the Hub; all are named.
+        """
+        state = {unwrapped(name): tensor for name, tensor in state_dict.items()}
+        self._refuse_unknown(state)
+        found: dict[str, Tensor] = {}
+        torn: list[str] = []
+        for holder in self.plan.required.values():
+            absent = [p.archon for p in holder.pieces if p.archon not in state]
+            if not absent:
+                found[holder.name] = gather(holder, state)
+            elif len(absent) < len(holder.pieces):
+                torn.append(f"{holder.name} needs {listed(absent)}")
+        if torn:
+            raise ConfigError("parameters that share a tensor are missing: " + listed(torn))
+        return found
+
+    def _refuse_unknown(self, state: Mapping[str, Tensor]) -> None:
+        expected = self.plan.parameters
+        unknown = [name for name in state if name not in expected]
+        wrong = [
+            f"{name} {tuple(tensor.shape)} instead of {expected[name]}"
+            for name, tensor in state.items()
+            if name in expected and tuple(tensor.shape) != expected[name]
+        ]
+        if unknown or wrong:
+            raise ConfigError(
+                f"not the model's state dict: unknown {listed(unknown) or 'none'}; "
+                f"of another shape {listed(wrong) or 'none'}"
+            )
+
+    def convert_single_to_hf(self, name: str, tensor: Tensor) -> list[tuple[str, Tensor]]:
+        """Returns what one parameter is on the Hub: none, one or several tensors.
+
+        A parameter that shares its tensor with others gives nothing until the last of them comes;
+        the earlier ones wait inside the adapter.
+
+        Args:
+            name: The parameter's, wrappers of checkpointing and compilation allowed.
+            tensor: All of it.
+
+        Raises:
+            ConfigError: The parameter is unknown or of another shape.
+        """
+        name = unwrapped(name)
+        self._refuse_unknown({name: tensor})
+        if name in self.plan.twins:
+            return []
+        found: list[tuple[str, Tensor]] = []
+        for holder in self.plan.holders[name]:
+            needed = {piece.archon for piece in holder.pieces}
+            if needed == {name}:
+                found.append((holder.name, gather(holder, {name: tensor})))
+                continue
+            waiting = self._waiting.setdefault(holder.name, {})
+            waiting[name] = tensor
+            if waiting.keys() == needed:
+                found.append((holder.name, gather(holder, self._waiting.pop(holder.name))))
+        return found
+
+    def get_hf_storage_reader(self, path: str | Path, from_quantized: bool = False) -> Any:
+        """Returns torch's reader of Hugging Face checkpoints, for ``torch.distributed.checkpoint``.
+
+        Args:
+            path: Folder of the checkpoint.
+            from_quantized: Its weights are in blocks of float8 with scales.
+        """
+        if from_quantized:
+            from torch.distributed.checkpoint.quantized_hf_storage import (
+                QuantizedHuggingFaceStorageReader,
+            )
+
+            return QuantizedHuggingFaceStorageReader(path=str(path))
+        from torch.distributed.checkpoint import HuggingFaceStorageReader
+
+        return HuggingFaceStorageReader(path=str(path))
+
+
+def unwrapped(name: str) -> str:
+    """Returns a parameter's name without what checkpointing and compilation put into it."""
+    for wrapper in _WRAPPERS:
+        name = f".{name}".replace(wrapper, "").removeprefix(".")
+    return name
+
+
+def gather(holder: HubTensor, state: Mapping[str, Tensor]) -> Tensor:
+    """Returns a tensor of the Hub, made from the parameters in it; a view where it is one."""
+    first = holder.pieces[0]
+    source = state[first.archon]
+    if first.is_whole:
+        return source
+    if first.is_same and first.index is not None:
+        return source[first.index]
+    whole = torch.empty(holder.shape, dtype=source.dtype, device=source.device)
+    for piece in holder.pieces:
+        piece.hub_view(whole).copy_(piece.archon_view(state[piece.archon]))
+    return whole
+
+
+def copy_in(state: Mapping[str, Tensor], holder: HubTensor, tensor: Tensor) -> None:
+    """Copies a tensor of the Hub into those of its parameters that are given."""
+    for piece in holder.pieces:
+        if piece.archon in state:
+            piece.archon_view(state[piece.archon]).copy_(piece.hub_view(tensor))
+
+
+def fresh_head(shape: Shape) -> Tensor:
+    """Returns a new head: every process that asks gets the same values.
+
+    Source: the standard deviation is one over the root of the inputs, so that scores of normalised
+    states start with variance one.
+    """
+    if len(shape) == 1:
+        return torch.zeros(shape)
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(shape, generator=generator) * shape[-1] ** -0.5
+
+
+def read_index(folder: str | Path) -> dict[str, int] | None:
+    """Returns the number of the shard, from 1, that has each tensor of a checkpoint.
+
+    Returns:
+        None where the folder has no index.
+
+    Raises:
+        ConfigError: The index cannot be read.
+    """
+    path = Path(folder) / INDEX_NAME
+    if not path.is_file():
+        return None
+    try:
+        weight_map = json.loads(path.read_text())["weight_map"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is no index of a checkpoint: {error!r}") from error
+    order = {name: number for number, name in enumerate(sorted(set(weight_map.values())), 1)}
+    return {key: order[file] for key, file in weight_map.items()}

@@ -1,0 +1,57 @@
+"""The part of a sharded parameter that this process has, filled from whole tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+from areal.experimental.models.archon.state_dict.rules import Piece
+
+
+class LocalPart:
+    """Copies pieces of tensors of the Hub into the local part of one parameter.
+
+    Args:
+        tensor: The parameter; every dimension may be sharded, evenly or not.
+    """
+
+    def __init__(self, tensor: DTensor) -> None:
+        self._local = tensor.to_local()
+        sizes, starts = compute_local_shape_and_global_offset(
+            tensor.shape, tensor.device_mesh, tensor.placements
+        )
+        self._shape = tuple(tensor.shape)
+        self._cuts = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+
+    def wants(self, piece: Piece) -> bool:
+        """Returns whether a piece touches this part."""
+        if self._local.numel() == 0:
+            return False
+        first = self._cuts[0] if self._cuts else None
+        return piece.index is None or first is None or first.start <= piece.index < first.stop
+
+    def copy_in(self, piece: Piece, tensor: Tensor) -> None:
+        """Copies what a piece of a tensor of the Hub gives to this part."""
+        if not self.wants(piece):
+            return
+        if piece.index is None:
+            self.copy_whole(_arranged(piece, tensor, self._shape))
+            return
+        entry = _arranged(piece, tensor, self._shape[1:])
+        self._local[piece.index - self._cuts[0].start].copy_(entry[tuple(self._cuts[1:])])
+
+    def copy_whole(self, tensor: Tensor) -> None:
+        """Copies this part of a whole parameter."""
+        if self._local.numel():
+            self._local.copy_(tensor[tuple(self._cuts)])
+
+
+def _arranged(piece: Piece, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Returns what a piece holds, in the shape that it has in the parameter."""
+    if piece.is_same:
+        return tensor
+    whole = torch.empty(shape, dtype=tensor.dtype)
+    piece.part_view(whole).copy_(piece.hub_view(tensor))
+    return whole

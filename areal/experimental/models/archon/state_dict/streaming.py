@@ -1,0 +1,261 @@
+"""Checkpoints on disk into a model's parameters and back, tensor by tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from areal.api.errors import ConfigError
+from areal.experimental.models.archon.state_dict.adapter import (
+    RuleAdapter,
+    copy_in,
+    fresh_head,
+    gather,
+    unwrapped,
+)
+from areal.experimental.models.archon.state_dict.composite import language_names, refusal
+from areal.experimental.models.archon.state_dict.plan import CheckpointPlan, listed
+from areal.experimental.models.archon.state_dict.rules import HubTensor
+from areal.experimental.models.archon.state_dict.sharded import LocalPart
+from areal.experimental.models.archon.state_dict.shards import (
+    CheckpointFiles,
+    ShardWriter,
+    group_by_size,
+)
+from areal.utils import logging
+
+logger = logging.getLogger("ArchonCheckpoint")
+
+DEFAULT_SHARD_BYTES = 2 * 2**30
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """Says what loading did beside copying.
+
+    Args:
+        num_tensors: Tensors read.
+        initialised: Parameters that the checkpoint does not have and that got fresh values.
+        left_out: Tensors of the checkpoint that the model does not need.
+    """
+
+    num_tensors: int
+    initialised: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+@torch.no_grad()
+def load_checkpoint(
+    model: nn.Module,
+    folder: str | Path,
+    adapter: RuleAdapter,
+    dtype: torch.dtype | None = None,
+    *,
+    text_only: bool = False,
+) -> LoadReport:
+    """Copies a checkpoint into a model's parameters in place.
+
+    Nothing is copied before every file was found to be whole and every tensor to fit. Parameters
+    may be sharded over devices: each process reads what its part needs.
+
+    Args:
+        model: All of a model, or one stage of a pipeline; not on ``meta``.
+        folder: Has safetensors, and an index if there are several.
+        adapter: The model's.
+        dtype: Type that parameters get first; None keeps what they have.
+        text_only: Take the language model out of a composite checkpoint.
+
+    Raises:
+        ConfigError: The checkpoint is damaged, or does not fit the model; all findings are named.
+    """
+    files = CheckpointFiles.open(folder)
+    places, left_out = _places(files, adapter, text_only)
+    if dtype is not None:
+        _convert(model, dtype)
+    state = _state(model, adapter.plan)
+    fresh = sorted(adapter.fresh_names(files.entries) & state.keys())
+    for name in fresh:
+        _fill(state[name], fresh_head(adapter.plan.parameters[name]))
+    num_tensors = _read_into(state, files, places, adapter.plan)
+    if fresh:
+        logger.warning("%s has no %s: initialised afresh", folder, listed(fresh))
+    if left_out:
+        logger.info("left out of %s: %s", folder, listed(left_out))
+    return LoadReport(num_tensors, tuple(fresh), tuple(sorted(left_out)))
+
+
+def _places(
+    files: CheckpointFiles, adapter: RuleAdapter, text_only: bool
+) -> tuple[dict[str, str], list[str]]:
+    """Returns each tensor's name in the files by its plain name, and the names not read."""
+    plan = adapter.plan
+    needed = replace(plan, tensors=_without(plan.tensors, adapter.fresh_names(files.entries)))
+    names = language_names(needed, files.entries)
+    places = names or {name: name for name in files.entries if name in needed.tensors}
+    taken = set(places.values())
+    spare = adapter.head_names - plan.tensors.keys()
+    others = [n for n in files.entries if n not in taken]
+    strange = [n for n in others if not plan.ignores(n) and n not in spare]
+    if names and not text_only:
+        raise ConfigError(f"{files.folder} does not fit the model: {refusal(names, strange)}")
+    shapes = {name: files.entries[place].shape for name, place in places.items()}
+    if not text_only:
+        shapes |= {name: files.entries[name].shape for name in strange}
+    if problems := needed.mismatches(shapes):
+        raise ConfigError(f"{files.folder} does not fit the model: " + "; ".join(problems))
+    return {n: place for n, place in places.items() if n in needed.required}, others
+
+
+def _without(tensors: Mapping[str, HubTensor], names: set[str]) -> dict[str, HubTensor]:
+    return {name: tensor for name, tensor in tensors.items() if name not in names}
+
+
+def _convert(model: nn.Module, dtype: torch.dtype) -> None:
+    for parameter in model.parameters():
+        if parameter.is_floating_point():
+            parameter.data = parameter.data.to(dtype)
+
+
+def _state(model: nn.Module, plan: CheckpointPlan) -> dict[str, Tensor]:
+    state = {unwrapped(name): tensor for name, tensor in model.state_dict().items()}
+    if unknown := state.keys() - plan.parameters.keys():
+        raise ConfigError(f"the adapter is another model's: it has no {listed(unknown)}")
+    if empty := [name for name, tensor in state.items() if tensor.is_meta]:
+        raise ConfigError(f"on meta, so there is nothing to copy into: {listed(empty)}")
+    return state
+
+
+def _read_into(
+    state: Mapping[str, Tensor],
+    files: CheckpointFiles,
+    places: Mapping[str, str],
+    plan: CheckpointPlan,
+) -> int:
+    """Copies the tensors, and returns how many."""
+    targets = _targets(state, plan)
+    parts = {name: LocalPart(t) for name, t in state.items() if isinstance(t, DTensor)}
+    plain = {name: tensor for name, tensor in state.items() if name not in parts}
+    names = {
+        places[name]: targets[name]
+        for name in places
+        if name in targets and any(_wants(piece, parts) for piece in targets[name].pieces)
+    }
+    with files.reading(names) as tensors:
+        for place, tensor in tensors:
+            copy_in(plain, names[place], tensor)
+            for piece in names[place].pieces:
+                if piece.archon in parts:
+                    parts[piece.archon].copy_in(piece, tensor)
+    return len(names)
+
+
+def _wants(piece: Any, parts: Mapping[str, LocalPart]) -> bool:
+    return piece.archon not in parts or parts[piece.archon].wants(piece)
+
+
+def _targets(state: Mapping[str, Tensor], plan: CheckpointPlan) -> dict[str, HubTensor]:
+    """Returns what each required tensor is copied into, parameters of this process only.
+
+    A tied parameter of its own memory, as on the last stage of a pipeline, is one more piece of the
+    tensor that stands for both.
+    """
+    twins: dict[str, list[str]] = {}
+    for twin, source in plan.twins.items():
+        if twin in state and not _shares(state, twin, source):
+            twins.setdefault(source, []).append(twin)
+    targets: dict[str, HubTensor] = {}
+    for holder in plan.required.values():
+        pieces = [piece for piece in holder.pieces if piece.archon in state]
+        for piece in holder.pieces:
+            pieces += [replace(piece, archon=twin) for twin in twins.get(piece.archon, ())]
+        if pieces:
+            targets[holder.name] = replace(holder, pieces=tuple(pieces))
+    return targets
+
+
+def _shares(state: Mapping[str, Tensor], one: str, other: str) -> bool:
+    if other not in state or isinstance(state[one], DTensor):
+        return False
+    return state[one].data_ptr() == state[other].data_ptr()
+
+
+def _fill(target: Tensor, values: Tensor) -> None:
+    if isinstance(target, DTensor):
+        LocalPart(target).copy_whole(values)
+    else:
+        target.copy_(values)
+
+
+@torch.no_grad()
+def save_checkpoint(
+    model: nn.Module,
+    folder: str | Path,
+    adapter: RuleAdapter,
+    max_shard_bytes: int = DEFAULT_SHARD_BYTES,
+    *,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Writes a model's parameters as a checkpoint that transformers reads.
+
+    Memory beside the model is one shard at most, and nothing where the parameters lie on the CPU as
+    the Hub has them. With sharded parameters all processes call it, each tensor is gathered in
+    turn, and the first process writes.
+
+    Args:
+        model: All of a model, not one stage of a pipeline.
+        folder: Has no weights yet; an index is written if there are several shards.
+        adapter: The model's.
+        dtype: Type of the floating-point tensors on disk; None keeps what they have.
+
+    Raises:
+        ConfigError: The model lacks a parameter, or the folder has weights.
+    """
+    state = _state(model, adapter.plan)
+    plan = adapter.plan
+    if absent := plan.parameters.keys() - state.keys() - plan.twins.keys():
+        raise ConfigError(f"not all of a model: {listed(absent)} is missing")
+    sizes = {h.name: _num_bytes(h, state, dtype) for h in plan.required.values()}
+    is_writer = not dist.is_initialized() or dist.get_rank() == 0
+    writer = ShardWriter(folder, group_by_size(sizes, max_shard_bytes)) if is_writer else None
+    for name, tensor in _tensors(state, plan):
+        if writer is not None:
+            writer.add(name, _on_disk(tensor, dtype))
+    if writer is not None:
+        writer.finish()
+    if any(isinstance(tensor, DTensor) for tensor in state.values()):
+        dist.barrier()
+
+
+def _num_bytes(holder: HubTensor, state: Mapping[str, Tensor], dtype: torch.dtype | None) -> int:
+    source = state[holder.pieces[0].archon]
+    stored = dtype if dtype is not None and source.is_floating_point() else source.dtype
+    return torch.Size(holder.shape).numel() * stored.itemsize
+
+
+def _tensors(state: Mapping[str, Tensor], plan: CheckpointPlan) -> Iterator[tuple[str, Tensor]]:
+    """Yields the tensors of the Hub in order; sharded parameters are gathered while in use."""
+    last_use = {p.archon: h.name for h in plan.required.values() for p in h.pieces}
+    whole: dict[str, Tensor] = {}
+    for holder in plan.required.values():
+        for piece in holder.pieces:
+            if piece.archon not in whole:
+                tensor = state[piece.archon]
+                whole[piece.archon] = (
+                    tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+                )
+        yield holder.name, gather(holder, whole)
+        for name in {p.archon for p in holder.pieces if last_use[p.archon] == holder.name}:
+            del whole[name]
+
+
+def _on_disk(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
+    if dtype is not None and tensor.is_floating_point():
+        tensor = tensor.to(dtype)
+    return tensor.cpu().contiguous()
