@@ -11,6 +11,7 @@ import importlib
 import inspect
 import math
 import re
+import types
 import typing
 from typing import Any
 
@@ -66,17 +67,12 @@ def tiny_config(model_type_or_config: str | PretrainedConfig, seed: int = 0) -> 
         seed: Shifts the special tokens, so that two tiny configs of one type can differ.
 
     Returns:
-        A new config of the same class; a composite one keeps its class and has a tiny text part.
+        A new config of the same class; of a composite one, its text part.
     """
     source = model_type_or_config
     if isinstance(source, str):
         source = CONFIG_MAPPING[source]()
-    text = source.get_text_config(decoder=True)
-    if text is not source:
-        name = next(k for k in source.sub_configs if getattr(source, k, None) is text)
-        small = tiny_config(text, seed)
-        return type(source)(**{name: small.to_dict()}, **_special_tokens(source, VOCAB, seed))
-    return _shrink(source, seed)
+    return _shrink(source.get_text_config(decoder=True), seed)
 
 
 def _shrink(source: PretrainedConfig, seed: int) -> PretrainedConfig:
@@ -153,14 +149,30 @@ def class_default(config: PretrainedConfig, name: str) -> Any:
     return None
 
 
-def allowed_types(config: PretrainedConfig, name: str) -> set[Any]:
-    """Returns the plain types that a field's annotation allows, NoneType among them."""
+def _annotation(config: PretrainedConfig, name: str) -> Any:
     for owner in type(config).__mro__:
         note = inspect.get_annotations(owner).get(name)
         if note is not None and not isinstance(note, str):
-            args = typing.get_args(note) if typing.get_origin(note) is not typing.Literal else ()
-            return {typing.get_origin(a) or a for a in args} or {typing.get_origin(note) or note}
-    return set()
+            return note
+    return None
+
+
+def allowed_types(config: PretrainedConfig, name: str) -> set[Any]:
+    """Returns the plain types that a field's annotation allows, NoneType among them."""
+    return {typing.get_origin(t) or t for t in _alternatives(_annotation(config, name))}
+
+
+def literals(config: PretrainedConfig, name: str) -> list[str]:
+    """Returns the strings that a field's annotation lists."""
+    notes = _alternatives(_annotation(config, name))
+    found = [typing.get_args(t) for t in notes if typing.get_origin(t) is typing.Literal]
+    return [value for values in found for value in values if isinstance(value, str)]
+
+
+def _alternatives(note: Any) -> tuple[Any, ...]:
+    if typing.get_origin(note) in (typing.Union, types.UnionType):
+        return typing.get_args(note)
+    return () if note is None else (note,)
 
 
 def _small_values(source: PretrainedConfig) -> dict[str, Any]:
@@ -303,6 +315,11 @@ def modeling_source(config: PretrainedConfig) -> str:
     return _module_source(f"{package}.{module.replace('configuration_', 'modeling_')}")
 
 
+def config_source(config: PretrainedConfig) -> str:
+    """Returns the source text of the config's class."""
+    return inspect.getsource(type(config))
+
+
 def _plain(config: PretrainedConfig) -> dict[str, Any]:
     return {f: getattr(config, f) for f in field_names(config) if not f.startswith("_")}
 
@@ -339,7 +356,7 @@ def _layer_numbers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
         if class_default(source, name) is not None and _is_layer_number(name, value) and value > 1:
             last = re.search(r"end_index", name) is not None
             made[name] = layers - 1 if last else max(1, math.ceil(value * layers / total) - 1)
-        if _is_counted_pattern(value):
+        if is_counted_pattern(value):
             made[name] = [[kinds, layers // len(kinds)] for kinds, _ in value]
     return made
 
@@ -351,7 +368,7 @@ def _is_layer_number(name: str, value: Any) -> bool:
     return number and bool(counted) and not step
 
 
-def _is_counted_pattern(value: Any) -> bool:
+def is_counted_pattern(value: Any) -> bool:
     """Says whether a value is a list of [kinds, repetitions]."""
     if not isinstance(value, list) or not value:
         return False

@@ -1,0 +1,132 @@
+"""Random weights that hide nothing: no zeros, no ones, logits of order one, uneven attention."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, PretrainedConfig
+
+GAIN = 1.2  # of linear layers: scores of queries and keys then spread by more than one
+EMBEDDING_STD = 0.15
+NOISE_STD = 0.25  # around the fresh value of norms, biases and other vectors
+NORMED_SCALE = 0.1  # of weights whose output is normed right away
+
+
+def build_model(config: PretrainedConfig, attention: str = "eager") -> Any:
+    """Returns a fresh float32 causal language model, also of a composite config's text part."""
+    torch.manual_seed(0)
+    try:
+        return AutoModelForCausalLM.from_config(
+            config, attn_implementation=attention, dtype=torch.float32
+        )
+    except ValueError as error:
+        if "Unrecognized configuration class" not in str(error):
+            raise
+    return _own_class(config)._from_config(
+        config, attn_implementation=attention, dtype=torch.float32
+    )
+
+
+def _own_class(config: PretrainedConfig) -> Any:
+    """Returns the causal model that the modeling module beside a text config has for it."""
+    name = type(config).__module__.replace(".configuration_", ".modeling_")
+    __import__(name)
+    for _, cls in inspect.getmembers(sys.modules[name], inspect.isclass):
+        if cls.__name__.endswith("ForCausalLM") and cls.config_class is type(config):
+            return cls
+    raise ValueError(f"transformers has no causal language model for {type(config).__name__}")
+
+
+def random_model(config: PretrainedConfig, seed: int = 0, attention: str = "eager") -> Any:
+    """Returns a model in evaluation mode all of whose parameters and state are random.
+
+    Weights whose output goes straight into a norm are small: there the norm's epsilon shows.
+
+    Args:
+        config: The model's config.
+        seed: Gives the same model for the same number.
+        attention: Name of the attention implementation.
+    """
+    model = build_model(config, attention).eval()
+    randomise(model, seed)
+    return model
+
+
+@torch.no_grad()
+def randomise(model: nn.Module, seed: int = 0) -> None:
+    """Gives a model random weights, in place."""
+    generator = torch.Generator().manual_seed(seed)
+    embeddings = {id(m.weight): m for m in model.modules() if isinstance(m, nn.Embedding)}
+    inputs = {id(m.weight): _inputs(m) for m in model.modules() if hasattr(m, "weight")}
+    for parameter in model.parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        if id(parameter) in embeddings:
+            parameter.copy_(noise * EMBEDDING_STD)
+        elif parameter.dim() < 2 or _is_constant(parameter):
+            fresh = torch.nan_to_num(parameter, 0.0, 0.0, 0.0).clamp(-4, 4)
+            parameter.copy_(fresh + noise * NOISE_STD)
+        else:
+            fan_in = inputs.get(id(parameter)) or min(parameter.shape[-2:])
+            parameter.copy_(noise * (GAIN / math.sqrt(fan_in)))
+    for buffer in _state_buffers(model):
+        if _is_constant(buffer):
+            buffer.add_(torch.randn(buffer.shape, generator=generator) * NOISE_STD)
+    _shrink_before_norms(model)
+
+
+def _inputs(module: nn.Module) -> int | None:
+    if isinstance(module, nn.Linear):
+        return module.in_features
+    # transformers' Conv1D keeps its weight as [inputs, outputs].
+    return module.weight.shape[0] if type(module).__name__ == "Conv1D" else None
+
+
+def _is_constant(tensor: Tensor) -> bool:
+    return tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all())
+
+
+def _state_buffers(model: nn.Module) -> list[Tensor]:
+    """Returns the buffers that a checkpoint holds and that are no table of frequencies."""
+    saved = model.state_dict()
+    return [
+        buffer
+        for name, buffer in model.named_buffers()
+        if name in saved and buffer.is_floating_point() and "inv_freq" not in name
+    ]
+
+
+def _shrink_before_norms(model: nn.Module) -> None:
+    """Scales down linear layers whose output, reshaped at most, is the input of a norm."""
+    makers: dict[int, nn.Module] = {}
+    kept: list[Tensor] = []
+    small: dict[int, nn.Module] = {}
+
+    def made(module: nn.Module, args: Any, output: Any) -> None:
+        if isinstance(output, Tensor):
+            kept.append(output)  # so that no other tensor gets its storage
+            makers[output.untyped_storage().data_ptr()] = module
+
+    def normed(module: nn.Module, args: Any, kwargs: Any) -> None:
+        tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
+        maker = None if tensor is None else makers.get(tensor.untyped_storage().data_ptr())
+        if maker is not None:
+            small[id(maker)] = maker
+
+    handles = []
+    for module in model.modules():
+        if "Norm" in type(module).__name__ and not list(module.children()):
+            handles.append(module.register_forward_pre_hook(normed, with_kwargs=True))
+        elif isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D":
+            handles.append(module.register_forward_hook(made))
+    tokens = torch.arange(6)[None] % model.config.get_text_config().vocab_size
+    model(input_ids=tokens, use_cache=False)
+    for handle in handles:
+        handle.remove()
+    for module in small.values():
+        for parameter in module.parameters(recurse=False):
+            parameter.mul_(NORMED_SCALE)
