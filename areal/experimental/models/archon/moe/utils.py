@@ -1,0 +1,66 @@
+"""Brings tokens into the order of their experts and back.
+
+Shape letters: T tokens, K experts per token, N = T * K choices, E experts, D features.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class TokenReorderer(nn.Module):
+    """Sorts choices by expert, those of one expert in the order of their tokens.
+
+    Args:
+        num_experts: All that a token can choose.
+        top_k: Experts per token.
+    """
+
+    def __init__(self, num_experts: int, top_k: int) -> None:
+        super().__init__()
+        self.num_experts = num_experts
+        self.top_k = top_k
+
+    def forward(self, scores_TK: Tensor, chosen_TK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Sorts choices.
+
+        Returns:
+            The weights in the new order [N], the choice that stands at each place [N], and tokens
+            per expert [E].
+        """
+        sorted_N, order_N = torch.sort(chosen_TK.reshape(-1), stable=True)
+        experts_E = torch.arange(self.num_experts, device=sorted_N.device)
+        # Sorted already: two searches count without atomics and without waiting for a GPU.
+        ends_E = torch.searchsorted(sorted_N, experts_E, right=True)
+        counts_E = torch.diff(ends_E, prepend=ends_E.new_zeros(1))
+        return scores_TK.reshape(-1)[order_N], order_N, counts_E
+
+
+def permute_tokens(x_TD: Tensor, order_N: Tensor, top_k: int) -> Tensor:
+    """Returns the token of each choice, in the order of the experts [N, D]."""
+    return x_TD.index_select(0, order_N // top_k)
+
+
+def unpermute_tokens(y_ND: Tensor, order_N: Tensor) -> Tensor:
+    """Returns rows in the order of tokens again [N, D]."""
+    back_N = torch.empty_like(order_N)
+    back_N[order_N] = torch.arange(order_N.numel(), device=order_N.device)
+    return y_ND.index_select(0, back_N)
+
+
+def merge_expert_outputs(y_ND: Tensor, scores_TK: Tensor | None, top_k: int) -> Tensor:
+    """Adds up each token's experts, in a fixed order, so that the sum is the same every time.
+
+    Args:
+        y_ND: In the order of tokens.
+        scores_TK: Weights; None means that they are in already.
+        top_k: Rows per token.
+
+    Returns:
+        [T, D].
+    """
+    y_TKD = y_ND.unflatten(0, (-1, top_k))
+    if scores_TK is None:
+        return y_TKD.sum(dim=1)
+    return torch.bmm(scores_TK.to(y_ND.dtype).unsqueeze(1), y_TKD).squeeze(1)
