@@ -85,7 +85,8 @@ def variations(config: PretrainedConfig, *, is_checked: bool = True) -> list[Var
     flips = list(_flips(config))
     seen = {_key(config)}
     singles = list(_made(config, values, ((f,) for f in flips), seen, is_checked))
-    pairs = _pairs([(v.field, v.value) for v in singles])
+    mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
+    pairs = _pairs([*((v.field, v.value) for v in singles), *mixes])
     return singles + list(_made(config, values, pairs, seen, is_checked))
 
 
@@ -142,17 +143,28 @@ def _made(
         if is_checked and not runs(made):
             continue
         fields = " + ".join(field for field, _ in flip)
-        name = " + ".join(f"{field}={_short(value)}" for field, value in flip)
+        name = " + ".join(f"{field}={_short(_read(config, field), v)}" for field, v in flip)
         yield Variation(name, fields, flip[0][1] if len(flip) == 1 else [v for _, v in flip], made)
 
 
-def _short(value: Any) -> str:
-    text = str(value)
-    if isinstance(value, dict):
-        inner = next((v for v in value.values() if isinstance(v, dict)), value)
-        keys = [f"{k}={v}" for k, v in inner.items() if k not in ("rope_theta", "rope_type")]
-        text = ",".join([str(inner.get("rope_type", "")), *keys])
-    return text if len(text) <= 60 else text[:57] + "..."
+def _read(config: PretrainedConfig, field: str) -> Any:
+    outer, _, inner = field.partition(".")
+    value = getattr(config, outer, None)
+    return getattr(value, inner, None) if inner else value
+
+
+def _short(old: Any, value: Any) -> str:
+    """Returns what is different in a new value, in few words."""
+    if isinstance(value, dict) and isinstance(old, dict):
+        changed = {k: v for k, v in value.items() if k not in old or not tiny.same(v, old[k])}
+        dropped = [f"no {k}" for k in old if k not in value]
+        parts = [f"{k} {_short(old.get(k), v)}" for k, v in changed.items()]
+        nested = {text.partition(" ")[2] for text in parts if isinstance(old, dict)}
+        all_same = len(parts) == len(old) > 1 and len(nested) == 1
+        return next(iter(nested)) if all_same else " ".join(parts + dropped)
+    if isinstance(value, list):
+        return "[" + ",".join(str(v).removesuffix("_attention") for v in value) + "]"
+    return str(value)
 
 
 def _with(
@@ -368,6 +380,8 @@ def _pairs(singles: list[tuple[str, Any]]) -> Iterator[tuple[tuple[str, Any], ..
 _ROLES = (
     ("scaling", r"rope_parameters"),
     ("window", r"sliding_window|use_sliding_window|layer_types|no_rope_layers"),
+    ("switch", r"use_sliding_window|sliding_window"),
+    ("mix", r"layer_types"),
     ("tie", r"tie_word_embeddings"),
     ("bias", r".*bias.*"),
     ("heads", r"num_key_value_heads|num_kv_heads|(.*\.)?kv_n_heads|multi_query"),
@@ -379,6 +393,7 @@ _ROLES = (
 )
 _ROLE_PAIRS = (
     ("scaling", "window"),
+    ("switch", "mix"),
     ("tie", "scale"),
     ("tie", "bias"),
     ("heads", "size"),

@@ -1,0 +1,197 @@
+"""The truth that proofs compare with: transformers, run on one sequence at a time in float32.
+
+Its own packing by reset position ids is wrong in eager mode for several models, so nothing is
+packed or padded here.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers.core_model_loading import revert_weight_conversion
+
+LENGTHS = (13, 40, 1, 7)
+"""Tokens of each sequence: one longer than any tiny window or trained length, and one of 1."""
+
+ALLOWANCE_FACTOR = 3.0
+MOST_ALLOWANCE = 1e-4
+# Gradients below this share of what a tensor of their size would have on average are zero up to
+# cancellation, such as that of a key's bias, which the softmax does not see.
+NEGLIGIBLE = 1e-4
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences laid end to end, and the gradient of a loss with respect to their logits.
+
+    Attributes:
+        tokens: [T] int64.
+        lengths: Tokens of each sequence; their sum is T.
+        cotangent: [T, vocab] gradient of the loss.
+    """
+
+    tokens: Tensor
+    lengths: tuple[int, ...]
+    cotangent: Tensor
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """First token of each sequence, and the one after its last."""
+        ends = [sum(self.lengths[: n + 1]) for n in range(len(self.lengths))]
+        return [(end - length, end) for end, length in zip(ends, self.lengths, strict=True)]
+
+    @property
+    def positions(self) -> Tensor:
+        """[T] position of each token in its sequence."""
+        return torch.cat([torch.arange(n) for n in self.lengths])
+
+    @property
+    def cu_seqlens(self) -> Tensor:
+        """[B + 1] int32, where each sequence starts, then T."""
+        return torch.tensor([0, *(end for _, end in self.spans)], dtype=torch.int32)
+
+
+@dataclass
+class Run:
+    """What one implementation computed: logits [T, vocab], and gradients by name on the Hub."""
+
+    logits: Tensor
+    gradients: dict[str, Tensor]
+
+
+@dataclass
+class Reference(Run):
+    """The truth, and how far transformers is from itself.
+
+    Attributes:
+        allowances: Relative difference that each gradient may have beyond the tolerance.
+        logits_noise: Largest difference of transformers' own logits, over their standard deviation.
+        average: Norm of the gradients per root of elements, over all parameters.
+    """
+
+    allowances: dict[str, float] = field(default_factory=dict)
+    logits_noise: float = 0.0
+    average: float = 0.0
+
+
+def make_batch(vocab: int, lengths: tuple[int, ...] = LENGTHS, seed: int = 0) -> Batch:
+    """Returns a random batch; every seed gives the same one each time."""
+    generator = torch.Generator().manual_seed(seed)
+    total = sum(lengths)
+    tokens = torch.randint(0, vocab, (total,), generator=generator)
+    cotangent = torch.randn(total, vocab, generator=generator) / total
+    return Batch(tokens, lengths, cotangent)
+
+
+def reference(model: Any, batch: Batch) -> Reference:
+    """Returns logits and gradients of a transformers model, and what they may be off by."""
+    first = run_alone(model, batch)
+    sizes = [g.numel() for g in first.gradients.values()]
+    squares = sum(float(g.square().sum()) for g in first.gradients.values())
+    found = Reference(first.logits, first.gradients, average=(squares / sum(sizes)) ** 0.5)
+    other = _second_run(model, batch)
+    spread = first.logits.std().clamp_min(1e-30)
+    noise = 1.0 if other is None else float((other.logits - first.logits).abs().max() / spread)
+    if other is not None and noise < MOST_ALLOWANCE:  # else it computes something else
+        found.logits_noise = noise
+        for name, gradient in first.gradients.items():
+            off = (other.gradients[name] - gradient).norm() / gradient.norm().clamp_min(1e-30)
+            found.allowances[name] = min(ALLOWANCE_FACTOR * float(off), MOST_ALLOWANCE)
+    return found
+
+
+def _second_run(model: Any, batch: Batch) -> Run | None:
+    """Computes all again with fused attention, or in float64 where the model has none."""
+    try:
+        model.set_attn_implementation("sdpa")
+    except (ValueError, ImportError, NotImplementedError):
+        return _double_run(model, batch)
+    try:
+        return run_alone(model, batch)
+    except (ValueError, RuntimeError, TypeError):
+        return None  # it says that it has fused attention, and has not for this config
+    finally:
+        model.set_attn_implementation("eager")
+
+
+def _double_run(model: Any, batch: Batch) -> Run | None:
+    double = copy.deepcopy(model).double()
+    try:
+        run = run_alone(double, batch)
+    except (ValueError, RuntimeError, TypeError):
+        return None  # some buffers and casts are float32 in any case
+    return Run(run.logits.float(), {name: g.float() for name, g in run.gradients.items()})
+
+
+def run_alone(model: Any, batch: Batch) -> Run:
+    """Runs a transformers model on each sequence by itself.
+
+    Gradients are summed over the sequences, under the names that `save_pretrained` writes.
+    """
+    model.zero_grad(set_to_none=True)
+    logits: list[Tensor] = []
+    for start, end in batch.spans:
+        with fresh_state(model):
+            row = model(input_ids=batch.tokens[None, start:end], use_cache=False).logits[0]
+        (row * batch.cotangent[start:end].to(row.dtype)).sum().backward()
+        logits.append(row.detach())
+    return Run(torch.cat(logits), hub_gradients(model))
+
+
+class fresh_state:  # noqa: N801 - reads as a statement
+    """Restores what rotary embeddings that follow a sequence's length remember of others."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.saved: list[tuple[nn.Module, str, Any]] = []
+
+    def __enter__(self) -> None:
+        for module in self.model.modules():
+            for name, value in list(_remembered(module)):
+                self.saved.append((module, name, value))
+
+    def __exit__(self, *exception: object) -> None:
+        for module, name, value in self.saved:
+            setattr(module, name, value)
+
+
+def _remembered(module: nn.Module) -> Iterator[tuple[str, Any]]:
+    for name, buffer in module._buffers.items():
+        if name.endswith("inv_freq") and buffer is not None:
+            yield name, buffer
+    for name, value in vars(module).items():
+        if "seq_len_cached" in name or name.endswith("attention_scaling"):
+            yield name, value
+
+
+def hub_gradients(model: Any) -> dict[str, Tensor]:
+    """Returns the gradients of a transformers model under their names on the Hub.
+
+    What the loss does not depend on has zeros.
+    """
+    given = {
+        name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone()
+        for name, p in model.named_parameters()
+    }
+    state = {n: torch.zeros_like(t) for n, t in model.state_dict().items() if n not in given}
+    tied = set(model.all_tied_weights_keys) if hasattr(model, "all_tied_weights_keys") else set()
+    state = {n: t for n, t in state.items() if n not in tied}
+    names = {n for n, _ in model.named_buffers()}
+    found = revert_weight_conversion(model, {**state, **given})
+    return {n: t.contiguous() for n, t in found.items() if n not in names}
+
+
+def save_and_load(model: Any, folder: Path) -> dict[str, Tensor]:
+    """Writes a transformers model as its users do, and returns what then stands in the files."""
+    model.save_pretrained(folder)
+    found: dict[str, Tensor] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        found |= load_file(path)
+    return found
