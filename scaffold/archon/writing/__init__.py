@@ -1,0 +1,39 @@
+"""Writes a model as Python from its design: one module here for each part of a model.
+
+Everything is a pure function of the design, the JSON that measuring a model of transformers gives.
+"""
+
+from __future__ import annotations
+
+from scaffold.archon.writing.adapter import adapter_file
+from scaffold.archon.writing.args import args_file
+from scaffold.archon.writing.model import model_file
+from scaffold.archon.writing.names import names_of
+from scaffold.archon.writing.package import package_files, spec_file
+from scaffold.archon.writing.parallelize import parallelize_file
+from scaffold.archon.writing.rope import rope_file
+from scaffold.archon.writing.tests import tests_file
+from scaffold.archon.writing.values import Json
+
+__all__ = ["write_model"]
+
+
+def write_model(design: Json) -> dict[str, str]:
+    """Returns the files of a model: path inside its folder to text, and ``test.py``.
+
+    Args:
+        design: What was found out about the model; ``folder``, ``module`` and ``spec_name`` say
+            where it is going to stand, if that does not follow from its model_type.
+    """
+    names = names_of(design)
+    files = {
+        **package_files(names),
+        "spec.py": spec_file(names),
+        "model/args.py": args_file(design, names),
+        "model/model.py": model_file(design, names),
+        "model/rope.py": rope_file(design, names),
+        "model/state_dict_adapter.py": adapter_file(design, names),
+        "infra/parallelize.py": parallelize_file(design, names),
+        "test.py": tests_file(design, names),
+    }
+    return {path: text for path, text in files.items() if text}

@@ -1,0 +1,299 @@
+"""The attention of a generated model: projections, norms, rotation, gates and the shared core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaffold.archon.writing.class_body import ModuleBody, maybe
+from scaffold.archon.writing.names import ModelNames
+from scaffold.archon.writing.norms import norm_text
+from scaffold.archon.writing.source import Source, class_text, function_text
+from scaffold.archon.writing.values import (
+    ALWAYS,
+    NEVER,
+    Json,
+    given,
+    guard_of,
+    has,
+    product,
+    value_text,
+)
+
+GATES = {
+    "sigmoid": "torch.sigmoid({})",
+    "softplus": "F.softplus({})",
+    "silu": "F.silu({})",
+    "tanh": "torch.tanh({})",
+}
+"""Functions of a gate on the attention's output, by the name that a design gives them."""
+
+
+def attention_class(design: Json, source: Source, names: ModelNames) -> str:
+    """Returns the class ``Attention`` of a design."""
+    return _AttentionWriter(design, source, names).text()
+
+
+def takes_rope(design: Json) -> bool:
+    """Tells whether the blocks of a model get a table of rotations."""
+    return bool(design.get("ropes")) and has(design["attention"].get("rope"))
+
+
+def attention_count(design: Json) -> int:
+    """Returns how many attention modules each block has."""
+    return sum(module["kind"] == "attention" for module in design["block"]["modules"])
+
+
+def forward_signature(design: Json) -> str:
+    """Returns ``def forward`` of an attention or a block, up to its colon."""
+    rope = "rope: RopeTable, " if takes_rope(design) else ""
+    return f"def forward(self, x: Tensor, {rope}packing: Packing) -> Tensor"
+
+
+class _AttentionWriter:
+    def __init__(self, design: Json, source: Source, names: ModelNames) -> None:
+        self.design = design
+        self.part: Json = design["attention"]
+        self.source = source
+        self.names = names
+        self.body = ModuleBody(source)
+        self.result = ""
+        self.v_head_dim: Any = self.part.get("v_head_dim") or self.part["head_dim"]
+
+    def text(self) -> str:
+        self._imports()
+        self._projections()
+        self._queries_keys_values()
+        self._core()
+        self._output()
+        core_id = ", core_id: int" if attention_count(self.design) > 1 else ""
+        init = f"def __init__(self, args: {self.names.args}, layer_id: int{core_id}) -> None"
+        methods = self.body.methods(init, forward_signature(self.design))
+        if has(self.part.get("sinks")):
+            methods.insert(1, self._reset_parameters())
+        return class_text("Attention", "nn.Module", self._doc(), methods)
+
+    def _imports(self) -> None:
+        self.source.use(self.names.shared("attention"), "AttentionCore")
+        self.source.use(self.names.shared("attention"), "merge_heads", "split_heads")
+        self.source.use(self.names.shared("packing"), "Packing")
+        if takes_rope(self.design):
+            self.source.use(self.names.shared("rope"), "RopeTable", "apply_rotary")
+
+    def _doc(self) -> str:
+        part = self.part
+        is_multi_head = part["n_heads"] == part["n_kv_heads"]
+        parts = ["Attends with several heads" if is_multi_head else "Attends with grouped queries"]
+        norm: Json = part.get("q_norm") or {"when": False}
+        if has(norm):
+            over = "each head of " if norm.get("over", "head") == "head" else ""
+            order = "after" if norm.get("after_rope") else "before"
+            rotation = f" {order} rotating" if takes_rope(self.design) else ""
+            parts.append(f"norms {over}queries and keys{rotation}")
+        if has(part.get("gate")):
+            parts.append("gates the output")
+        if has(part.get("sinks")):
+            parts.append("lets heads attend to nothing")
+        if has(part.get("alibi")):
+            parts.append("lowers scores with distance")
+        if len(parts) < 3:
+            return " and ".join(parts) + "."
+        return ", ".join(parts[:-1]) + f" and {parts[-1]}."
+
+    def _projections(self) -> None:
+        part, body = self.part, self.body
+        body.kept("head_dim", value_text(part["head_dim"]))
+        if given(part.get("v_head_dim")):
+            body.kept("v_head_dim", value_text(self.v_head_dim))
+        q_width = product(part["n_heads"], part["head_dim"])
+        k_width = product(part["n_kv_heads"], part["head_dim"])
+        v_width = product(part["n_kv_heads"], self.v_head_dim)
+        out_width = product(part["n_heads"], self.v_head_dim)
+        for name, sizes in (
+            ("q", f"args.dim, {q_width}"),
+            ("k", f"args.dim, {k_width}"),
+            ("v", f"args.dim, {v_width}"),
+            ("o", f"{out_width}, args.dim"),
+        ):
+            bias = value_text(part.get(f"{name}_bias", False))
+            body.setup.append(f"self.w{name} = nn.Linear({sizes}, bias={bias})")
+        heads = {"q_norm": part["n_heads"], "k_norm": part["n_kv_heads"]}
+        for name in ("q_norm", "k_norm", "v_norm"):
+            norm: Json | None = part.get(name)
+            if norm is not None and has(norm):
+                each = heads.get(name, part["n_kv_heads"]) if norm.get("per_head") else None
+                call = norm_text(norm, self.source, self.names, each)
+                body.setup.append(f"self.{name} = {call}")
+
+    def _queries_keys_values(self) -> None:
+        states = {name: f"self.w{name}(x)" for name in "qkv"}
+        clip: Json | None = self.part.get("clip_qkv")
+        if clip is not None and not clip.get("after_norm"):
+            self._clip(states, clip)
+        self._norm(states, over="projection", after_rope=False)
+        if clip is not None and clip.get("after_norm"):
+            self._clip(states, clip)
+        for name in "qkv":
+            size = self._v_size() if name == "v" else "self.head_dim"
+            self.body.step(f"{name} = split_heads({states[name]}, {size})")
+            states[name] = name
+        self._norm(states, over="head", after_rope=False)
+        self._rotate(states)
+        self._norm(states, over="head", after_rope=True)
+        self._settle(states)
+        self._factors()
+
+    def _v_size(self) -> str:
+        return "self.v_head_dim" if given(self.part.get("v_head_dim")) else "self.head_dim"
+
+    def _settle(self, states: dict[str, str]) -> None:
+        """Gives each state its name back, in one statement each."""
+        for name, text in states.items():
+            if text != name:
+                self.body.step(f"{name} = {text}")
+                states[name] = name
+
+    def _clip(self, states: dict[str, str], clip: Json) -> None:
+        guard = self.body.flag("clips", guard_of(clip))
+        if guard == NEVER:
+            return
+        limit = self.body.stored("clip_limit", clip["limit"])
+        if guard == ALWAYS:
+            for name in clip.get("what", "qkv"):
+                states[name] = f"{states[name]}.clamp(-{limit}, {limit})"
+            return
+        guard = self._none_test(guard, clip["limit"], limit)
+        self._settle(states)
+        for name in clip.get("what", "qkv"):
+            self.body.step(f"{name} = {name}.clamp(-{limit}, {limit})", guard)
+
+    def _none_test(self, guard: str, value: Any, stored: str) -> str:
+        """Returns a test of the value itself where the guard only asks whether it is there."""
+        text = value_text(value)
+        for line in list(self.body.setup):
+            if line == f"{guard} = {text} is not None":
+                self.body.setup.remove(line)
+                return f"{stored} is not None"
+        return guard
+
+    def _norm(self, states: dict[str, str], *, over: str, after_rope: bool) -> None:
+        for name in "qkv":
+            norm: Json | None = self.part.get(f"{name}_norm")
+            if norm is None or not has(norm) or norm.get("over", "head") != over:
+                continue
+            if bool(norm.get("after_rope", False)) == after_rope:
+                states[name] = f"self.{name}_norm({states[name]})"
+
+    def _rotate(self, states: dict[str, str]) -> None:
+        if not takes_rope(self.design):
+            return
+        guard = self.body.flag("has_rope", guard_of(self.part["rope"]))
+        if guard != ALWAYS:
+            self._settle(states)
+        for name in "qk":
+            if guard == ALWAYS:
+                states[name] = f"apply_rotary({states[name]}, rope)"
+            else:
+                self.body.step(f"{name} = apply_rotary({name}, rope)", guard)
+
+    def _factors(self) -> None:
+        """Writes what multiplies queries, keys and values before they meet."""
+        body, part = self.body, self.part
+        temperature: Json | None = part.get("temperature")
+        if temperature is not None and has(temperature):
+            self.source.use("torch")
+            guard = body.flag("has_temperature", guard_of(temperature))
+            scale = body.stored("temperature_scale", temperature["scale"])
+            floor = body.stored("temperature_floor", temperature["floor"])
+            offset = temperature.get("position_offset", 0)
+            position = f"(packing.positions + {offset})" if offset else "packing.positions"
+            body.step(f"steps = torch.log1p(torch.floor({position} / {floor}))", guard)
+            body.step(f"q = q * (1.0 + {scale} * steps)[:, None].to(q.dtype)", guard)
+        for name, key in (("q", "q_multiplier"), ("k", "k_multiplier"), ("v", "value_scale")):
+            if given(part.get(key)) and part[key] != 1.0:
+                body.step(f"{name} = {name} * {body.stored(key, part[key])}")
+
+    def _core(self) -> None:
+        part, body = self.part, self.body
+        options = [f"scale={value_text(part['scale'])}"]
+        for name in ("window", "chunk", "softcap"):
+            if given(part.get(name)):
+                options.append(f"{name}={value_text(part[name])}")
+        layer = "core_id" if attention_count(self.design) > 1 else "layer_id"
+        call = f"AttentionCore({layer}, args.attn_type, {', '.join(options)})"
+        extras: list[str] = []
+        if has(part.get("sinks")):
+            empty = f"nn.Parameter(torch.zeros({value_text(part['n_heads'])}))"
+            self.source.use("torch")
+            body.setup.append(f"self.sinks = {maybe(empty, guard_of(part['sinks']), 'None')}")
+            extras.append("sinks=self.sinks")
+        if has(part.get("alibi")):
+            extras.append(f"alibi_slopes={self._alibi(part['alibi'])}")
+        body.setup.append(f"self.core = {call}")
+        self.result = f"self.core({', '.join(['q', 'k', 'v', 'packing', *extras])})"
+
+    def _alibi(self, alibi: Json) -> str:
+        self.source.use(self.names.shared("positions"), "AlibiSlopes")
+        options = [value_text(self.part["n_heads"])]
+        if alibi.get("max_bias", 8) != 8:
+            options.append(f"max_bias={value_text(alibi['max_bias'])}")
+        if given(alibi.get("multiplier")) and alibi["multiplier"] != 1.0:
+            options.append(f"scale={value_text(alibi['multiplier'])}")
+        guard = guard_of(alibi)
+        call = f"AlibiSlopes({', '.join(options)})"
+        self.body.setup.append(f"self.alibi = {maybe(call, guard, 'None')}")
+        return "self.alibi(q)" if guard == ALWAYS else "None if self.alibi is None else self.alibi(q)"
+
+    def _output(self) -> None:
+        body, part = self.body, self.part
+        norm: Json | None = part.get("out_norm")
+        gate: Json | None = part.get("gate")
+        is_normed = norm is not None and has(norm)
+        if norm is not None and is_normed:
+            heads = part["n_heads"] if norm.get("per_head") else None
+            body.setup.append(f"self.out_norm = {norm_text(norm, self.source, self.names, heads)}")
+        if gate is None or not has(gate):
+            is_over_heads = norm is not None and norm.get("over") == "head"
+            out = f"self.out_norm({self.result})" if is_normed and is_over_heads else self.result
+            out = f"merge_heads({out})"
+            out = f"self.out_norm({out})" if is_normed and not is_over_heads else out
+            body.step(f"return self.wo({out})")
+            return
+        self._gated_output(gate, norm if is_normed else None)
+
+    def _gated_output(self, gate: Json, norm: Json | None) -> None:
+        body = self.body
+        guard = guard_of(gate)
+        per_head = gate.get("per", "dim") == "head"
+        width = product(self.part["n_heads"], *([] if per_head else [self.v_head_dim]))
+        bias = value_text(gate.get("bias", False))
+        call = f"nn.Linear(args.dim, {width}, bias={bias})"
+        body.setup.append(f"self.gate = {maybe(call, guard, 'None')}")
+        value = GATES[gate["fn"]].format("self.gate(x)")
+        if "F." in value:
+            self.source.use_as("torch.nn.functional", "F")
+        else:
+            self.source.use("torch")
+        by_head = f"{value}.transpose(1, 2).unsqueeze(-1)"
+        shaped = by_head if per_head else f"split_heads({value}, {self._v_size()})"
+        before = norm is not None and norm.get("before_gate")
+        over_heads = norm is not None and norm.get("over") == "head"
+        out = f"self.out_norm({self.result})" if before and over_heads else self.result
+        body.step(f"out = {out}")
+        condition = ALWAYS if guard == ALWAYS else "self.gate is not None"
+        body.step(f"out = out * {shaped}", condition)
+        out = "out"
+        if norm is not None and over_heads and not before:
+            out = f"self.out_norm({out})"
+        out = f"merge_heads({out})"
+        if norm is not None and not over_heads:
+            out = f"self.out_norm({out})"
+        body.step(f"return self.wo({out})")
+
+    def _reset_parameters(self) -> str:
+        guard = guard_of(self.part["sinks"])
+        if guard == ALWAYS:
+            return function_text(
+                "def reset_parameters(self) -> None", ["nn.init.zeros_(self.sinks)"]
+            )
+        lines = ["if self.sinks is not None:", "    nn.init.zeros_(self.sinks)"]
+        return function_text("def reset_parameters(self) -> None", lines)

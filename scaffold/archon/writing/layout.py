@@ -1,0 +1,221 @@
+"""Breaks long lines of Python the way ruff and Black do, without running either.
+
+The writers emit each statement on one line. Here a statement that does not fit is split at its
+last bracket, or at the operators that bind least; where several ways exist, the one that ruff takes.
+"""
+
+from __future__ import annotations
+
+import io
+import keyword
+import tokenize
+from dataclasses import dataclass
+
+WIDTH = 100
+_OPEN, _CLOSE = "([{", ")]}"
+
+# How strongly an operator at the top of a line asks for the break; Black's order.
+_COMMA, _COMPREHENSION, _TERNARY, _LOGIC, _COMPARISON, _ARITHMETIC = 18, 17, 16, 14, 10, 7
+_COMPARED = ("==", "!=", "<", ">", "<=", ">=", "in", "is", "not")
+_ARITHMETICS = {"|": 9, "^": 8, "&": 7, "<<": 6, ">>": 6, "+": 5, "-": 5, "*": 4, "/": 4, "//": 4,
+                "%": 4, "@": 4, "**": 2}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Token:
+    """Is one token, with the blank text that stands before it."""
+
+    text: str
+    gap: str
+
+
+_Line = list[_Token]
+
+
+def break_lines(source: str, width: int = WIDTH) -> str:
+    """Returns the source with every statement that is too long broken over several lines.
+
+    Comments, strings over several lines and statements that fit stay as they are.
+    """
+    lines = source.splitlines()
+    inside_text = _lines_of_text(source)
+    done: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if len(line) <= width or number in inside_text or line.lstrip().startswith("#"):
+            done.append(line)
+        else:
+            indent = line[: len(line) - len(line.lstrip())]
+            done += _laid(_tokens(line.lstrip()), indent, width, inside=False)
+    return "\n".join(done) + "\n"
+
+
+def _lines_of_text(source: str) -> set[int]:
+    """Returns the numbers of the lines that belong to strings of several lines."""
+    found: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.STRING and token.start[0] != token.end[0]:
+            found.update(range(token.start[0], token.end[0] + 1))
+    return found
+
+
+def _tokens(line: str) -> _Line:
+    """Returns the tokens of one statement; an f-string is one token on every version of Python."""
+    found: _Line = []
+    column, depth, start = 0, 0, 0
+    for token in tokenize.generate_tokens(io.StringIO(line).readline):
+        kind = tokenize.tok_name[token.type]
+        if kind in ("NEWLINE", "NL", "ENDMARKER", "INDENT", "DEDENT"):
+            continue
+        if kind == "FSTRING_START":
+            start = start if depth else token.start[1]
+            depth += 1
+        if kind == "FSTRING_END":
+            depth -= 1
+        elif depth:
+            continue
+        begin = start if kind == "FSTRING_END" else token.start[1]
+        if not depth:
+            found.append(_Token(line[begin : token.end[1]], line[column:begin]))
+            column = token.end[1]
+    return found
+
+
+def _text(line: _Line) -> str:
+    return "".join(each.gap + each.text for each in line).strip()
+
+
+def _laid(line: _Line, indent: str, width: int, *, inside: bool) -> list[str]:
+    """Returns a line, broken if it has to be; ``inside`` says that it stands inside brackets."""
+    text = _text(line)
+    if len(indent) + len(text) <= width:
+        return [indent + text]
+    parts = _delimited(line) if inside else []
+    if parts:
+        return [row for part in parts for row in _laid(part, indent, width, inside=True)]
+    if not inside:
+        start, end = _free_expression(line)
+        if start < end and not _breaks_at_bracket(line[start:end], len(indent), width, line[:start]):
+            return _in_parentheses(line, start, end, indent, width)
+    return _at_bracket(line, indent, width)
+
+
+def _in_parentheses(line: _Line, start: int, end: int, indent: str, width: int) -> list[str]:
+    """Returns a statement with its expression in brackets of its own."""
+    body = _laid(line[start:end], indent + "    ", width, inside=True)
+    return [f"{indent}{_text(line[:start])} (", *body, f"{indent}){_text(line[end:])}"]
+
+
+def _at_bracket(line: _Line, indent: str, width: int) -> list[str]:
+    """Returns a line broken at a bracket: the last whose head fits, for ``def`` the first."""
+    pairs = [pair for pair in _pairs(line) if pair[1] > pair[0] + 1]
+    if not pairs:
+        return [indent + _text(line)]
+    first = line[0].text in ("def", "class")
+    fitting = [p for p in pairs if len(indent) + len(_text(line[: p[0] + 1])) <= width]
+    start, end = (pairs[0] if first else (fitting or pairs)[-1])
+    inner = line[start + 1 : end]
+    within = indent + "    "
+    if not _follows_value(line, start) and max((r for _, r in _ranked(inner)), default=0) == _COMMA:
+        # A literal has one element a line, even where they would fit together.
+        body = [row for part in _delimited(inner) for row in _laid(part, within, width, inside=True)]
+    else:
+        body = _laid(inner, within, width, inside=True)
+    return [indent + _text(line[: start + 1]), *body, indent + _text(line[end:])]
+
+
+def _follows_value(line: _Line, index: int) -> bool:
+    """Tells whether a bracket belongs to what stands before it: a call or an index."""
+    before = line[index - 1].text if index else ""
+    return before in (*_CLOSE,) or (before.isidentifier() and not keyword.iskeyword(before))
+
+
+def _pairs(line: _Line) -> list[tuple[int, int]]:
+    """Returns where the outermost brackets open and close."""
+    found: list[tuple[int, int]] = []
+    depth, start = 0, 0
+    for index, token in enumerate(line):
+        if token.text in _OPEN:
+            start = start if depth else index
+            depth += 1
+        elif token.text in _CLOSE:
+            depth -= 1
+            if not depth:
+                found.append((start, index))
+    return found
+
+
+def _free_expression(line: _Line) -> tuple[int, int]:
+    """Returns the range of the expression that a statement could put in brackets, or none."""
+    word = line[0].text
+    if word == "return":
+        return 1, len(line)
+    if word in ("if", "elif", "while"):
+        return 1, len(line) - 1
+    if word in ("def", "class", "from", "import", "for", "with"):
+        return 0, 0
+    depth = 0
+    for index, token in enumerate(line):
+        depth += (token.text in _OPEN) - (token.text in _CLOSE)
+        if not depth and token.text in ("=", "+=", "*="):
+            return index + 1, len(line)
+    return 0, 0
+
+
+def _breaks_at_bracket(line: _Line, used: int, width: int, head: _Line) -> bool:
+    """Tells whether an expression is best broken at its last bracket, without more of them."""
+    ranks = [rank for _, rank in _ranked(line)]
+    strongest = ranks.count(max(ranks)) if ranks else 0
+    pairs = _pairs(line)
+    if strongest > 1 or not pairs or pairs[-1][1] != len(line) - 1:
+        return False
+    start, end = pairs[-1]
+    return end > start + 1 and used + len(_text([*head, *line[: start + 1]])) <= width
+
+
+def _ranked(line: _Line) -> list[tuple[int, int]]:
+    """Returns the places before which a line can break, outside of its brackets, and their rank."""
+    found: list[tuple[int, int]] = []
+    depth, loops = 0, 0
+    for index, token in enumerate(line):
+        text, before = token.text, line[index - 1].text if index else ""
+        depth += (text in _OPEN) - (text in _CLOSE)
+        if depth or not index:
+            continue
+        binary = before not in (*_OPEN, ",", "=", *_ARITHMETICS, *_COMPARED) and not (
+            keyword.iskeyword(before) and before not in ("None", "True", "False")
+        )
+        if text == ",":
+            found += [(index + 1, _COMMA)] if index + 1 < len(line) else []
+        elif text == "for":
+            loops += 1
+            found.append((index, _COMPREHENSION))
+        elif text == "if" and loops:
+            found.append((index, _COMPREHENSION))
+        elif text in ("if", "else"):
+            found.append((index, _TERNARY))
+        elif text in ("and", "or"):
+            found.append((index, _LOGIC))
+        elif text in _COMPARED and binary and not (text == "in" and _opens_loop(line, index)):
+            found.append((index, _COMPARISON))
+        elif text in _ARITHMETICS and binary and before != "lambda":
+            found.append((index, _ARITHMETICS[text]))
+    return found
+
+
+def _opens_loop(line: _Line, index: int) -> bool:
+    """Tells whether the ``in`` at an index belongs to a ``for``."""
+    before = [token.text for token in line[:index]]
+    return before.count("for") > before.count("in")
+
+
+def _delimited(line: _Line) -> list[_Line]:
+    """Returns a line in pieces, broken at what binds least; none if nothing separates it."""
+    places = _ranked(line)
+    if not places:
+        return []
+    rank = max(rank for _, rank in places)
+    cuts = [index for index, each in places if each == rank]
+    pieces = [line[i:j] for i, j in zip([0, *cuts], [*cuts, len(line)], strict=True) if i < j]
+    if rank == _COMMA and pieces[-1][-1].text != ",":
+        pieces[-1] = [*pieces[-1], _Token(",", "")]
+    return pieces

@@ -1,0 +1,46 @@
+"""Norms: their constructor calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scaffold.archon.writing.class_body import maybe
+from scaffold.archon.writing.names import ModelNames
+from scaffold.archon.writing.source import Source
+from scaffold.archon.writing.values import Json, guard_of, value_text
+
+
+def norm_text(norm: Json, source: Source, names: ModelNames, heads: Any = None) -> str:
+    """Returns the call that makes a norm; an optional one is an identity where it is absent.
+
+    Args:
+        norm: NORM of the design.
+        heads: Number of heads of a norm that has a weight for each of them.
+    """
+    text = _call(norm, source, names, heads)
+    return maybe(text, guard_of(norm), "nn.Identity()")
+
+
+def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
+    is_layer_norm = norm.get("kind") == "layer"
+    offset = norm.get("offset", 0.0)
+    has_weight = norm.get("weight", True)
+    sizes = [value_text(norm["dim"]), value_text(norm["eps"])]
+    if is_layer_norm and not offset and heads is None:
+        return f"nn.LayerNorm({', '.join([*sizes, *_torch_options(norm)])})"
+    kind = "LayerNorm" if is_layer_norm else "RMSNorm"
+    source.use(names.shared("norms"), kind)
+    options = [f"offset={value_text(offset)}"] if offset else []
+    options += [] if has_weight is True else [f"has_weight={value_text(has_weight)}"]
+    if is_layer_norm and norm.get("bias", True) is not True:
+        options.append(f"has_bias={value_text(norm['bias'])}")
+    options += [] if heads is None else [f"n_heads={value_text(heads)}"]
+    return f"{kind}({', '.join([*sizes, *options])})"
+
+
+def _torch_options(norm: Json) -> list[str]:
+    """Returns what ``torch.nn.LayerNorm`` needs to be told; its bias goes with its weight."""
+    has_weight, has_bias = norm.get("weight", True), norm.get("bias", True)
+    if has_weight is False:
+        return ["elementwise_affine=False"]
+    return [] if has_bias is True else [f"bias={value_text(has_bias)}"]

@@ -1,0 +1,107 @@
+"""The values of a design as Python: literals, fields of the model's arguments, expressions.
+
+A value is a JSON literal, ``{"arg": NAME}``, ``{"layer_arg": NAME}`` (one entry for each layer) or
+``{"expr": PYTHON}`` over ``args`` and ``layer_id``.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Mapping
+from typing import Any, cast
+
+from scaffold.render import python_literal
+
+Json = Mapping[str, Any]
+NEVER = "False"
+"""The guard of a part that a model does not have."""
+
+ALWAYS = "True"
+
+
+def value_text(value: Any) -> str:
+    """Returns a value as it stands where ``args`` and ``layer_id`` are at hand."""
+    if not isinstance(value, Mapping):
+        return literal(value)
+    value = cast("Json", value)
+    if "arg" in value:
+        return f"args.{value['arg']}"
+    if "layer_arg" in value:
+        return f"args.{value['layer_arg']}[layer_id]"
+    return spelled(str(value["expr"]))
+
+
+def literal(value: Any) -> str:
+    """Returns a JSON value as Python; a list becomes a tuple, written by its period."""
+    if isinstance(value, list):
+        return _tuple_text([literal(each) for each in cast("list[Any]", value)])
+    if isinstance(value, Mapping):
+        items = cast("Json", value).items()
+        return "{" + ", ".join(f"{literal(k)}: {literal(v)}" for k, v in items) + "}"
+    return python_literal(value)
+
+
+def _tuple_text(items: list[str]) -> str:
+    """Returns ``(a, b) * n`` where a long tuple repeats itself, else its items."""
+    for period in range(1, len(items) // 2 + 1):
+        whole = len(items) // period
+        rest = items[whole * period :]
+        if len(items) > 4 and items == items[:period] * whole + rest and rest == items[: len(rest)]:
+            text = f"{_plain_tuple(items[:period])} * {whole}"
+            return f"{text} + {_plain_tuple(rest)}" if rest else text
+    return _plain_tuple(items)
+
+
+def _plain_tuple(items: list[str]) -> str:
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def spelled(expression: str) -> str:
+    """Returns an expression on one line, its text in the quotes that ruff and Black choose."""
+    line = " ".join(expression.split())
+    pieces: list[str] = []
+    column = 0
+    for token in tokenize.generate_tokens(io.StringIO(line).readline):
+        if token.type == tokenize.STRING and token.string[0] in "'\"":
+            pieces += [line[column : token.start[1]], python_literal(ast.literal_eval(token.string))]
+            column = token.end[1]
+    return "".join([*pieces, line[column:]])
+
+
+def guard_of(part: Any) -> str:
+    """Returns the condition under which a part exists: ALWAYS, NEVER or an expression."""
+    if part is None or part is False:
+        return NEVER
+    when = cast("Json", part).get("when", True) if isinstance(part, Mapping) else True
+    return ALWAYS if when is None else value_text(when)
+
+
+def has(part: Any) -> bool:
+    """Tells whether a model has a part, at least under some config."""
+    return guard_of(part) != NEVER
+
+
+def given(value: Any) -> bool:
+    """Tells whether an optional value is there at all; null is the same as absent."""
+    return value is not None
+
+
+def factor(text: str) -> str:
+    """Returns an expression in brackets where multiplying it would tear it apart."""
+    node = ast.parse(text, mode="eval").body
+    loose = ast.BinOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.UnaryOp | ast.Lambda
+    power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.Mult)
+    return f"({text})" if isinstance(node, loose) and not power else text
+
+
+def product(*values: Any) -> str:
+    """Returns the product of values, such as the width of a projection."""
+    texts = [factor(value_text(value)) for value in values]
+    return " * ".join(text for text in texts if text != "1") or "1"
+
+
+def condition(text: str) -> str:
+    """Returns an expression as it can stand after ``not`` or before ``and``."""
+    return f"({text})" if isinstance(ast.parse(text, mode="eval").body, ast.IfExp) else text
