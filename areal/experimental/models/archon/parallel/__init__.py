@@ -1,0 +1,39 @@
+"""What the ``parallelize_<model>`` functions are made of."""
+
+from areal.experimental.models.archon.parallel.context import apply_cp
+from areal.experimental.models.archon.parallel.fsdp import apply_fsdp
+from areal.experimental.models.archon.parallel.styles import (
+    AllTokens,
+    Colwise,
+    OwnTokens,
+    PerHead,
+    ProjectionNorm,
+    Region,
+    Replicated,
+    Rowwise,
+    ScoreHead,
+    VocabEmbedding,
+    VocabHead,
+)
+from areal.experimental.models.archon.parallel.tensor import apply_tp, replicate_rest
+from areal.experimental.models.archon.parallel.tie import is_tied, retie
+
+__all__ = [
+    "AllTokens",
+    "Colwise",
+    "OwnTokens",
+    "PerHead",
+    "ProjectionNorm",
+    "Region",
+    "Replicated",
+    "Rowwise",
+    "ScoreHead",
+    "VocabEmbedding",
+    "VocabHead",
+    "apply_cp",
+    "apply_fsdp",
+    "apply_tp",
+    "is_tied",
+    "replicate_rest",
+    "retie",
+]

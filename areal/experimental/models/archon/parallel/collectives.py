@@ -1,0 +1,134 @@
+"""Collectives with the gradients that tensor parallelism needs, on plain tensors.
+
+One rule holds between a model's embedding and its head: the gradient of any activation is a part,
+and the parts of all processes sum to the whole. So each function's backward here is its adjoint,
+and a parameter that every process holds in full sums its gradient over them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from areal.api.errors import ConfigError
+
+_ops = torch.ops._c10d_functional
+
+
+def gather_along(x: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
+    """Returns every process's ``x`` end to end; backward sums the parts and scatters the sum."""
+    return _GatherAlong.apply(x, dim % x.dim(), group.size(), group.group_name)
+
+
+def scatter_sum(x: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
+    """Returns this process's slice of the sum of every process's ``x``; backward gathers.
+
+    Raises:
+        ConfigError: The dimension does not divide by the number of processes.
+    """
+    check_slices(x.shape[dim], group)
+    return _ScatterSum.apply(x, dim % x.dim(), group.size(), group.group_name)
+
+
+def sum_parts(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Returns the sum of every process's ``x`` where gradients are parts: backward sums too."""
+    return _SumBoth.apply(x, group.group_name)
+
+
+def sum_values(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Returns the sum of every process's ``x`` where gradients are whole: backward is identity."""
+    return _SumForward.apply(x, group.group_name)
+
+
+def sum_gradients(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+    """Returns ``x``; backward sums the gradient over the processes."""
+    return _SumBackward.apply(x, group.group_name)
+
+
+def own_slice(x: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
+    """Returns this process's slice of what every process holds in full.
+
+    Its gradient is zero outside of the slice: a part, as the rule wants.
+    """
+    check_slices(x.shape[dim], group)
+    return x.chunk(group.size(), dim)[group.rank()]
+
+
+def check_slices(size: int, group: dist.ProcessGroup) -> None:
+    """Raises ConfigError where a dimension does not divide by the number of processes."""
+    if size % group.size():
+        raise ConfigError(
+            f"{size} tokens or channels do not divide over {group.size()} tensor-parallel "
+            "processes; pad packed rows to a multiple of ArchonParallelDims.seq_len_divisor"
+        )
+
+
+def _all_gather(x: Tensor, dim: int, size: int, name: str) -> Tensor:
+    gathered = _ops.wait_tensor(_ops.all_gather_into_tensor(x.contiguous(), size, name))
+    return gathered if dim == 0 else torch.cat(gathered.chunk(size), dim)
+
+
+def _reduce_scatter(x: Tensor, dim: int, size: int, name: str) -> Tensor:
+    stacked = x if dim == 0 else torch.cat(x.chunk(size, dim))
+    return _ops.wait_tensor(_ops.reduce_scatter_tensor(stacked.contiguous(), "sum", size, name))
+
+
+def _all_reduce(x: Tensor, name: str) -> Tensor:
+    return _ops.wait_tensor(_ops.all_reduce(x.contiguous(), "sum", name))
+
+
+class _GatherAlong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int, size: int, name: str) -> Tensor:
+        ctx.how = dim, size, name
+        return _all_gather(x, dim, size, name)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _reduce_scatter(gradient, *ctx.how), None, None, None
+
+
+class _ScatterSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int, size: int, name: str) -> Tensor:
+        ctx.how = dim, size, name
+        return _reduce_scatter(x, dim, size, name)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _all_gather(gradient, *ctx.how), None, None, None
+
+
+class _SumBoth(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, name: str) -> Tensor:
+        ctx.name = name
+        return _all_reduce(x, name)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _all_reduce(gradient, ctx.name), None
+
+
+class _SumForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, name: str) -> Tensor:
+        return _all_reduce(x, name)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return gradient, None
+
+
+class _SumBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, name: str) -> Tensor:
+        ctx.name = name
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return _all_reduce(gradient, ctx.name), None

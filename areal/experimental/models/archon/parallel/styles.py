@@ -1,0 +1,242 @@
+"""Tensor-parallel styles, for ``torch.distributed.tensor.parallel.parallelize_module``.
+
+Between modules an activation holds this process's slice of the tokens (sequence parallelism). A
+``Region`` gathers all tokens at its entry; inside, each process computes its heads or channels; the
+``Rowwise`` projection at its end sums them and scatters the tokens again. What no style names is
+replicated and needs none: norms, gates and down projections are right on a slice and inside alike.
+
+Source: Shoeybi et al. 2019, arXiv:1909.08053; Korthikanti et al. 2022, arXiv:2205.05198.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
+from torch.distributed.tensor.parallel import ParallelStyle
+
+from areal.api.errors import ConfigError
+from areal.experimental.models.archon.parallel.collectives import (
+    gather_along,
+    own_slice,
+    scatter_sum,
+    sum_values,
+)
+from areal.experimental.models.archon.parallel.local import distribute_parameters, see_local
+
+_TOKENS = -2
+
+
+class _Style(ParallelStyle):
+    """Distributes a module's own parameters; derived classes say how and what happens around it."""
+
+    def __init__(self, **placements: Placement) -> None:
+        self.placements = placements
+
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        distribute_parameters(module, device_mesh, self.placements, self.src_data_rank)
+        self.surround(module, device_mesh)
+        return module
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        """Adds what happens before and after the module's forward."""
+
+
+class Replicated(_Style):
+    """Keeps the parameters whole: for norms, gates, routers and low-rank projections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class Region(_Style):
+    """Gathers all tokens at the entry of a module whose insides are split by heads or channels.
+
+    Args:
+        per_head: Own parameters and buffers of the module with one row for each head.
+        sums_output: Whether the module's output still has to be summed and its tokens scattered;
+            otherwise its last projection is ``Rowwise`` and does so.
+    """
+
+    def __init__(self, *, per_head: tuple[str, ...] = (), sums_output: bool = False) -> None:
+        super().__init__(**dict.fromkeys(per_head, Shard(0)))
+        self.per_head = per_head
+        self.sums_output = sums_output
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        group = mesh.get_group()
+        for name, buffer in module.named_buffers(recurse=False):
+            if name in self.per_head:
+                module.register_buffer(name, own_slice(buffer, 0, group).clone(), persistent=False)
+
+        def enter(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (gather_along(args[0], _TOKENS, group), *args[1:])
+
+        module.register_forward_pre_hook(enter)
+        if self.sums_output:
+            module.register_forward_hook(lambda _, __, out: scatter_sum(out, _TOKENS, group))
+
+
+class Colwise(_Style):
+    """Splits a linear layer's outputs: this process computes its heads or channels."""
+
+    def __init__(self) -> None:
+        super().__init__(weight=Shard(0), bias=Shard(0))
+
+
+class PerHead(_Style):
+    """Splits parameters with one row for each head, such as a norm that differs by head."""
+
+    def __init__(self) -> None:
+        super().__init__(weight=Shard(0), bias=Shard(0))
+
+
+class Rowwise(_Style):
+    """Splits a linear layer's inputs; sums its outputs and returns this process's tokens.
+
+    Args:
+        sums_output: Whether to do the latter; otherwise an enclosing ``Region`` does.
+    """
+
+    def __init__(self, *, sums_output: bool = True) -> None:
+        super().__init__(weight=Shard(1))
+        self.sums_output = sums_output
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        group = mesh.get_group()
+        size = group.size()
+
+        # Every process adds its share of the bias, so that the sum has it once.
+        def forward(self: nn.Linear, x: Tensor) -> Tensor:
+            bias = self.bias
+            return F.linear(x, self.weight, None if bias is None else bias / size)
+
+        see_local(module, (), forward)
+        if self.sums_output:
+            module.register_forward_hook(lambda _, __, out: scatter_sum(out, _TOKENS, group))
+
+
+class ProjectionNorm(_Style):
+    """Norms a projection as a whole although each process has only its heads or channels of it.
+
+    Without it, each process would norm by the statistics of its own channels.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        group = mesh.get_group()
+        module.register_forward_pre_hook(lambda _, args: (gather_along(args[0], -1, group),))
+        module.register_forward_hook(lambda _, __, out: own_slice(out, -1, group))
+
+
+class VocabEmbedding(_Style):
+    """Splits an embedding by its rows and returns this process's tokens."""
+
+    def __init__(self) -> None:
+        super().__init__(weight=Shard(0))
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        group = mesh.get_group()
+        first = -(-module.num_embeddings // group.size()) * group.rank()
+
+        def forward(self: nn.Embedding, tokens: Tensor) -> Tensor:
+            weight = self.weight
+            own = tokens - first
+            elsewhere = (own < 0) | (own >= weight.shape[0])
+            if self.padding_idx is not None:
+                # Its row is looked up but gets no gradient.
+                pad = tokens == self.padding_idx
+                found = F.embedding(own.masked_fill(elsewhere, 0), weight)
+                found = found.detach().where(pad.unsqueeze(-1), found)
+            else:
+                found = F.embedding(own.masked_fill(elsewhere, 0), weight)
+            return scatter_sum(found.masked_fill(elsewhere.unsqueeze(-1), 0), _TOKENS, group)
+
+        _check_plain(module, nn.Embedding)
+        see_local(module, (), forward)
+
+
+class OwnTokens(_Style):
+    """Keeps the parameters whole and this process's tokens of the output: learned positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        group = mesh.get_group()
+        module.register_forward_hook(lambda _, __, out: own_slice(out, _TOKENS, group))
+
+
+class AllTokens(_Style):
+    """Keeps the parameters whole and gathers all tokens of the output: the final norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        group = mesh.get_group()
+        module.register_forward_hook(lambda _, __, out: gather_along(out, _TOKENS, group))
+
+
+class VocabHead(_Style):
+    """Splits the language-model head by the vocabulary.
+
+    Args:
+        loss_parallel: Whether the logits stay a DTensor split by the vocabulary, for
+            ``torch.distributed.tensor.parallel.loss_parallel``; otherwise every process has all.
+    """
+
+    def __init__(self, *, loss_parallel: bool) -> None:
+        super().__init__(weight=Shard(0), bias=Shard(0))
+        self.loss_parallel = loss_parallel
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        vocab = module.out_features
+
+        def leave(_: nn.Module, __: tuple[Any, ...], out: Tensor) -> Tensor:
+            shape = (*out.shape[:-1], vocab)
+            stride = _contiguous_stride(shape)
+            logits = DTensor.from_local(
+                out, mesh, [Shard(out.dim() - 1)], run_check=False, shape=shape, stride=stride
+            )
+            if self.loss_parallel:
+                return logits
+            return logits.redistribute(placements=[Replicate()]).to_local()
+
+        module.register_forward_hook(leave)
+
+
+class ScoreHead(_Style):
+    """Splits a critic's head by its inputs: its few outputs are summed and whole everywhere."""
+
+    def __init__(self) -> None:
+        super().__init__(weight=Shard(1))
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        group = mesh.get_group()
+
+        # The loss is computed everywhere from the same scores, so the bias's gradient is whole
+        # already and must not be summed: the bias is read as it is kept.
+        def forward(self: nn.Linear, x: Tensor) -> Tensor:
+            scores = sum_values(F.linear(own_slice(x, -1, group), self.weight), group)
+            bias = self._parameters["bias"]
+            return scores if bias is None else scores + bias.to_local()
+
+        see_local(module, (), forward)
+
+
+def _check_plain(module: nn.Module, kind: type[nn.Module]) -> None:
+    if not isinstance(module, kind):
+        raise ConfigError(f"{type(module).__name__} cannot be split as {kind.__name__} is")
+
+
+def _contiguous_stride(shape: tuple[int, ...]) -> tuple[int, ...]:
+    stride = [1]
+    for size in reversed(shape[1:]):
+        stride.insert(0, stride[0] * size)
+    return tuple(stride)
