@@ -1,7 +1,7 @@
 """Runs one probe: ``python -m archon_probe derive|prove REQUEST.json RESULT.json``.
 
-The result is written in one step: it is whole, or it is not there. ``RESULT.json.stages`` tells, one
-JSON line for each, which stages were reached.
+The result is written in one step: it is whole, or it is not there. ``RESULT.json.stages`` tells
+which stages were reached, one JSON line for each.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from archon_probe.stages import log_stages, stage
 
 SCHEMA = 1
 """The version of requests and results."""
+
+NEEDED = ("numpy", "safetensors", "torch", "transformers")
+"""The packages that probes import beside their own modules and the target's."""
 
 Request = dict[str, Any]
 
@@ -46,42 +49,46 @@ def run(probe: Callable[[Request], dict[str, Any]], request: Request) -> dict[st
         result["ok"] = True
     except ProbeError as error:
         result["error"] = error.to_json()
-    except ImportError as error:
-        result["error"] = {
-            "code": "interpreter_lacks",
-            "message": f"{sys.executable}: {error}",
-            "hint": "name an interpreter that has it with --python EXE",
-        }
     except Exception as error:
-        text = f"{type(error).__name__}: {error}".splitlines()[0]
-        result["error"] = {"code": "probe_failed", "message": text, "hint": ""}
+        result["error"] = _told(error)
         result["traceback"] = traceback.format_exc()
     result["versions"] = {name: _version(name) for name in ("torch", "transformers")}
     return result
 
 
+def _told(error: Exception) -> dict[str, str]:
+    missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
+    if missing in NEEDED:
+        return {
+            "code": "interpreter_lacks",
+            "message": f"{sys.executable} has no {missing}",
+            "hint": "name an interpreter that has it with --python EXE",
+        }
+    text = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+    return {"code": "probe_failed", "message": text, "hint": ""}
+
+
 def derive_model(request: Request) -> dict[str, Any]:
     """Returns the design of the model that a request names."""
-    from archon_probe.model_source import settle_source
+    from archon_probe.model_source import resolve
 
     stage("reading the configuration")
-    settled = settle_source(request)
+    resolve(request)  # what cannot be ported is refused before torch is imported
     derive = importlib.import_module("archon_probe.derive").derive
-    stage("measuring")
-    return {"source": settled, "design": derive({**request, **settled})}
+    return {"design": derive(request)}
 
 
 def prove_model(request: Request) -> dict[str, Any]:
     """Proves staged or present files of a model against the one of transformers."""
-    from archon_probe.model_source import settle_source
+    from archon_probe.model_source import resolve
 
     stage("reading the configuration")
-    settled = settle_source(request)
+    resolve(request)
     if request.get("overlay"):
         lay_over(request["package"], Path(request["overlay"]))
     prove = importlib.import_module("archon_probe.prove").prove
     stage("proving")
-    return prove({**request, **settled})
+    return prove(request)
 
 
 def lay_over(package: str, folder: Path) -> None:

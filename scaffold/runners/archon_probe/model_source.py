@@ -14,16 +14,15 @@ MODALITIES = ("vision", "visual", "audio", "speech", "image", "video")
 """Words in the names of tensors that no language model has."""
 
 
-def settle_source(request: dict[str, Any]) -> dict[str, Any]:
-    """Returns what is ported: the model_type, and the configuration's own part for text.
+def resolve(request: dict[str, Any]) -> Any:
+    """Returns the configuration of the language model that a request names.
 
     Args:
-        request: ``model_type``; ``config``, the content of a config.json, or None; ``checkpoint``, a
-            folder or None; ``text_only``; ``trust_remote_code``.
+        request: ``model_type``; ``config``, the content of a config.json, or None;
+            ``checkpoint``, a folder or None; ``text_only``; ``trust_remote_code``.
 
     Returns:
-        ``model_type`` and ``config`` of the language model, and ``composite``: the model_type of
-        the configuration that holds it, or None.
+        A configuration of transformers; of a composite one, the part for text.
 
     Raises:
         ProbeError: It is no language model that transformers itself has.
@@ -31,26 +30,24 @@ def settle_source(request: dict[str, Any]) -> dict[str, Any]:
     model_type, given = request["model_type"], request.get("config")
     _check_own_code(model_type, given, bool(request.get("trust_remote_code")))
     _check_decoder(model_type)
-    config = _build(model_type, given)
     _check_rope(given)
+    config = _build(model_type, given, request.get("checkpoint"))
     text = config.get_text_config(decoder=True)
-    if text is config:
-        return {"model_type": model_type, "config": given, "composite": None}
-    if not request.get("text_only"):
+    if text is not config and not request.get("text_only"):
         _check_text_tensors(request.get("checkpoint"), model_type)
-    inner = next((each for each in (given or {}).values() if _is_of(each, text.model_type)), None)
-    own = inner if given else None
-    return {"model_type": text.model_type, "config": own, "composite": model_type}
+    return text
 
 
 def _check_own_code(model_type: str, given: dict[str, Any] | None, is_trusted: bool) -> None:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
-    if model_type in CONFIG_MAPPING_NAMES or is_trusted:
+    if model_type in CONFIG_MAPPING_NAMES:
         return
     if given and given.get("auto_map"):
+        if is_trusted:
+            return
         raise ProbeError(
-            f"the model {model_type!r} is not transformers' own: its code comes with the checkpoint",
+            f"transformers has no model {model_type!r}: its code comes with the checkpoint",
             code="remote_code",
             hint="read that code, and run it with --trust-remote-code if you trust it",
         )
@@ -60,7 +57,7 @@ def _check_own_code(model_type: str, given: dict[str, Any] | None, is_trusted: b
     raise ProbeError(
         f"transformers knows no model_type {model_type!r}{guess}",
         code="model_unknown",
-        hint="name a model_type of the installed transformers, a config.json or a checkpoint folder",
+        hint="name a model_type of the installed transformers, or a config.json of one",
     )
 
 
@@ -99,10 +96,12 @@ def _causal() -> set[str]:
     return set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
-def _build(model_type: str, given: dict[str, Any] | None) -> Any:
-    from transformers import CONFIG_MAPPING
+def _build(model_type: str, given: dict[str, Any] | None, checkpoint: str | None) -> Any:
+    from transformers import CONFIG_MAPPING, AutoConfig
 
     try:
+        if model_type not in CONFIG_MAPPING:  # trusted; see `_check_own_code`
+            return AutoConfig.from_pretrained(checkpoint, trust_remote_code=True)
         cls = CONFIG_MAPPING[model_type]
         return cls.from_dict(dict(given)) if given else cls()
     except Exception as error:
@@ -120,7 +119,7 @@ def _check_rope(given: dict[str, Any] | None) -> None:
     known = {"default", *ROPE_INIT_FUNCTIONS}
     for kind in sorted(_rope_kinds(given or {}) - known):
         near = difflib.get_close_matches(kind, known, n=1)
-        guess = f"; did you mean {near[0]!r}?" if near else ""
+        guess = f"; did you mean {near[0]!r}?" if near else ";"
         raise ProbeError(
             f"the rope type {kind!r} is unknown{guess} known: {', '.join(sorted(known))}",
             code="rope_unknown",
@@ -138,10 +137,6 @@ def _rope_kinds(config: dict[str, Any]) -> set[str]:
         elif isinstance(value, dict):
             found |= _rope_kinds(value)
     return found
-
-
-def _is_of(value: Any, model_type: str) -> bool:
-    return isinstance(value, dict) and value.get("model_type") == model_type
 
 
 def _check_text_tensors(checkpoint: str | None, model_type: str) -> None:
@@ -175,6 +170,6 @@ def tensor_names(folder: Path) -> list[str]:
     except (OSError, ValueError, KeyError, OverflowError, MemoryError) as error:
         raise ProbeError(
             f"the checkpoint in {folder} cannot be read: {type(error).__name__}: {error}",
-            code="config_invalid",
+            code="checkpoint_invalid",
             hint="download it again",
         ) from error

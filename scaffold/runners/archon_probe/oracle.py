@@ -7,8 +7,9 @@ packed or padded here.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +72,38 @@ class Reference(Run):
     """The truth, and how far transformers is from itself.
 
     Attributes:
-        allowances: Relative difference that each gradient may have beyond the tolerance.
-        logits_noise: Largest difference of transformers' own logits, over their standard deviation.
         average: Norm of the gradients per root of elements, over all parameters.
+        rerun: Computes the same in another way, or returns None; asked only where needed.
     """
 
-    allowances: dict[str, float] = field(default_factory=dict)
-    logits_noise: float = 0.0
-    average: float = 0.0
+    average: float
+    rerun: Callable[[], Run | None]
+
+    @cached_property
+    def other(self) -> Run | None:
+        """The same computed in another way; None where that differs by more than rounding."""
+        run = self.rerun()
+        if run is None or self._noise(run) > MOST_ALLOWANCE:
+            return None
+        return run
+
+    def _noise(self, run: Run) -> float:
+        spread = self.logits.std().clamp_min(1e-30)
+        return float((run.logits - self.logits).abs().max() / spread)
+
+    @cached_property
+    def logits_allowance(self) -> float:
+        """How many standard deviations logits may be off beyond the tolerance."""
+        noise = 0.0 if self.other is None else self._noise(self.other)
+        return min(ALLOWANCE_FACTOR * noise, MOST_ALLOWANCE)
+
+    def allowance(self, name: str) -> float:
+        """Returns what share of its norm a gradient may be off beyond the tolerance."""
+        if self.other is None:
+            return 0.0
+        gradient = self.gradients[name]
+        off = (self.other.gradients[name] - gradient).norm() / gradient.norm().clamp_min(1e-30)
+        return min(ALLOWANCE_FACTOR * float(off), MOST_ALLOWANCE)
 
 
 def make_batch(vocab: int, lengths: tuple[int, ...] = LENGTHS, seed: int = 0) -> Batch:
@@ -95,39 +120,35 @@ def reference(model: Any, batch: Batch) -> Reference:
     first = run_alone(model, batch)
     sizes = [g.numel() for g in first.gradients.values()]
     squares = sum(float(g.square().sum()) for g in first.gradients.values())
-    found = Reference(first.logits, first.gradients, average=(squares / sum(sizes)) ** 0.5)
-    other = _second_run(model, batch)
-    spread = first.logits.std().clamp_min(1e-30)
-    noise = 1.0 if other is None else float((other.logits - first.logits).abs().max() / spread)
-    if other is not None and noise < MOST_ALLOWANCE:  # else it computes something else
-        found.logits_noise = noise
-        for name, gradient in first.gradients.items():
-            off = (other.gradients[name] - gradient).norm() / gradient.norm().clamp_min(1e-30)
-            found.allowances[name] = min(ALLOWANCE_FACTOR * float(off), MOST_ALLOWANCE)
-    return found
+    average = (squares / sum(sizes)) ** 0.5
+    return Reference(
+        first.logits, first.gradients, average, lambda: _second_run(model, batch, first)
+    )
 
 
-def _second_run(model: Any, batch: Batch) -> Run | None:
-    """Computes all again with fused attention, or in float64 where the model has none."""
+def _second_run(model: Any, batch: Batch, first: Run) -> Run | None:
+    """Computes all again with fused attention, or else with weights off by one rounding."""
     try:
         model.set_attn_implementation("sdpa")
-    except (ValueError, ImportError, NotImplementedError):
-        return _double_run(model, batch)
-    try:
-        return run_alone(model, batch)
-    except (ValueError, RuntimeError, TypeError):
-        return None  # it says that it has fused attention, and has not for this config
+        run = run_alone(model, batch)
+        if not torch.equal(run.logits, first.logits):
+            return run
+    except (ValueError, ImportError, NotImplementedError, RuntimeError, TypeError):
+        pass  # the model, or this config of it, has no fused attention
     finally:
         model.set_attn_implementation("eager")
+    return _rounded_run(model, batch)
 
 
-def _double_run(model: Any, batch: Batch) -> Run | None:
-    double = copy.deepcopy(model).double()
-    try:
-        run = run_alone(double, batch)
-    except (ValueError, RuntimeError, TypeError):
-        return None  # some buffers and casts are float32 in any case
-    return Run(run.logits.float(), {name: g.float() for name, g in run.gradients.items()})
+def _rounded_run(model: Any, batch: Batch) -> Run:
+    """Runs a copy each of whose weights is off by about one rounding error."""
+    near = copy.deepcopy(model)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in near.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.mul_(1 + noise * (torch.finfo(torch.float32).eps / 4))
+    return run_alone(near, batch)
 
 
 def run_alone(model: Any, batch: Batch) -> Run:

@@ -228,7 +228,7 @@ def compare_logits(run: Run, truth: Reference) -> Verdict:
         return Verdict(False, float("inf"), "logits", f"logits of shape {shapes}")
     difference = (run.logits - truth.logits).abs()
     error = float(difference.max() / truth.logits.std().clamp_min(1e-30))
-    limit = TOLERANCE + min(oracle.ALLOWANCE_FACTOR * truth.logits_noise, oracle.MOST_ALLOWANCE)
+    limit = TOLERANCE if error <= TOLERANCE else TOLERANCE + truth.logits_allowance
     if error <= limit:
         return Verdict(True, error, "logits", "")
     rows = (difference > limit * truth.logits.std()).any(dim=-1)
@@ -265,7 +265,8 @@ def gradient_error(
     norm, difference = float(wanted.norm()), float((found - wanted).norm())
     if norm <= negligible:
         return difference / max(negligible, 1e-30), 1.0
-    return difference / norm, TOLERANCE + truth.allowances.get(name, 0.0)
+    error = difference / norm
+    return error, TOLERANCE if error <= TOLERANCE else TOLERANCE + truth.allowance(name)
 
 
 def _bisect(

@@ -11,6 +11,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 
+SAME_LOGITS = 1e-5
+"""Of their standard deviation: the same weights, but elsewhere in memory, so rounded otherwise."""
+
+
 @dataclass
 class Verdict:
     """Says whether one part of a proof holds.
@@ -73,9 +77,9 @@ def check_saved(hf_class: Any, built: Any, folder: Path, batch: Any, wanted: Ten
         folder, attn_implementation="eager", dtype=torch.float32
     ).eval()
     logits = run_alone(again, batch).logits
-    if torch.equal(logits, wanted):
-        return Verdict(True, 0.0, "", "")
     error = float((logits - wanted).abs().max() / wanted.std())
+    if error <= SAME_LOGITS:
+        return Verdict(True, error, "", "")
     return Verdict(
         False, error, "logits", f"saved back, transformers' logits differ by {error:.2g}"
     )

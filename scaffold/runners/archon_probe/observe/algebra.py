@@ -81,6 +81,31 @@ def match_columns(
     return [owner[int(i)] for i in best]
 
 
+def match_scaled(
+    wanted: Tensor, sources: Mapping[str, Tensor]
+) -> tuple[float, list[tuple[str, int]]] | None:
+    """Finds each element of a row among others, all of them times one positive factor.
+
+    Returns:
+        The factor and the matches; None if there are none.
+    """
+    plain = match_columns(wanted, sources)
+    if plain is not None:
+        return 1.0, plain
+    values = torch.cat([row.double().flatten() for row in sources.values()])
+    factors = float(wanted[0]) / values
+    factors = factors[(factors > 1e-3) & (factors < 1e3)]
+    # A factor that brings the next elements nowhere need not be tried on all.
+    for element in wanted.double()[1:4]:
+        distance = (element / factors[:, None] - values[None, :]).abs().amin(dim=1)
+        factors = factors[distance < 1e-4 * values.abs().mean()]
+    for factor in factors.tolist():
+        found = match_columns(wanted / factor, sources)
+        if found is not None:
+            return rounded(factor), found
+    return None
+
+
 def single_source(matches: Sequence[tuple[str, int]]) -> tuple[str, list[int]] | None:
     """Returns the one source and the indices of matches, None if they come from several."""
     names = {name for name, _ in matches}

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from archon_probe.capture import Call, Function, Trace
-from archon_probe.observe.algebra import is_close, match_columns, rounded
+from archon_probe.observe.algebra import is_close, match_columns, match_scaled, rounded
 from archon_probe.observe.gates import observe_gate
 from archon_probe.observe.norm import observe_norm
 from archon_probe.observe.roles import UnknownStructureError
-from archon_probe.observe.rotary import observe_rotation
+from archon_probe.observe.rotary import observe_rotation, observe_temperature
 from archon_probe.observe.scores import Products, observe_scores
 
 
@@ -83,7 +83,7 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
     x = call.x.reshape(-1, call.x.shape[-1])
     linears = [c for c in leaves if linear_weight(c.module) is not None]
     projections = [c for c in linears if is_close(_rows(c.x), x)]
-    observed = Observed({"kind": "gqa"})
+    observed = Observed({"kind_of_attention": "gqa"})
     norms = _norms(trace, call)
     parts: dict[str, Side] = {}
     limit = None
@@ -121,14 +121,12 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
         c for g in range(n_kv_heads) for _ in range(groups) for c in kv_rows[g * head_dim :][:head_dim]
     ]:
         raise UnknownStructureError(call.path, "keys are not shared by consecutive query heads")
-    rotation = observe_rotation(
-        (parts["q"].before_rope, parts["q"].rotated), (parts["k"].before_rope, parts["k"].rotated)
-    )
+    rotation = _rotation_of(parts["q"], parts["k"])
     if rotation is None:
         raise UnknownStructureError(
             call.path, "queries are neither rotated nor left as projected and normed"
         )
-    features["temperature"] = rotation.pop("temperature")
+    features["temperature"] = observe_temperature(rotation.pop("temperature"), config)
     features["rope"] = rotation
     features |= observe_scores(products, config)
     features["scale"] *= parts["q"].factor * parts["k"].factor
@@ -163,6 +161,16 @@ def linear_bias(module: nn.Module) -> Tensor | None:
 
 
 # --- where queries, keys and values come from
+
+
+def _rotation_of(q: Side, k: Side) -> dict[str, Any] | None:
+    """Describes the rotation; a common factor is the rotation's own, another is the scale's."""
+    found = observe_rotation((q.before_rope, q.rotated), (k.before_rope, k.rotated))
+    if found is not None and found["when"]:
+        q.factor = k.factor = 1.0
+        return found
+    pairs = [(side.before_rope, side.rotated / side.factor) for side in (q, k)]
+    return observe_rotation(pairs[0], pairs[1])
 
 
 @dataclass
@@ -235,15 +243,11 @@ def find_side(
     length = values.shape[1]
     sources = {str(i): _rows(c.y)[0] for i, c in enumerate(projections)}
     wanted = values[:, 0].flatten()
-    plain = match_columns(wanted, sources)
-    if plain is not None:
-        return _side(values, projections, plain, None, None, "", False, None)
-    for factor in (values.shape[-1] ** -0.5, values.shape[-1] ** -0.25):
-        scaled = match_columns(wanted / factor, sources)
-        if scaled is not None:
-            side = _side(values / factor, projections, scaled, None, None, "", False, None)
-            side.factor = factor
-            return side
+    scaled = match_scaled(wanted, sources)
+    if scaled is not None:
+        side = _side(values, projections, scaled[1], None, None, "", False, None)
+        side.factor = scaled[0]
+        return side
     bounded = _clipped(wanted, sources)
     if bounded is not None:
         limit, clipped = bounded
@@ -252,9 +256,10 @@ def find_side(
         produced = _token_major(inner.y, length)
         if produced is None:
             continue
-        through = match_columns(wanted, {"y": produced[0].flatten()})
-        if through is None:
+        matched = match_scaled(wanted, {"y": produced[0].flatten()})
+        if matched is None:
             continue
+        factor, through = matched
         taken = _token_major(inner.x, length)
         assert taken is not None
         after_rope = is_close(
@@ -270,6 +275,7 @@ def find_side(
             limit, columns = bounded
         over = "projection" if kind["dim"] > values.shape[-1] else "head"
         side = _side(values, projections, columns, inner, kind, over, after_rope, limit)
+        side.factor = factor
         flat = (taken if after_rope else produced).reshape(length, -1)
         picked = _pick(flat, [i for _, i in through], values)
         if after_rope:

@@ -18,12 +18,13 @@ from archon_probe.observe.norm import observe_norm
 from archon_probe.observe.roles import UnknownStructureError
 
 
-def observe_mlp(calls: list[Call], inner: list[Call]) -> Observed:
+def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
     """Describes a block of linear maps with an activation between them.
 
     Args:
         calls: The block's own calls: one module, or its linear maps one after the other.
         inner: All calls under them, and themselves.
+        config: Of several names for one activation, the one it uses is reported.
 
     Returns:
         ``gated``, ``activation``, ``hidden_dim``, biases of w1, w2, w3, ``inner_norm``; the tensors
@@ -50,7 +51,7 @@ def observe_mlp(calls: list[Call], inner: list[Call]) -> Observed:
             tensors |= {f"inner_norm.{n}": p.detach() for n, p in call.module.named_parameters()}
             given = _rows(call.x)
             break
-    for name, function, parameters in activations([c.module for c in inner]):
+    for name, function, parameters in activations([c.module for c in inner], config):
         found = _combination(function, ups, given)
         if found is None:
             continue
@@ -77,7 +78,7 @@ def _add_down(down: Call, features: dict[str, Any], tensors: dict[str, Tensor]) 
         tensors["w2.bias"] = bias
 
 
-def activations(modules: list[nn.Module]) -> Iterator[tuple[str, Any, dict[str, Tensor]]]:
+def activations(modules: list[nn.Module], config: Any) -> Iterator[tuple[str, Any, dict[str, Tensor]]]:
     """Yields activations by the names of configurations, those with weights of their own first."""
     from transformers.activations import ACT2FN
 
@@ -87,12 +88,8 @@ def activations(modules: list[nn.Module]) -> Iterator[tuple[str, Any, dict[str, 
             kind = factory[0] if isinstance(factory, tuple) else factory
             if own and isinstance(kind, type) and type(module) is kind:
                 yield name, module, own
-    seen: set[Any] = set()
-    for name, factory in ACT2FN.items():
-        key = str(factory)
-        if key in seen:
-            continue
-        seen.add(key)
+    used = [v for v in config.to_dict().values() if isinstance(v, str) and v in ACT2FN]
+    for name in dict.fromkeys([*used, *ACT2FN]):
         function = ACT2FN[name]
         if any(True for _ in function.parameters()):
             continue

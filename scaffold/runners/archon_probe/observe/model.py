@@ -127,8 +127,10 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
         try:
             return observe_attention(trace, call, config)
         except UnknownStructureError as error:
-            from archon_probe.observe.mla import observe_mla
-
+            try:
+                from archon_probe.observe.mla import observe_mla
+            except ImportError:
+                raise error from None
             latent = observe_mla(trace, call, config)
             if latent is None:
                 raise error
@@ -140,7 +142,7 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
         return Observed({"norm": {"when": True, **features}}, tensors)
     if kind == "mlp":
         inner = [c for g in group for c in [*trace.under(g.path), g]]
-        return observe_mlp(group, inner)
+        return observe_mlp(group, inner, config)
     from archon_probe.observe.moe import observe_moe
 
     found = observe_moe(call.module, call.x.reshape(1, -1, call.x.shape[-1]))

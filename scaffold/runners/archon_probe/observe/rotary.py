@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from archon_probe.observe.algebra import is_close
+from archon_probe.observe.roles import UnknownStructureError
 
 ANGLE_TOLERANCE = 1e-4
 """Radians between an angle and position times frequency: fp32 cosines of angles up to a few tens."""
@@ -40,6 +41,39 @@ def observe_rotation(q: Pair, k: Pair) -> dict[str, Any] | None:
     if found[0] is None or found[1] is None or found[0]["pairing"] != found[1]["pairing"]:
         return None
     return {"when": True, **found[0], "temperature": temperature}
+
+
+def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
+    """Describes factors on queries that grow with the logarithm of the position.
+
+    Args:
+        factors: By position, [] where there are none.
+        config: Its whole numbers are tried as the length after which the factor grows.
+
+    Raises:
+        UnknownStructureError: They are not 1 + scale * log(1 + floor((position + offset) / floor)).
+    """
+    if not factors:
+        return {"when": False}
+    wholes = {v for v in config.to_dict().values() if isinstance(v, int) and not isinstance(v, bool)}
+    rope = getattr(config, "rope_parameters", None) or {}
+    wholes |= {v for v in rope.values() if isinstance(v, int)}
+    target = torch.tensor(factors, dtype=torch.float64) - 1
+    positions = torch.arange(len(factors))
+    for floor in sorted(w for w in wholes if w > 0):
+        for offset in (0, 1):
+            growth = torch.log1p(((positions + offset) // floor).double())
+            if not float(growth.abs().max()):
+                continue
+            scale = (growth * target).sum() / growth.square().sum()
+            if is_close(growth * scale, target, 1e-4):
+                return {
+                    "when": True,
+                    "scale": float(f"{float(scale):.4g}"),
+                    "floor": floor,
+                    "position_offset": offset,
+                }
+    raise UnknownStructureError("attention", "queries grow by position in an unknown way")
 
 
 def _temperature(q: Pair, k: Pair) -> list[float] | None:

@@ -5,6 +5,7 @@ Shape letters: H heads, T tokens, D size of a head.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,8 +139,24 @@ def _position_bias(raw: Tensor, scores: Tensor, visible: Tensor) -> dict[str, An
         return None
     return {
         "scale": _scale(sum(scales) / heads),
-        "alibi": {"when": True, "slopes": [rounded(s) for s in slopes]},
+        "alibi": {"when": True, **_rule(slopes)},
     }
+
+
+def _rule(slopes: list[float]) -> dict[str, Any]:
+    """Describes slopes as powers of two: multiplier * 2 ** (-max_bias * (head + 1) / heads).
+
+    Raises:
+        UnknownStructureError: They are no such powers.
+    """
+    # Where heads are no power of two, the first of them are those of the next smaller one.
+    heads = 2 ** int(math.log2(len(slopes)))
+    ratios = [slopes[i + 1] / slopes[i] for i in range(heads - 1)]
+    if any(r <= 0 or abs(r / ratios[0] - 1) > 1e-3 for r in ratios):
+        raise UnknownStructureError("attention", f"position slopes {slopes}")
+    max_bias = rounded(float(f"{-heads * math.log2(ratios[0]):.4g}"))
+    multiplier = slopes[0] / 2 ** (-max_bias / heads)
+    return {"rule": "geometric", "max_bias": max_bias, "multiplier": float(f"{multiplier:.5g}")}
 
 
 def _row_means(x: Tensor, rows: Tensor, length: int) -> Tensor:

@@ -1,0 +1,239 @@
+"""Turns measured options into values of a design: literals, arguments, expressions over arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from archon_probe.fit import ABSENT, Case, Fields, Fitted, equal, evaluate, fit, fit_layers
+
+STANDARD = {
+    "dim": ("int", "Width of the residual stream."),
+    "n_layers": ("int", "Number of blocks."),
+    "n_heads": ("int", "Query heads."),
+    "n_kv_heads": ("int", "Key and value heads."),
+    "head_dim": ("int", "Size of a head."),
+    "hidden_dim": ("int", "Inner width of the feed-forward block."),
+    "vocab_size": ("int", "Rows of the embedding."),
+    "norm_eps": ("float", "Added to the variance in norms."),
+    "max_seq_len": ("int", "Positions the configuration states."),
+    "enable_weight_tying": ("bool", "The output projection shares the embedding's weight."),
+    "eos_id": ("int | None", "Token that ends a text."),
+}
+"""Arguments every model has, in their order."""
+
+PREFERRED = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "intermediate_size",
+    "vocab_size",
+)
+
+SIZES = {"dim", "n_layers", "n_heads", "n_kv_heads", "head_dim", "v_head_dim", "hidden_dim", "vocab_size", "num_experts", "top_k"}
+
+
+class Arguments:
+    """Collects the arguments of a model while its options are fitted.
+
+    Args:
+        real: The configuration that gives defaults.
+        measured: Cases with what was observed.
+    """
+
+    def __init__(self, real: Case, measured: Sequence[tuple[Case, Any]]) -> None:
+        self.real = real
+        self.cases = [case for case, _ in measured]
+        self.fields = Fields(self.cases, PREFERRED)
+        self.args: dict[str, dict[str, Any]] = {}
+        self.by_text: dict[tuple[str, bool], str] = {}
+        self.known: dict[str, list[Any]] = {}
+        self.missed: dict[str, set[str]] = {}
+        self.evidence: list[dict[str, Any]] = []
+
+    def standard(self, name: str, measured: Sequence[Any], path: str) -> Any:
+        """Fits one of the arguments that every model has."""
+        fitted = fit(measured, self.fields, is_size=name in SIZES)
+        self._note(path, fitted)
+        if fitted.text is None and name in SIZES:
+            raise ValueError(f"{path}: no config field gives the sizes {measured}")
+        kind, doc = STANDARD[name]
+        self.known[name] = list(measured)
+        return self.add(name, kind, fitted, doc, is_standard=True)
+
+    def add(
+        self, name: str, kind: str, fitted: Fitted, doc: str, is_standard: bool = False
+    ) -> dict[str, Any]:
+        """Adds an argument, and returns the value that reads it."""
+        text = fitted.text if fitted.text is not None else repr(fitted.constant)
+        key = (text, fitted.per_layer)
+        if key in self.by_text and not is_standard:
+            name = self.by_text[key]
+        else:
+            name = self._free(name)
+            self.by_text.setdefault(key, name)
+            self.args[name] = {
+                "name": name,
+                "type": kind,
+                "default": self._default(text, fitted.per_layer),
+                "expr": f"tuple({text} for i in range(n_layers))" if fitted.per_layer else text,
+                "doc": doc,
+            }
+        return {"layer_arg" if fitted.per_layer else "arg": name}
+
+    def value(
+        self,
+        path: str,
+        measured: Sequence[Any],
+        relations: Sequence[str] = (),
+        name: str | None = None,
+        is_size: bool = False,
+    ) -> Any:
+        """Fits an option that is the same in all layers.
+
+        Args:
+            path: Of the option in the design, for the evidence.
+            measured: In each case, ABSENT where it has none.
+            relations: Expressions over standard arguments that are tried first.
+            name: Of the argument where no single field gives one.
+            is_size: See ``fit``.
+        """
+        relation = self._relation(measured, relations)
+        if relation is not None:
+            self._evidence(path, relation, "in every instance that was measured")
+            return {"expr": relation} if "(" in relation or not _is_name(relation) else {
+                "arg": relation.removeprefix("args.")
+            }
+        return self._given(path, fit(measured, self.fields, is_size), name, measured)
+
+    def layer_value(
+        self,
+        path: str,
+        measured: Sequence[Sequence[Any]],
+        relations: Sequence[str] = (),
+        name: str | None = None,
+        is_size: bool = False,
+    ) -> Any:
+        """Fits an option that may differ between layers."""
+        uniform: list[Any] = []
+        for row in measured:
+            values = [v for v in row if v != ABSENT]
+            if any(not equal(v, values[0]) for v in values):
+                break
+            uniform.append(values[0] if values else ABSENT)
+        else:
+            return self.value(path, uniform, relations, name, is_size)
+        fitted = fit_layers(measured, self.fields)
+        flat = [v for row in measured for v in row]
+        return self._given(path, fitted, name, flat)
+
+    def _given(self, path: str, fitted: Fitted, name: str | None, values: Sequence[Any]) -> Any:
+        self._note(path, fitted)
+        if fitted.text is None:
+            return fitted.constant
+        kind = _type_of(values)
+        if fitted.per_layer:
+            kind = f"tuple[{kind}, ...]"
+        single = re.fullmatch(r"hf_config\.(\w+)", fitted.text)
+        chosen = name or (single.group(1) if single else _option_name(path))
+        if single and not fitted.per_layer and name is None:
+            chosen = single.group(1)
+        return self.add(chosen, kind, fitted, _doc(path))
+
+    def add_layer_types(self) -> dict[str, Any]:
+        """Adds the layers' types as the configuration names them."""
+        fitted = Fitted("hf_config.layer_types[i]", per_layer=True)
+        return self.add("layer_types", "tuple[str, ...]", fitted, "Kind of attention of each layer.")
+
+    def _relation(self, measured: Sequence[Any], relations: Sequence[str]) -> str | None:
+        for text in relations:
+            for i, value in enumerate(measured):
+                if value == ABSENT:
+                    continue
+                scope = {n: v[i] for n, v in self.known.items()}
+                try:
+                    found = eval(text, {"args": _Names(scope)})
+                except Exception:
+                    break
+                if not equal(found, value):
+                    break
+            else:
+                if any(v != ABSENT for v in measured):
+                    return text
+        return None
+
+    def _note(self, path: str, fitted: Fitted) -> None:
+        for case in fitted.missed:
+            self.missed.setdefault(case, set()).add(path)
+        if fitted.text is None:
+            self._evidence(path, repr(fitted.constant), "the same in every instance")
+        else:
+            changed = len(self.cases) - len(fitted.missed)
+            self._evidence(path, fitted.text, f"gives what {changed} of {len(self.cases)} instances show")
+
+    def _evidence(self, path: str, value: str, how: str) -> None:
+        self.evidence.append({"decision": path, "value": value, "kind": "probe", "how": how})
+
+    def _free(self, name: str) -> str:
+        if name not in self.args:
+            return name
+        return next(f"{name}_{n}" for n in range(2, 99) if f"{name}_{n}" not in self.args)
+
+    def _default(self, text: str, per_layer: bool) -> Any:
+        if per_layer:
+            return [_plain(evaluate(text, self.real, i)) for i in range(self.real.n_layers)]
+        return _plain(evaluate(text, self.real))
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Returns the arguments, the standard ones first."""
+        first = [self.args[n] for n in STANDARD if n in self.args]
+        return first + [a for n, a in self.args.items() if n not in STANDARD]
+
+
+class _Names:
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+
+def _is_name(text: str) -> bool:
+    return re.fullmatch(r"args\.\w+", text) is not None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return None if value == ABSENT else value
+
+
+def _type_of(values: Sequence[Any]) -> str:
+    present = [v for v in values if v != ABSENT]
+    real = [v for v in present if v is not None]
+    if not real:
+        return "object"
+    if all(isinstance(v, bool) for v in real):
+        kind = "bool"
+    elif all(isinstance(v, int) for v in real):
+        kind = "int"
+    elif all(isinstance(v, (int, float)) for v in real):
+        kind = "float"
+    elif all(isinstance(v, str) for v in real):
+        kind = "str"
+    elif all(isinstance(v, (list, tuple)) for v in real):
+        kind = "tuple[float, ...]"
+    else:
+        kind = "object"
+    return f"{kind} | None" if len(real) < len(present) else kind
+
+
+def _option_name(path: str) -> str:
+    parts = [p for p in path.split(".") if p not in {"modules", "when", "args"}]
+    name = "_".join(parts[-2:]) if path.endswith("when") is False else "_".join(["has", *parts[-2:]])
+    return re.sub(r"\W+", "_", name)
+
+
+def _doc(path: str) -> str:
+    text = path.replace("modules.", "").replace(".", " ").replace("_", " ").strip()
+    return text[:1].upper() + text[1:] + "."

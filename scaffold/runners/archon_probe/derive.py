@@ -1,0 +1,203 @@
+"""From a configuration to a design: what an Archon model of it has to be.
+
+A tiny instance is measured, and one more for each variation of its configuration. An option that
+never changes is a constant of the design; one that does becomes an argument with the simplest
+expression over config fields that gives every measurement. A variation that cannot be measured, or
+that no expression gives, is refused by the generated model.
+"""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from archon_probe.argue import Arguments
+from archon_probe.errors import ProbeError
+from archon_probe.fit import Case
+from archon_probe.observe.model import Observation, observe
+from archon_probe.observe.roles import UnknownStructureError
+from archon_probe.shape import shape_design
+from archon_probe.random_weights import random_model
+from archon_probe.stages import stage
+from archon_probe.tiny import tiny_config
+from archon_probe.variations import variations
+
+SCHEMA = 1
+
+Measured = list[tuple[Case, Observation]]
+
+
+def derive(request: dict[str, Any]) -> dict[str, Any]:
+    """Returns the design of a model.
+
+    Args:
+        request: ``config`` (parsed config.json) or ``model_type``.
+
+    Raises:
+        ProbeError: The tiny default cannot be measured: nothing can be written then.
+    """
+    from transformers import CONFIG_MAPPING
+
+    kind = CONFIG_MAPPING[request["model_type"]]
+    given = request.get("config")
+    return derive_config(kind.from_dict(dict(given)) if given else kind())
+
+
+def derive_config(real: Any) -> dict[str, Any]:
+    """Returns the design of a model of a configuration, whose values become the defaults."""
+    stage("measuring the tiny default")
+    small = tiny_config(real)
+    base = _text(small)
+    model = random_model(small, 0)
+    try:
+        first = observe(model)
+    except UnknownStructureError as error:
+        raise ProbeError(
+            f"{type(model).__name__} has a part that no probe knows: {error}",
+            code="model_unsuited",
+            hint="write this model by hand, or teach scaffold/runners/archon_probe the part",
+        ) from error
+    measured: Measured = [(Case("default", base, base.num_hidden_layers), first)]
+    unknown: list[dict[str, Any]] = []
+    rules, problems = hub_rules(model, first)
+    every = variations(small)
+    for variation in every:
+        stage(f"measuring {variation.name}")
+        config = _text(variation.config)
+        try:
+            varied = random_model(variation.config, 0)
+        except Exception:
+            continue
+        try:
+            found = observe(varied)
+        except UnknownStructureError as error:
+            unknown.append(_unknown(variation, error.module, error.what))
+            continue
+        measured.append((Case(variation.name, config, config.num_hidden_layers), found))
+        if _new_names(found, measured[:-1]):
+            more, more_problems = hub_rules(varied, found)
+            rules += [r for r in more if r not in rules]
+            problems += more_problems
+    stage("fitting expressions")
+    arguments = Arguments(real_case(real), measured)
+    design = {
+        "schema": SCHEMA,
+        "model_type": _text(real).model_type,
+        "class_prefix": _prefix(model),
+        "source": source_of(model),
+    }
+    design |= shape_design(arguments, measured)
+    by_name = {v.name: v for v in every}
+    for name, paths in arguments.missed.items():
+        if name in by_name:
+            unknown.append(_unknown(by_name[name], ", ".join(sorted(paths)), "not explained"))
+    design["args"] = arguments.as_json()
+    design["refusals"] = [r for u in unknown if (r := refusal(u, real)) is not None]
+    design["weights"] = rules
+    design["unknown"] = [{k: v for k, v in u.items() if k != "values"} for u in unknown] + problems
+    design["evidence"] = arguments.evidence
+    return design
+
+
+def real_case(real: Any) -> Case:
+    """Returns the configuration that defaults are taken from."""
+    config = _text(real)
+    return Case("asked for", config, config.num_hidden_layers)
+
+
+def _text(config: Any) -> Any:
+    return config.get_text_config()
+
+
+def _prefix(model: Any) -> str:
+    name = type(model).__name__
+    return name.removesuffix("ForCausalLM").removesuffix("LMHeadModel").removesuffix("ForConditionalGeneration")
+
+
+def source_of(model: Any) -> dict[str, str]:
+    """Returns where the reference stands."""
+    import transformers
+
+    file = Path(inspect.getfile(type(model)))
+    return {
+        "transformers": transformers.__version__,
+        "file": "/".join(file.parts[-3:]),
+        "config_class": type(model.config).__name__,
+        "model_class": type(model).__name__,
+    }
+
+
+def _new_names(found: Observation, before: Measured) -> bool:
+    """Says whether an observation has parameters that none before had."""
+    known = {n for _, o in before for n in o.tensors}
+    return not set(found.tensors) <= known
+
+
+def hub_rules(model: Any, found: Observation) -> tuple[list[Any], list[Any]]:
+    """Returns how the names on the Hub map to the Archon model's, and what is left over."""
+    from safetensors.torch import load_file
+
+    from archon_probe.rules import find_rules
+
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        hub: dict[str, Tensor] = {}
+        for file in sorted(Path(folder).glob("*.safetensors")):
+            hub |= load_file(file)
+    archon = {n: t.detach().contiguous() for n, t in found.tensors.items()}
+    if found.head.get("tied"):
+        archon.pop("output.weight", None)
+    rules, problems = find_rules(archon, hub, _sizes(found))
+    return rules, [{"module": "weights", "what": str(p), "lines": ""} for p in problems]
+
+
+def _sizes(found: Observation) -> dict[str, int]:
+    sizes = {k: v for k, v in found.embedding.items() if isinstance(v, int)}
+    for layer in found.layers:
+        for module in layer["modules"].values():
+            for name, value in module.items():
+                if isinstance(value, int) and not isinstance(value, bool):
+                    sizes.setdefault(name, value)
+    return sizes
+
+
+def _unknown(variation: Any, module: str, what: str) -> dict[str, Any]:
+    return {
+        "module": module,
+        "what": what,
+        "lines": "",
+        "variation": variation.name,
+        "values": (variation.field, variation.value),
+    }
+
+
+def refusal(unknown: dict[str, Any], real: Any) -> dict[str, str] | None:
+    """Returns the condition under which a generated model refuses a configuration.
+
+    Args:
+        unknown: A variation that is not reproduced.
+        real: Its values are known to be: the default of the variation was measured.
+    """
+    name, value = unknown["values"]
+    if not isinstance(name, str) or name.startswith("rope"):
+        return None
+    field = f"hf_config.{name}"
+    held = getattr(_text(real), name, None)
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        condition = f"{field} == {value!r}" if not isinstance(value, bool) else f"{field} is {value}"
+        if value is None:
+            condition = f"{field} is None"
+    elif isinstance(held, (int, float)) and not isinstance(held, bool):
+        condition = f"{field} != {held!r}"
+    elif held is None:
+        condition = f"{field} is not None"
+    else:
+        condition = f"{field} == {value!r}"
+    return {
+        "condition": condition,
+        "message": f"{name}={{{field}!r}} is not reproduced ({unknown['module']}: {unknown['what']})"[:160],
+    }

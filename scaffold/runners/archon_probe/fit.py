@@ -1,0 +1,427 @@
+"""Finds, for a measured option, the simplest expression over config fields that gives it everywhere.
+
+An option is measured under the tiny config and under variations of it. Candidates are tried from
+the simplest on; the first that gives every measurement wins, else the one that gives most, and the
+variations it misses are what the model will have to refuse.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+ABSENT = "<absent>"
+"""Stands for an option of a part that an instance does not have."""
+
+TOLERANCE = 2e-3
+"""Relative, between a measured number and a field's: norms' eps are read to three digits."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Is one configuration that was measured.
+
+    Args:
+        name: Of the variation.
+        config: What expressions read as ``hf_config``.
+        n_layers: Of the model.
+    """
+
+    name: str
+    config: Any
+    n_layers: int
+
+
+@dataclass
+class Fitted:
+    """Is what an option follows from.
+
+    Args:
+        text: Python over ``hf_config``, ``i`` and ``n_layers``; None where it is a constant.
+        constant: Its value where it is one.
+        missed: Names of the cases whose measurement it does not give.
+        per_layer: It depends on the layer.
+    """
+
+    text: str | None
+    constant: Any = None
+    missed: list[str] = field(default_factory=list)
+    per_layer: bool = False
+
+
+def equal(found: Any, measured: Any) -> bool:
+    """Compares what an expression gives with what was measured."""
+    if isinstance(found, bool) or isinstance(measured, bool):
+        return isinstance(found, (bool, int)) and isinstance(measured, bool) and bool(found) == measured
+    if isinstance(found, (int, float)) and isinstance(measured, (int, float)):
+        return math.isclose(found, measured, rel_tol=TOLERANCE, abs_tol=1e-12)
+    if found is None and measured is None:
+        return True
+    if isinstance(measured, list) and isinstance(found, (list, tuple)):
+        return len(found) == len(measured) and all(map(equal, found, measured))
+    return type(found) is type(measured) and found == measured
+
+
+class Fields:
+    """Knows the fields that expressions may read.
+
+    Args:
+        cases: All configurations; a field counts if the first has it.
+        read: Names in the order of preference; others follow.
+    """
+
+    def __init__(self, cases: Sequence[Case], preferred: Sequence[str] = ()) -> None:
+        self.cases = cases
+        self.values: dict[str, list[Any]] = {}
+        base = cases[0].config
+        names = [n for n in base.to_dict() if n not in _NOT_OPTIONS]
+        names.sort(key=lambda n: (preferred.index(n) if n in preferred else 99))
+        for name in names:
+            self._add(f"hf_config.{name}", [getattr(c.config, name, None) for c in cases])
+        for name in names:
+            nested = getattr(base, name, None)
+            if hasattr(nested, "to_dict"):
+                for inner in nested.to_dict():
+                    if inner in _NOT_OPTIONS:
+                        continue
+                    self._add(
+                        f"hf_config.{name}.{inner}",
+                        [getattr(getattr(c.config, name, None), inner, None) for c in cases],
+                    )
+
+    def _add(self, text: str, values: list[Any]) -> None:
+        if all(v is None for v in values):
+            return
+        self.values[text] = values
+
+    def of(self, *kinds: type) -> list[str]:
+        """Returns fields that have a value of one of the kinds in some case."""
+        return [
+            t
+            for t, values in self.values.items()
+            if any(isinstance(v, kinds) and (bool in kinds or not isinstance(v, bool)) for v in values)
+        ]
+
+
+_NOT_OPTIONS = {
+    "transformers_version",
+    "architectures",
+    "dtype",
+    "torch_dtype",
+    "model_type",
+    "_name_or_path",
+    "use_cache",
+    "id2label",
+    "label2id",
+    "return_dict",
+    "output_hidden_states",
+    "output_attentions",
+    "chunk_size_feed_forward",
+    "is_encoder_decoder",
+    "problem_type",
+    "initializer_range",
+    "bos_token_id",
+    "eos_token_id",
+    "sep_token_id",
+    "cls_token_id",
+}
+
+
+def evaluate(text: str, case: Case, i: int = 0) -> Any:
+    """Returns an expression's value, or ABSENT where it has none."""
+    scope = {"hf_config": case.config, "n_layers": case.n_layers, "i": i, "math": math}
+    try:
+        return eval(_compiled(text), scope)
+    except Exception:
+        return ABSENT
+
+
+_CODE: dict[str, Any] = {}
+
+
+def _compiled(text: str) -> Any:
+    if text not in _CODE:
+        _CODE[text] = compile(text, "<candidate>", "eval")
+    return _CODE[text]
+
+
+def fit(measured: Sequence[Any], fields: Fields, is_size: bool = False) -> Fitted:
+    """Fits an option of the model as a whole.
+
+    Args:
+        measured: Its value in each case, ABSENT where it has none.
+        fields: Of the cases.
+        is_size: It is a size that a tiny config shrinks, so it must follow from a field.
+    """
+    present = [i for i, v in enumerate(measured) if v != ABSENT]
+    values = [measured[i] for i in present]
+    if not values:
+        return Fitted(None, None)
+    if not is_size and all(equal(v, values[0]) for v in values):
+        return Fitted(None, values[0])
+    candidates = _candidates(values, fields)
+    best = Fitted(None, values[0])
+    best.missed = [fields.cases[i].name for i in present if not equal(measured[i], values[0])]
+    for text in candidates:
+        missed: list[str] = []
+        for i in present:
+            if not equal(evaluate(text, fields.cases[i]), measured[i]):
+                missed.append(fields.cases[i].name)
+                if i == present[0] or len(missed) >= len(best.missed) + is_size:
+                    break
+        else:
+            if len(missed) < len(best.missed) or (is_size and best.text is None):
+                best = Fitted(text, missed=missed)
+                if not missed:
+                    return best
+    return best
+
+
+def _candidates(values: Sequence[Any], fields: Fields) -> Iterator[str]:
+    if all(isinstance(v, bool) for v in values):
+        yield from _conditions(fields)
+        return
+    if all(isinstance(v, str) or v is None for v in values):
+        names = fields.of(str)
+        yield from names
+        for a in names:
+            for b in names:
+                yield f"{a} or {b}"
+            for constant in dict.fromkeys(v for v in values if v):
+                yield f"{a} or {constant!r}"
+        yield from _choices(values, fields)
+        return
+    if all(isinstance(v, (int, float)) or v is None for v in values):
+        if any(v is None for v in values):
+            yield from _optional(values, fields)
+        yield from _numbers(fields)
+        yield from _choices(values, fields)
+        return
+    yield from fields.of(list, tuple)
+
+
+def _numbers(fields: Fields) -> Iterator[str]:
+    names = fields.of(int, float)
+    yield from names
+    for a in names:
+        yield f"{a}**-0.5"
+        yield f"1.0 / {a}"
+        yield f"{a}**0.5"
+        yield f"-{a}"
+        for factor in (2, 3, 4, 8):
+            yield f"{factor} * {a}"
+    for a, b in itertools.permutations(names, 2):
+        yield f"{a} // {b}"
+        yield f"{a} or {b}"
+    for a, b in itertools.combinations(names, 2):
+        yield f"{a} * {b}"
+        yield f"{a} + {b}"
+    for a, b in itertools.permutations(names, 2):
+        yield f"{a} / {b}"
+        yield f"{a} / {b}**0.5"
+        yield f"({a} * {b})**-0.5"
+        yield f"({a} // {b})**-0.5"
+        yield f"int({a} * {b})"
+        yield f"{a} or 4 * {b}"
+    for a, b, c in itertools.permutations(fields.of(int), 3):
+        yield f"{a} or {b} // {c}"
+    for b, c in itertools.permutations(fields.of(int), 2):
+        yield f"({b} // {c})**0.5"
+
+
+def _optional(values: Sequence[Any], fields: Fields) -> Iterator[str]:
+    """Yields numbers that are None under a condition."""
+    numbers = fields.of(int, float)
+    yield from numbers
+    for condition in _conditions(fields):
+        for number in numbers:
+            yield f"{number} if {condition} else None"
+
+
+def _choices(values: Sequence[Any], fields: Fields) -> Iterator[str]:
+    """Yields one of two constants or fields under a condition."""
+    distinct: list[Any] = []
+    for value in values:
+        if not any(equal(value, d) for d in distinct):
+            distinct.append(value)
+    if len(distinct) == 2:
+        for condition in _conditions(fields, deep=False):
+            yield f"{distinct[0]!r} if {condition} else {distinct[1]!r}"
+            yield f"{distinct[1]!r} if {condition} else {distinct[0]!r}"
+    numbers = fields.of(int, float) if not isinstance(values[0], str) else fields.of(str)
+    for condition in _conditions(fields, deep=False):
+        for number in numbers:
+            for constant in distinct[:3]:
+                yield f"{number} if {condition} else {constant!r}"
+                yield f"{constant!r} if {condition} else {number}"
+    for condition in _conditions(fields, deep=False):
+        for a, b in itertools.permutations(numbers, 2):
+            yield f"{a} if {condition} else {b}"
+
+
+def _conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
+    """Yields conditions on the configuration, the simplest first."""
+    simple: list[str] = []
+    for text in fields.of(bool):
+        simple += [text, f"not {text}"]
+    for text, values in fields.values.items():
+        if any(v is None for v in values):
+            simple += [f"{text} is not None", f"{text} is None"]
+    for text in fields.of(str):
+        for value in dict.fromkeys(v for v in fields.values[text] if isinstance(v, str)):
+            simple += [f"{text} == {value!r}", f"{text} != {value!r}"]
+    for text in fields.of(int, float):
+        if any(v == 0 for v in fields.values[text] if v is not None and not isinstance(v, bool)):
+            simple += [f"bool({text})", f"not {text}"]
+        for value in _edges(fields.values[text]):
+            simple += [f"{text} > {value!r}", f"{text} <= {value!r}"]
+    for text in fields.of(list, tuple):
+        simple += [f"bool({text})", f"not {text}"]
+    for a, b in itertools.permutations(fields.of(int), 2):
+        simple += [f"{a} != {b}", f"{a} > {b}"] if deep else []
+    yield from simple
+    if not deep:
+        return
+    short = [s for s in simple if _varies(s, fields)]
+    for a, b in itertools.combinations(short, 2):
+        yield f"{a} and {b}"
+        yield f"{a} or {b}"
+
+
+def _edges(values: Iterable[Any]) -> list[Any]:
+    numbers = {v for v in values if isinstance(v, int) and not isinstance(v, bool)}
+    return [0] if any(v > 0 for v in numbers) and any(v <= 0 for v in numbers) else [1] if 1 in numbers else []
+
+
+def _varies(text: str, fields: Fields) -> bool:
+    found = {str(evaluate(text, c)) for c in fields.cases}
+    return len(found - {ABSENT}) > 1
+
+
+# --- options that depend on the layer
+
+
+def fit_layers(measured: Sequence[Sequence[Any]], fields: Fields) -> Fitted:
+    """Fits an option of layers.
+
+    Args:
+        measured: For each case its value in each layer.
+        fields: Of the cases.
+    """
+    uniform: list[Any] = []
+    for row in measured:
+        values = [v for v in row if v != ABSENT]
+        if any(not equal(v, values[0]) for v in values[1:]):
+            break
+        uniform.append(values[0] if values else ABSENT)
+    else:
+        return fit(uniform, fields)
+    present = {str(v): v for row in measured for v in row if v != ABSENT}
+    best = Fitted(None, None, per_layer=True)
+    best.missed = [c.name for c in fields.cases]
+    for text in _layer_candidates(list(present.values()), fields):
+        missed: list[str] = []
+        for case, row in zip(fields.cases, measured, strict=True):
+            if all(v == ABSENT or equal(evaluate(text, case, i), v) for i, v in enumerate(row)):
+                continue
+            missed.append(case.name)
+            if case is fields.cases[0] or len(missed) >= len(best.missed):
+                break
+        else:
+            if len(missed) < len(best.missed):
+                best = Fitted(text, missed=missed, per_layer=True)
+                if not missed:
+                    return best
+    return best
+
+
+def _layer_candidates(values: list[Any], fields: Fields) -> Iterator[str]:
+    if all(isinstance(v, bool) for v in values):
+        yield from layer_conditions(fields)
+        return
+    for text in fields.of(list, tuple):
+        yield f"{text}[i]"
+    yield "i"
+    distinct: list[Any] = []
+    for value in values:
+        if not any(equal(value, d) for d in distinct):
+            distinct.append(value)
+    numbers = ["None", *fields.of(int, float)]
+    if isinstance(next((v for v in values if v is not None), None), str):
+        numbers = fields.of(str)
+    conditions = list(layer_conditions(fields, deep=False))
+    for condition in conditions:
+        for a, b in itertools.permutations(numbers, 2):
+            yield f"{a} if {condition} else {b}"
+    constants = [repr(d) for d in distinct[:4]]
+    for condition in conditions:
+        for constant in constants:
+            for number in numbers:
+                yield f"{number} if {condition} else {constant}"
+                yield f"{constant} if {condition} else {number}"
+        for a, b in itertools.permutations(constants, 2):
+            yield f"{a} if {condition} else {b}"
+    for condition in layer_conditions(fields):
+        for number in numbers[1:]:
+            yield f"{number} if {condition} else None"
+    yield from _layer_numbers(fields)
+
+
+def _layer_numbers(fields: Fields) -> Iterator[str]:
+    """Yields numbers that follow from the layer's number."""
+    for shift in ("i + 1", "2 * i + 1", "2 * (i + 1)", "2 * i + 3"):
+        yield f"1.0 / ({shift})"
+        yield f"({shift})**-0.5"
+        yield f"(({shift} - 1) / ({shift}))**0.5"
+        for number in fields.of(int, float):
+            yield f"{number} / ({shift})"
+            yield f"{number}**-0.5 / ({shift})"
+
+
+def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
+    """Yields conditions on a layer's number ``i``, the simplest first."""
+    lists = fields.of(list, tuple)
+    simple: list[str] = []
+    for text in lists:
+        rows = [v for v in fields.values[text] if isinstance(v, (list, tuple))]
+        for value in dict.fromkeys(v for row in rows for v in row if isinstance(v, str)):
+            simple += [f"{text}[i] == {value!r}", f"{text}[i] != {value!r}"]
+        if any(isinstance(v, (bool, int)) for row in rows for v in row) or any(not r for r in rows):
+            simple += [f"bool({text}[i])", f"not {text}[i]"]
+            simple += [f"i in {text}", f"i not in {text}"]
+    for text in fields.of(int):
+        simple += [f"i >= {text}", f"i < {text}"]
+        simple += [f"(i + 1) % {text} == 0", f"(i + 1) % {text} != 0"]
+        simple += [f"i % {text} == 0", f"i % {text} != 0"]
+    simple += ["i == n_layers - 1", "i != n_layers - 1", "i == 0", "i != 0", "i % 2 == 0", "i % 2 == 1"]
+    yield from simple
+    whole = [c for c in _conditions(fields, deep=False) if _varies(c, fields)]
+    for a in simple:
+        for b in whole:
+            yield f"{a} and {b}"
+            yield f"{a} or {b}"
+    if not deep:
+        return
+    useful = [s for s in simple if _splits(s, fields)]
+    for a, b in itertools.combinations(useful, 2):
+        yield f"{a} and {b}"
+        yield f"{a} or {b}"
+    for a, b in itertools.combinations(useful, 2):
+        for c in whole:
+            yield f"{a} and {b} and {c}"
+    for a, b, c in itertools.combinations(useful, 3):
+        yield f"{a} and {b} and {c}"
+
+
+def _splits(text: str, fields: Fields) -> bool:
+    """Says whether a condition differs between layers in some case."""
+    return any(
+        len({str(evaluate(text, c, i)) for i in range(c.n_layers)} - {ABSENT}) > 1
+        for c in fields.cases
+    )
+
+
+Evaluator = Callable[[str, Case, int], Any]

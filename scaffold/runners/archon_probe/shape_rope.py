@@ -1,0 +1,87 @@
+"""Shapes measured rotations into rotary tables and the option that picks one for a layer."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from archon_probe.fit import ABSENT
+
+if TYPE_CHECKING:
+    from archon_probe.shape import Shaper
+
+KINDS_BY_LAYER_TYPE = "rope_parameters"
+
+
+def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
+    """Adds ``rope`` to the attention of a design, and returns the tables it needs."""
+    attention = design.get("attention", {})
+    rows = [
+        [m["rope"] if m != ABSENT else ABSENT for m in row]
+        for row in shaper.rows(lambda layer: layer["modules"]["attention"])
+    ]
+    used = [r for row in rows for r in row if r != ABSENT and r["when"]]
+    if not used:
+        return {}
+    a = shaper.arguments
+    when = a.layer_value("attention.rope.when", [[r["when"] if r != ABSENT else ABSENT for r in row] for row in rows])
+    attention["rope"] = {"when": when}
+    pairing = used[0]["pairing"]
+    reverse = used[0]["inv_freq"][0] < 0
+    options: dict[str, Any] = {"pairing": pairing, "reverse": reverse}
+    parameters = getattr(shaper.measured[0][0].config, "rope_parameters", None)
+    if isinstance(parameters, dict) and parameters and all(isinstance(v, dict) for v in parameters.values()):
+        attention["rope"]["key"] = a.add_layer_types()
+        return {
+            f"rope_{kind}": {
+                "expr": f"RopeArgs.from_hf(hf_config, layer_type={kind!r})",
+                "layer_type": kind,
+                **options,
+            }
+            for kind in parameters
+        }
+    text = _plain_expression(shaper, rows, used, parameters)
+    return {"rope": {"expr": text, **options}}
+
+
+def _plain_expression(shaper: Shaper, rows: Any, used: list[Any], parameters: Any) -> str:
+    a = shaper.arguments
+    dims = [
+        next((r["dim"] for r in row if r != ABSENT and r["when"]), ABSENT) for row in rows
+    ]
+    expected = [
+        _declared_dim(c.config, h)
+        for (c, _), h in zip(shaper.measured, a.known["head_dim"], strict=True)
+    ]
+    if isinstance(parameters, dict):
+        if all(d == ABSENT or d == e for d, e in zip(dims, expected, strict=True)):
+            return "RopeArgs.from_hf(hf_config)"
+        dim = a.value("attention.rope.dim", dims, ("args.head_dim",), is_size=True)
+        return f"RopeArgs.from_hf(hf_config, dim={_text(dim, a)})"
+    dim = a.value("attention.rope.dim", dims, ("args.head_dim",), is_size=True)
+    theta = [
+        next((_theta(r) for r in row if r != ABSENT and r["when"]), ABSENT) for row in rows
+    ]
+    base = a.value("attention.rope.theta", theta)
+    return f"RopeArgs(dim={_text(dim, a)}, theta={_text(base, a)})"
+
+
+def _text(value: Any, arguments: Any) -> str:
+    if isinstance(value, dict):
+        name = value.get("arg") or value["expr"].removeprefix("args.")
+        return f"{{{name}}}"
+    return repr(value)
+
+
+def _theta(rope: dict[str, Any]) -> float:
+    """Solves the second frequency, theta ** (-2 / dim), for theta."""
+    theta = abs(rope["inv_freq"][1]) ** (-rope["dim"] / 2)
+    return float(f"{theta:.4g}") if math.isfinite(theta) else theta
+
+
+def _declared_dim(config: Any, head_dim: int) -> int:
+    """Returns the rotated dimensions that a configuration states."""
+    parameters = getattr(config, "rope_parameters", None) or {}
+    factor = parameters.get("partial_rotary_factor") or getattr(config, "partial_rotary_factor", None) or 1.0
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(size * factor) if size else head_dim
