@@ -1,7 +1,7 @@
 """Archon: PyTorch-native training models, one folder per Hugging Face model_type.
 
 ``ARCHON_MODELS`` names every model; its spec is imported when it is asked for, so that importing
-this package loads no torch. ``scaffold add-archon-model`` writes a model's folder and its line here.
+this package loads no torch. ``scaffold add-archon-model`` writes a model's folder and its line.
 """
 
 from __future__ import annotations

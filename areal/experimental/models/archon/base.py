@@ -112,7 +112,7 @@ def refuse_tree_attention(tree_attn_meta: Any) -> None:
 
 
 def keep_tokens(hidden: Tensor, logits_to_keep: Tensor | None) -> Tensor:
-    """Returns the hidden states [1, T, dim] that need logits: all, or [N, dim] at these positions."""
+    """Returns the hidden states that need logits: [1, T, dim], or [N, dim] at N positions."""
     return hidden if logits_to_keep is None else hidden[0].index_select(0, logits_to_keep)
 
 

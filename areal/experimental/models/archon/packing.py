@@ -42,7 +42,8 @@ class Packing:
     layers of the call.
 
     Attributes:
-        positions: [T] int64, position of each token inside its sequence.
+        positions: [T] int64, position of each token inside its sequence. Under Ulysses these are
+            the tokens of this rank only, while ``cu_seqlens`` describes the whole row.
         cu_seqlens: [B + 1] int32, where each sequence starts, then T.
         max_seqlen: Tokens of the longest sequence.
         plan: How to attend, where that is not causally inside each sequence.
@@ -52,7 +53,7 @@ class Packing:
     cu_seqlens: Tensor
     max_seqlen: int
     plan: AttentionPlan | None = None
-    _cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -90,17 +91,59 @@ class Packing:
 
     @cached_property
     def rows(self) -> PackedRows:
-        """Buckets of similar length, for backends that attend to padded rows."""
+        """Buckets of similar length, for backends that attend to padded rows.
+
+        Raises:
+            ConfigError: The sequences do not cover the row.
+        """
+        if sum(self.lengths) != self.positions.shape[0]:
+            raise ConfigError(
+                f"cu_seqlens describes {sum(self.lengths)} tokens and the row has "
+                f"{self.positions.shape[0]}; give padding at the end a sequence of its own"
+            )
         return PackedRows([n for n in self.lengths if n], self.positions.device)
 
     @cached_property
     def sequence_ids(self) -> Tensor:
         """[T] number of the sequence that each token belongs to."""
-        token = torch.arange(self.positions.shape[0], device=self.cu_seqlens.device)
-        return torch.searchsorted(self.cu_seqlens[1:].long(), token, right=True)
+        return self.sequence_ids_from(0)
+
+    def sequence_ids_from(self, first_token: int) -> Tensor:
+        """Returns ``sequence_ids`` of tokens that start at ``first_token`` of the whole row."""
+        stop = first_token + self.positions.shape[0]
+        token = torch.arange(first_token, stop, device=self.cu_seqlens.device, dtype=torch.int32)
+        return torch.searchsorted(self.cu_seqlens[1:].contiguous(), token, right=True)
+
+    def whole(self, total: int) -> Packing:
+        """Returns the packing of the whole row of ``total`` tokens; this may be a slice of it."""
+        if self.positions.shape[0] == total:
+            return self
+        return self.once(("whole", total), lambda: self._whole(total))
+
+    def _whole(self, total: int) -> Packing:
+        row = Packing(self.cu_seqlens.new_zeros(total), self.cu_seqlens, self.max_seqlen)
+        token = torch.arange(total, device=self.cu_seqlens.device)
+        return Packing(token - self.cu_seqlens[row.sequence_ids], self.cu_seqlens, self.max_seqlen)
+
+    def in_chunks(self, chunk: int) -> Packing:
+        """Returns the packing in which each sequence is cut into pieces of ``chunk`` tokens.
+
+        The number of pieces is unknown without waiting for the device, so ``cu_seqlens`` has room
+        for the most there can be; the surplus are empty sequences at the end.
+        """
+        if self.max_seqlen <= chunk:
+            return self
+        return self.once(("chunks", chunk), lambda: self._in_chunks(chunk))
+
+    def _in_chunks(self, chunk: int) -> Packing:
+        total = self.positions.shape[0]
+        most = self.cu_seqlens.shape[0] - 1 + total // chunk
+        starts = torch.nonzero_static(self.positions % chunk == 0, size=most, fill_value=total)
+        cu_seqlens = torch.cat((starts[:, 0], starts.new_full((1,), total))).to(torch.int32)
+        return Packing(self.positions % chunk, cu_seqlens, chunk)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Returns what ``make`` returned the first time that this packing was asked for ``key``."""
-        if key not in self._cache:
-            self._cache[key] = make()
-        return self._cache[key]
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]

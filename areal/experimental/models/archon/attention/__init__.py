@@ -1,10 +1,6 @@
 """Attention over a packed batch, by one of several backends that compute the same thing."""
 
-from areal.experimental.models.archon.attention.core import (
-    ATTENTION_BACKENDS,
-    AttentionCore,
-    merge_heads,
-    split_heads,
-)
+from areal.experimental.models.archon.attention.core import ATTENTION_BACKENDS, AttentionCore
+from areal.experimental.models.archon.attention.heads import merge_heads, split_heads
 
 __all__ = ["ATTENTION_BACKENDS", "AttentionCore", "merge_heads", "split_heads"]

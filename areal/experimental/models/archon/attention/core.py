@@ -13,24 +13,25 @@ from torch import Tensor, nn
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.attention.features import AttentionFeatures
+from areal.experimental.models.archon.attention.flex import flex_packed_attention
+from areal.experimental.models.archon.attention.heads import pad_heads
 from areal.experimental.models.archon.attention.masked import masked_attention
 from areal.experimental.models.archon.attention.varlen import varlen_attention
-from areal.experimental.models.archon.packing import Packing
+from areal.experimental.models.archon.packing import AttentionPlan, Packing
+from areal.experimental.models.archon.positions import KeyBias
+from areal.experimental.models.archon.ulysses import (
+    gather_heads_scatter_seq,
+    own_heads,
+    share_heads,
+)
 
+# "varlen" is the one to use; "flex" takes flex attention for everything where there is CUDA, and
+# "sdpa" is the reference, whose cost grows with the square of the packed row.
 ATTENTION_BACKENDS = {
+    "flex": flex_packed_attention,
     "sdpa": masked_attention,
     "varlen": varlen_attention,
 }
-
-
-def split_heads(x: Tensor, head_dim: int) -> Tensor:
-    """Returns a projection [1, T, H * D] as heads [1, H, T, D]; H follows from its width."""
-    return x.unflatten(-1, (-1, head_dim)).transpose(1, 2)
-
-
-def merge_heads(x: Tensor) -> Tensor:
-    """Returns heads [1, H, T, D] as [1, T, H * D]."""
-    return x.transpose(1, 2).flatten(2)
 
 
 class AttentionCore(nn.Module):
@@ -74,7 +75,7 @@ class AttentionCore(nn.Module):
         self._cp_group: dist.ProcessGroup | None = None
 
     def set_cp_group(self, group: Any) -> None:
-        """Shares the sequence with the ranks of ``group`` (Ulysses)."""
+        """Shares the row of tokens with the processes of ``group`` (Ulysses)."""
         self._cp_group = group
 
     def forward(
@@ -85,25 +86,47 @@ class AttentionCore(nn.Module):
         packing: Packing,
         *,
         sinks: Tensor | None = None,
-        alibi_slopes: Tensor | None = None,
+        alibi_slopes: Tensor | KeyBias | None = None,
     ) -> Tensor:
         """Returns attention [1, H, T, Dv] of q [1, H, T, D], k [1, K, T, D], v [1, K, T, Dv].
 
         Args:
             sinks: [H] logits of one more key per head, whose value is zero.
-            alibi_slopes: [H] factors on the distance between query and key.
+            alibi_slopes: [H] what each head takes off a score for each token of distance, or what
+                ``AlibiSlopes`` returns.
         """
+        if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+            raise ConfigError(
+                f"{q.shape[1]} query heads do not share {k.shape[1]} key-value heads evenly"
+            )
+        bias = KeyBias(alibi_slopes) if isinstance(alibi_slopes, Tensor) else alibi_slopes
+        group = self._cp_group
+        if group is not None:
+            q, k, v = share_heads(q, k, v, group)
+            sinks = own_heads(sinks, group)
+            if bias is not None:
+                bias = bias.heads(group.rank() * q.shape[1], q.shape[1])
         features = AttentionFeatures(
             window=self.window,
             chunk=self.chunk,
             softcap=self.softcap,
             causal=self.causal,
             sinks=sinks,
-            alibi_slopes=alibi_slopes,
+            key_bias=bias,
         )
         if packing.plan is not None:
-            features.require_plannable(self.layer_id)
-            out_THD = packing.plan.attend(self.layer_id, q[0], k[0], v[0], self.scale, self.window)
-            return out_THD.transpose(0, 1).unsqueeze(0)
+            return self._planned(q, k, v, packing.plan, features)
+        whole = packing.whole(q.shape[2])
         backend = ATTENTION_BACKENDS[self.attn_type]
-        return backend(q, k, v, scale=self.scale, packing=packing, features=features)
+        out = backend(q, k, v, scale=self.scale, packing=whole, features=features)
+        return out if group is None else gather_heads_scatter_seq(out, 1, 2, group)
+
+    def _planned(
+        self, q: Tensor, k: Tensor, v: Tensor, plan: AttentionPlan, features: AttentionFeatures
+    ) -> Tensor:
+        features.require_plannable(self.layer_id)
+        value_dim = v.shape[-1]
+        # Plans keep keys and values in slots of one size.
+        q, k, v = pad_heads(1, q, k, v)
+        out_THD = plan.attend(self.layer_id, q[0], k[0], v[0], self.scale, self.window)
+        return out_THD[..., :value_dim].transpose(0, 1).unsqueeze(0)

@@ -1,4 +1,7 @@
-"""Reference backend: one mask over the whole packed row, and the definition written out."""
+"""Reference backend: one mask over the whole packed row, and the definition written out.
+
+Shape letters: H heads, K key-value heads, T tokens of the packed row, D head size.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,21 @@ def masked_attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, packing: Packing, features: AttentionFeatures
 ) -> Tensor:
     """Returns attention under a block-causal mask [T, T]; costs T squared whatever the lengths."""
-    key = ("mask", q.shape[2], features.causal, features.window, features.chunk)
-    mask = packing.once(key, lambda: packed_mask(packing, q.shape[2], features))
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
-    )
+    if features.chunk is not None:
+        packing = packing.in_chunks(features.chunk)
+    key = ("mask", features.causal, features.window)
+    mask = packing.once(key, lambda: packed_mask(packing, features))
+    if features.softcap is None and features.sinks is None and features.key_bias is None:
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+        )
+    return _by_definition(q, k, v, scale, mask, packing, features)
 
 
-def packed_mask(packing: Packing, total: int, features: AttentionFeatures) -> Tensor:
+def packed_mask(packing: Packing, features: AttentionFeatures) -> Tensor:
     """Returns [T, T], True where the query of the row sees the key of the column."""
     sequence = packing.sequence_ids
-    token = torch.arange(total, device=sequence.device)
+    token = torch.arange(sequence.shape[0], device=sequence.device)
     seen = sequence[:, None] == sequence[None, :]
     distance = token[:, None] - token[None, :]
     if features.causal:
@@ -32,3 +39,27 @@ def packed_mask(packing: Packing, total: int, features: AttentionFeatures) -> Te
     if features.window is not None:
         seen &= distance < features.window
     return seen
+
+
+def _by_definition(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    mask: Tensor,
+    packing: Packing,
+    features: AttentionFeatures,
+) -> Tensor:
+    groups = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    scores = (q @ k.transpose(-1, -2)).float() * scale
+    if features.softcap is not None:
+        scores = features.softcap * torch.tanh(scores / features.softcap)
+    if features.key_bias is not None:
+        scores = scores + features.key_bias.of(packing.positions)[:, None, :]
+    scores = scores.masked_fill(~mask, -torch.inf)
+    if features.sinks is not None:
+        sinks = features.sinks.float()[None, :, None, None].expand(*scores.shape[:3], 1)
+        scores = torch.cat((scores, sinks), dim=-1)
+    weights = torch.softmax(scores, dim=-1)[..., : k.shape[2]]
+    return weights.to(v.dtype) @ v
