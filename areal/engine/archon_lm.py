@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from areal.api.cli_args import ArchonEngineConfig, ModelSpecConfig
 from areal.api.errors import ConfigError
-from areal.engine.archon_files import copy_weights, write_weights
 from areal.engine.attention import AttentionPlan
 from areal.engine.causal_lm import UNLIMITED, CausalLM
 from areal.engine.cpu_kernels import use_cpu_kernels
@@ -30,8 +29,13 @@ from areal.experimental.models.archon import (
     get_supported_model_types,
     is_supported_model,
 )
+from areal.experimental.models.archon.activation_checkpoint import (
+    ActivationCheckpointConfig,
+    apply_ac,
+)
 from areal.experimental.models.archon.base import BaseArchonModel
 from areal.experimental.models.archon.rope import RopeArgs
+from areal.experimental.models.archon.state_dict import load_checkpoint, save_checkpoint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -48,21 +52,26 @@ class ArchonCausalLM(CausalLM):
         module: The model.
         hf_config: The Hugging Face configuration that it was made from.
         spec: What the package knows of its model_type.
+        options: Of the engine.
+
+    Attributes:
         source: Folder of the checkpoint it came from, whose generation settings are kept.
     """
+
+    source: str | None = None
 
     def __init__(
         self,
         module: BaseArchonModel,
         hf_config: Any,
         spec: ModelSpec,
-        source: str | None = None,
+        options: ArchonEngineConfig,
     ) -> None:
         super().__init__(module)
         self.args: Any = module.model_args
         self.hf_config = hf_config
         self.spec = spec
-        self.source = source
+        self.options = options
         self.adapter = spec.state_dict_adapter_class(self.args)
         self.num_layers = self.args.n_layers
         self.vocab_size = self.args.vocab_size
@@ -101,7 +110,15 @@ class ArchonCausalLM(CausalLM):
         self.module.train(was_training)
 
     def enable_checkpointing(self) -> None:
-        raise ConfigError("the engine of the archon backend decides what is recomputed")
+        options = self.options
+        config = ActivationCheckpointConfig(
+            mode=options.ac_mode,
+            selective_ac_option=options.selective_ac_option,
+            memory_budget=options.ac_memory_budget,
+            preserve_rng_state=options.ac_preserve_rng_state,
+            debug=options.ac_debug,
+        )
+        apply_ac(self.module, config, model_compile_enabled=options.enable_compile)
 
     def turn_off_dropout(self) -> None:
         """Does nothing: Archon models have no dropout."""
@@ -117,13 +134,13 @@ class ArchonCausalLM(CausalLM):
         }
 
     def write(self, folder: Path, tokenizer: Any = None) -> None:
-        write_weights(self.module, self.adapter, folder)
+        save_checkpoint(self.module, folder, self.adapter)
         write_config(self.hf_config, self.dtype, folder, self.source)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
 
     def read(self, folder: str | Path) -> None:
-        copy_weights(self.module, self.adapter, folder)
+        load_checkpoint(self.module, folder, self.adapter)
 
 
 def make_archon_model(
@@ -139,10 +156,10 @@ def make_archon_model(
         ConfigError: There is no Archon model of that architecture, or not with these sizes.
     """
     what = f"run.model.architecture {spec.architecture!r}"
-    model_spec = require_archon_model(spec.architecture, what)
-    lm = _build(make_config(spec, tokenizer), model_spec, dtype, device, options, what)
+    require_archon_model(spec.architecture, what)
+    lm = build_archon_model(make_config(spec, tokenizer), dtype, device, options, what)
     _draw_weights(lm.module, spec.seed)
-    return _prepared(lm)
+    return prepare_archon_model(lm)
 
 
 def load_archon_model(
@@ -173,8 +190,7 @@ def load_archon_model(
         folder = _local_folder(path, with_weights=fresh_seed is None)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ConfigError(f"cannot load {what}: {error}") from error
-    model_spec = require_archon_model(hf_config.model_type, what)
-    lm = _build(hf_config, model_spec, dtype, device, options, what)
+    lm = build_archon_model(hf_config, dtype, device, options, what)
     lm.source = folder
     if fresh_seed is None:
         try:
@@ -183,7 +199,7 @@ def load_archon_model(
             raise ConfigError(f"cannot load {what}: {error}") from error
     else:
         _draw_weights(lm.module, fresh_seed)
-    return _prepared(lm)
+    return prepare_archon_model(lm)
 
 
 def require_archon_model(model_type: str, what: str) -> ModelSpec:
@@ -207,15 +223,26 @@ def require_archon_model(model_type: str, what: str) -> ModelSpec:
     return found
 
 
-def _build(
+def build_archon_model(
     hf_config: Any,
-    model_spec: ModelSpec,
     dtype: torch.dtype,
     device: torch.device,
     options: ArchonEngineConfig,
     what: str,
 ) -> ArchonCausalLM:
-    """Makes the model with memory for its parameters and nothing in it."""
+    """Makes a model with memory for its parameters and nothing in it.
+
+    Args:
+        hf_config: What to make.
+        dtype: Of the parameters.
+        device: Where they go.
+        options: Of the engine.
+        what: The key of the configuration that asks, for messages.
+
+    Raises:
+        ConfigError: No Archon model implements the configuration.
+    """
+    model_spec = require_archon_model(hf_config.model_type, what)
     try:
         args = model_spec.model_args_class.from_hf_config(
             hf_config, **_model_options(model_spec.model_args_class, options)
@@ -227,7 +254,7 @@ def _build(
     module.to_empty(device=device)
     module.tie_weights()  # to_empty gives every name a tensor of its own
     module.init_buffers(device)
-    return ArchonCausalLM(module.eval(), hf_config, model_spec)
+    return ArchonCausalLM(module.eval(), hf_config, model_spec, options)
 
 
 def _model_options(args_class: type, options: ArchonEngineConfig) -> dict[str, Any]:
@@ -244,7 +271,8 @@ def _draw_weights(module: nn.Module, seed: int) -> None:
         model.init_weights()
 
 
-def _prepared(lm: ArchonCausalLM) -> ArchonCausalLM:
+def prepare_archon_model(lm: ArchonCausalLM) -> ArchonCausalLM:
+    """Lets a model that has its weights use what is fast on its device."""
     if lm.device.type == "cpu":
         use_cpu_kernels(lm.module)
         fuse_siblings(lm.module)

@@ -21,12 +21,9 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from areal.api.errors import ConfigError
+from areal.utils.packed_rows import PackedRows
 
 IMPLEMENTATION = "areal_planned"
-
-# A bucket of sequences is padded to its longest; it takes the next shorter one as long as this
-# share is real tokens.
-MIN_BUCKET_FILL = 0.75
 
 
 class AttentionPlan(Protocol):
@@ -131,25 +128,6 @@ def causal_sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | Non
     )
 
 
-def bucket_by_length(lengths: Sequence[int]) -> list[list[int]]:
-    """Groups sequences of similar length, so that padding a group to its longest wastes little.
-
-    Returns:
-        Lists of indices into ``lengths`` that together hold each index once.
-    """
-    buckets: list[list[int]] = []
-    longest = real = 0
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        length = lengths[index]
-        if buckets and (real + length) >= MIN_BUCKET_FILL * longest * (len(buckets[-1]) + 1):
-            buckets[-1].append(index)
-            real += length
-        else:
-            buckets.append([index])
-            longest = real = length
-    return buckets
-
-
 class PackedPlan:
     """Causal attention inside each sequence of a packed batch, none across.
 
@@ -163,33 +141,7 @@ class PackedPlan:
     """
 
     def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
-        self.lengths = list(lengths)
-        starts = [0]
-        for length in self.lengths:
-            starts.append(starts[-1] + length)
-        self.total = starts[-1]
-        self._buckets: list[tuple[int, int, Tensor | None]] = []
-        self._inverse: Tensor | None = None
-        groups = bucket_by_length(self.lengths)
-        if len(groups) == 1 and min(self.lengths) == max(self.lengths):
-            self._buckets.append((len(self.lengths), self.lengths[0], None))
-            return
-        inverse = torch.empty(self.total, dtype=torch.long)
-        offset = 0
-        for group in groups:
-            longest = self.lengths[group[0]]
-            first = torch.tensor([starts[i] for i in group])[:, None]
-            size = torch.tensor([self.lengths[i] for i in group])[:, None]
-            column = torch.arange(longest)[None, :]
-            # Padding points at the sequence's own last token: it is read by no real query and stays
-            # in bounds.
-            index = first + torch.minimum(column, size - 1)
-            flat = torch.arange(offset, offset + index.numel()).view_as(index)
-            real = column < size
-            inverse[index[real]] = flat[real]
-            offset += index.numel()
-            self._buckets.append((len(group), longest, index.flatten().to(device)))
-        self._inverse = inverse.to(device)
+        self._packed = PackedRows(lengths, device)
 
     def attend(
         self,
@@ -202,15 +154,7 @@ class PackedPlan:
     ) -> Tensor:
         """Returns the attention output of one layer as [T, H, D]."""
         outputs = []
-        for count, longest, index in self._buckets:
-            q, k, v = (_to_rows(x, count, longest, index) for x in (q_HTD, k_KTD, v_KTD))
-            out = causal_sdpa(q, k, v, scale, window)
-            outputs.append(out.transpose(1, 2).reshape(count * longest, *out.shape[1::2]))
-        joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-        return joined if self._inverse is None else joined.index_select(0, self._inverse)
-
-
-def _to_rows(x_HTD: Tensor, count: int, longest: int, index: Tensor | None) -> Tensor:
-    """Returns packed [H, T, D] as [count, H, longest, D]."""
-    picked = x_HTD if index is None else x_HTD.index_select(1, index)
-    return picked.view(x_HTD.shape[0], count, longest, x_HTD.shape[2]).transpose(0, 1)
+        for bucket in self._packed.buckets:
+            q, k, v = (bucket.rows(x) for x in (q_HTD, k_KTD, v_KTD))
+            outputs.append(causal_sdpa(q, k, v, scale, window))
+        return self._packed.join(outputs)

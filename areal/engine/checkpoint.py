@@ -156,7 +156,7 @@ def load_hf_weights(module: nn.Module, path: str | Path) -> None:
     """
     state = dict(module.state_dict())
     tied = _tied_names(module)
-    loaded = read_tensors(Path(path))
+    loaded = _read_tensors(Path(path))
     if set(state) - set(loaded) - tied or set(loaded) - set(state):
         loaded = _converted(module, path)
     missing = sorted(set(state) - set(loaded) - tied)
@@ -172,7 +172,7 @@ def load_hf_weights(module: nn.Module, path: str | Path) -> None:
             state[name].copy_(tensor)
 
 
-def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
+def _read_tensors(folder: Path) -> dict[str, torch.Tensor]:
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise ConfigError(f"no *.safetensors in {folder}")

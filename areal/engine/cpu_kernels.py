@@ -159,20 +159,25 @@ class _RmsNorm(torch.autograd.Function):
 
 
 class FusedRmsNorm(nn.Module):
-    """Stands for a Hugging Face RMS norm of the plain kind (weight, variance_epsilon)."""
+    """Stands for an RMS norm of the plain kind: a weight and an epsilon."""
 
     weight: Tensor
-    variance_epsilon: float
+    fused_eps: float
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         if torch.is_grad_enabled():
-            return _RmsNorm.apply(hidden_states, self.weight, self.variance_epsilon)
-        return F.rms_norm(hidden_states, self.weight.shape, self.weight, self.variance_epsilon)
+            return _RmsNorm.apply(hidden_states, self.weight, self.fused_eps)
+        return F.rms_norm(hidden_states, self.weight.shape, self.weight, self.fused_eps)
+
+
+def _epsilon(module: nn.Module) -> float | None:
+    """Returns the epsilon of a norm, under whichever name it has one."""
+    return getattr(module, "variance_epsilon", getattr(module, "eps", None))
 
 
 def _is_plain_rms_norm(module: nn.Module) -> bool:
     """Says, by trying it on numbers, whether a module computes what the fused norm does."""
-    weight, eps = getattr(module, "weight", None), getattr(module, "variance_epsilon", None)
+    weight, eps = getattr(module, "weight", None), _epsilon(module)
     if not isinstance(weight, nn.Parameter) or not isinstance(eps, float) or weight.ndim != 1:
         return False
     if (
@@ -198,13 +203,10 @@ def _is_plain_rms_norm(module: nn.Module) -> bool:
 def use_cpu_kernels(model: nn.Module) -> None:
     """Swaps the classes of a CPU model's linear layers and RMS norms; parameters stay."""
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(ONEDNN_CACHED_SHAPES))
-    verdicts: dict[type, bool] = {}
     for module in model.modules():
         kind = type(module)
         if kind is nn.Linear and prefers_onednn():
             module.__class__ = FastLinear
-        elif kind.__name__.endswith("RMSNorm"):
-            if kind not in verdicts:
-                verdicts[kind] = _is_plain_rms_norm(module)
-            if verdicts[kind]:
-                module.__class__ = FusedRmsNorm
+        elif kind.__name__.endswith("RMSNorm") and _is_plain_rms_norm(module):
+            module.fused_eps = _epsilon(module)
+            module.__class__ = FusedRmsNorm

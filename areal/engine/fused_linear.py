@@ -1,9 +1,9 @@
 """Linear layers that read the same input, computed as one matrix product.
 
 Query, key and value projections, and gate and up projections, are separate modules in Hugging Face
-models. Here their weights lie next to each other in one block of memory of which each module's
-weight is a view. The first sibling that is called with an input computes all of them, and the
-others take their part. Parameters, names and checkpoints stay as they are.
+and Archon models. Here their weights lie next to each other in one block of memory of which each
+module's weight is a view. The first sibling that is called with an input computes all of them, and
+the others take their part. Parameters, names and checkpoints stay as they are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from torch import Tensor, nn
 from areal.engine.cpu_kernels import FastLinear, linear_gradients, matmul_transposed
 
 # Children of one module that may share an input; whether they do is seen at every call.
-SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+SIBLINGS = (
+    ("q_proj", "k_proj", "v_proj"),
+    ("gate_proj", "up_proj"),
+    ("wq", "wk", "wv"),
+    ("w1", "w3"),
+)
 
 
 class _FusedLinear(torch.autograd.Function):

@@ -15,26 +15,37 @@ from areal.api.alloc_mode import ParallelStrategy
 from areal.api.cli_args import MicroBatchSpec, OptimizerConfig, TrainEngineConfig
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
+from areal.engine.archon_train_engine import ArchonTrainEngine
+from areal.engine.backends import train_engine_class
 from areal.engine.model import prepare_model
-from areal.engine.train_engine import HFTrainEngine
+from areal.engine.train_engine import HFTrainEngine, PackedTrainEngine
 from areal.engine.weights import SharedWeights
 from areal.utils.data import pad_sequences_to_tensors
+from tests.tiny_archon import BACKENDS, archon_of, known, named_gradients
 from tests.tiny_models import random_prompts, tiny_model
 
 LENGTHS = [9, 4, 17, 1, 12, 6]
 SPEC = FinetuneSpec(total_train_epochs=1, dataset_size=10, train_batch_size=1)
 
 
-def engine(model: nn.Module | str = "qwen3", **fields: Any) -> HFTrainEngine:
+def engine(
+    model: nn.Module | str = "qwen3", backend: str = "fsdp:d1", **fields: Any
+) -> PackedTrainEngine:
     if isinstance(model, str):
         model = tiny_model(model)
     optimizer = {"type": "sgd", "lr": 0.1, "gradient_clipping": 1e9, "warmup_steps": 0}
     optimizer["weight_decay"] = 0.0
     optimizer |= fields.pop("optimizer", {})
     config = TrainEngineConfig(
-        experiment_name="e", trial_name="t", optimizer=OptimizerConfig(**optimizer), **fields
+        experiment_name="e",
+        trial_name="t",
+        backend=backend,
+        optimizer=OptimizerConfig(**optimizer),
+        **fields,
     )
-    made = HFTrainEngine(config, SharedWeights(prepare_model(model, torch.device("cpu"))))
+    is_archon = backend == "archon:d1"
+    lm = archon_of(model) if is_archon else prepare_model(model, torch.device("cpu"))
+    made = train_engine_class(backend)(config, SharedWeights(lm))
     made.initialize(None, SPEC)
     return made
 
@@ -82,19 +93,28 @@ def reference_gradients(architecture: str, data: dict[str, Any]) -> tuple[float,
     return loss.item(), {name: p.grad for name, p in model.named_parameters()}
 
 
-def assert_gradients(found: HFTrainEngine, expected: dict[str, Tensor]) -> None:
-    for name, parameter in found.module.named_parameters():
+def assert_gradients(found: PackedTrainEngine, expected: dict[str, Tensor]) -> None:
+    gradients = named_gradients(found.lm)
+    assert gradients.keys() == expected.keys()
+    for name, gradient in gradients.items():
         want = expected[name]
         scale = want.abs().max().item()
         # fp32 sums in another order.
-        torch.testing.assert_close(parameter.grad, want, rtol=1e-4, atol=2e-5 * scale + 1e-7)
+        torch.testing.assert_close(gradient, want, rtol=1e-4, atol=2e-5 * scale + 1e-7)
 
 
-@pytest.mark.parametrize("architecture", ["llama", "qwen3", "mistral", "gemma3_text", "qwen3_moe"])
-def test_a_packed_batch_trains_like_a_loop_over_its_sequences(architecture: str) -> None:
+TRAINED = ("llama", "qwen3", "mistral", "gemma3_text", "qwen3_moe")
+CASES = [("fsdp:d1", name) for name in TRAINED]
+CASES += [("archon:d1", name) for name in known(*TRAINED, "qwen2", "gpt_oss", "olmo2")]
+
+
+@pytest.mark.parametrize(("backend", "architecture"), CASES)
+def test_a_packed_batch_trains_like_a_loop_over_its_sequences(
+    backend: str, architecture: str
+) -> None:
     data = batch()
     loss, gradients = reference_gradients(architecture, data)
-    made = engine(architecture)
+    made = engine(architecture, backend)
     before = {name: p.detach().clone() for name, p in made.module.named_parameters()}
     assert made.eval_batch(data, nll, num_tokens).item() == pytest.approx(loss, rel=1e-5)
     stats = made.train_batch(data, nll, num_tokens)
@@ -117,12 +137,15 @@ def test_a_packed_batch_trains_like_a_loop_over_its_sequences(architecture: str)
     ],
 )
 @pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_micro_batches_and_checkpointing_change_no_gradient(
-    mb_spec: dict[str, Any], checkpointing: bool
+    mb_spec: dict[str, Any], checkpointing: bool, backend: str
 ) -> None:
     data = batch()
     _, gradients = reference_gradients("qwen3", data)
-    made = engine("qwen3", mb_spec=MicroBatchSpec(**mb_spec), gradient_checkpointing=checkpointing)
+    made = engine(
+        "qwen3", backend, mb_spec=MicroBatchSpec(**mb_spec), gradient_checkpointing=checkpointing
+    )
     made.train()
     made.train_batch(data, nll, num_tokens)
     assert_gradients(made, gradients)
@@ -170,9 +193,10 @@ def test_the_loss_function_gets_packed_tensors(temperature: float) -> None:
 
 
 @pytest.mark.parametrize("n_mbs", [1, 4])
-def test_log_probabilities_come_back_in_the_shape_of_the_batch(n_mbs: int) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_log_probabilities_come_back_in_the_shape_of_the_batch(n_mbs: int, backend: str) -> None:
     data = batch()
-    made = engine(mb_spec=MicroBatchSpec(n_mbs=n_mbs))
+    made = engine(backend=backend, mb_spec=MicroBatchSpec(n_mbs=n_mbs))
     masked = made.forward_batch(data)
     full = made.forward_batch({k: v for k, v in data.items() if k != "loss_mask"})
     reference = tiny_model()
@@ -201,7 +225,7 @@ def test_packed_batches_may_be_longer_than_the_model_has_positions() -> None:
 # --- steps ------------------------------------------------------------------------------------
 
 
-def state(made: HFTrainEngine) -> list[Tensor]:
+def state(made: PackedTrainEngine) -> list[Tensor]:
     values = [p.detach().clone() for p in made.module.parameters()]
     for entry in made.optimizer.state.values():
         values += [v.clone() for v in entry.values() if torch.is_tensor(v)]
@@ -209,8 +233,9 @@ def state(made: HFTrainEngine) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_step_with_bad_gradients_changes_nothing_and_says_so(bad: float) -> None:
-    made = engine(optimizer={"type": "adam", "lr": 1e-3})
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_step_with_bad_gradients_changes_nothing_and_says_so(bad: float, backend: str) -> None:
+    made = engine(backend=backend, optimizer={"type": "adam", "lr": 1e-3})
     made.train_batch(batch(), nll, num_tokens)
     made.lr_scheduler_step()
     before, updates = state(made), made.weights.num_updates
@@ -291,10 +316,16 @@ def test_what_needs_an_optimiser_says_so() -> None:
         made.train_batch(batch(), nll, num_tokens)
 
 
-@pytest.mark.parametrize("backend", ["fsdp:d2", "archon:d1", "archon:d2t2"])
+@pytest.mark.parametrize("backend", ["fsdp:d2", "archon:d2t2"])
 def test_backends_that_are_not_there_are_refused(backend: str) -> None:
     with pytest.raises(ConfigError, match="fsdp:d1"):
         engine(backend=backend)
+
+
+def test_a_hugging_face_model_is_not_trained_as_an_archon_model() -> None:
+    weights = SharedWeights(prepare_model(tiny_model(), torch.device("cpu")))
+    with pytest.raises(ConfigError, match="Qwen3ForCausalLM is Hugging Face's"):
+        ArchonTrainEngine(TrainEngineConfig(backend="archon:d1"), weights)
 
 
 def test_more_processes_are_refused() -> None:
@@ -307,44 +338,54 @@ def test_more_processes_are_refused() -> None:
 
 def logits(model: nn.Module) -> Tensor:
     with torch.no_grad():
-        return model(input_ids=torch.tensor(random_prompts([7])), use_cache=False).logits
+        return model(input_ids=torch.tensor(random_prompts([7])), use_cache=False).logits[0]
 
 
-@pytest.mark.parametrize(
-    "architecture", ["llama", "qwen2", "qwen3", "mistral", "gemma3_text", "qwen3_moe", "gpt2"]
-)
+def own_logits(made: PackedTrainEngine) -> Tensor:
+    with torch.no_grad():
+        return made.lm.logits(torch.tensor(random_prompts([7])[0]), torch.arange(7), [7])
+
+
+SAVED = ("llama", "qwen2", "qwen3", "mistral", "gemma3_text", "qwen3_moe", "gpt2")
+SAVED_CASES = [("fsdp:d1", name) for name in SAVED]
+SAVED_CASES += [("archon:d1", name) for name in known(*SAVED, "mixtral", "gpt_oss", "deepseek_v3")]
+
+
+@pytest.mark.parametrize(("backend", "architecture"), SAVED_CASES)
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_saved_model_is_one_that_transformers_reads(
-    architecture: str, tied: bool, tmp_path: Path
+    backend: str, architecture: str, tied: bool, tmp_path: Path
 ) -> None:
-    made = engine(tiny_model(architecture, tie_word_embeddings=tied))
+    made = engine(tiny_model(architecture, tie_word_embeddings=tied), backend)
     made.train_batch(batch(), nll, num_tokens)
     made.save(SaveLoadMeta(path=str(tmp_path / "m"), weight_format="hf", with_optim=False))
     expected = {name: value.clone() for name, value in made.module.state_dict().items()}
-    other = engine(tiny_model(architecture, seed=5, tie_word_embeddings=tied))
+    other = engine(tiny_model(architecture, seed=5, tie_word_embeddings=tied), backend)
     other.load(SaveLoadMeta(path=str(tmp_path / "m"), weight_format="hf", with_optim=False))
     for name, value in other.module.state_dict().items():
         assert torch.equal(value, expected[name]), name
-    made.module.set_attn_implementation("sdpa")
     again: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "m")
-    torch.testing.assert_close(logits(again), logits(made.module), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits(again), own_logits(made), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["adam", "sgd"])
-def test_training_goes_on_bit_for_bit_after_loading(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_training_goes_on_bit_for_bit_after_loading(
+    kind: str, backend: str, tmp_path: Path
+) -> None:
     options = {"type": kind, "lr": 1e-2, "lr_scheduler_type": "cosine"}
 
-    def train(made: HFTrainEngine, seeds: range) -> None:
+    def train(made: PackedTrainEngine, seeds: range) -> None:
         for seed in seeds:
             made.train_batch(batch(seed=seed), nll, num_tokens)
             made.lr_scheduler_step()
 
     meta = SaveLoadMeta(path=str(tmp_path / "m"), weight_format="hf", with_optim=True)
-    first = engine(optimizer=options)
+    first = engine(backend=backend, optimizer=options)
     train(first, range(3))
     first.save(meta)
     train(first, range(3, 6))
-    second = engine(tiny_model(seed=8), optimizer=options)
+    second = engine(tiny_model(seed=8), backend, optimizer=options)
     second.load(meta)
     train(second, range(3, 6))
     assert first.lr_scheduler.get_last_lr() == second.lr_scheduler.get_last_lr()
