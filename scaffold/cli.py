@@ -38,6 +38,26 @@ NO_FORMAT = click.Option(
     ["--no-format"], is_flag=True, help="Do not run the target's formatters on what is written."
 )
 VERIFY = click.Option(["--verify"], is_flag=True, help="Verify the unit once it is written.")
+NAME = click.Option(["--name"], metavar="NAME", help="What to call it. [default: its model_type]")
+PYTHON = click.Option(
+    ["--python"], metavar="EXE", help="The interpreter to run the target's code in."
+)
+EXPLAIN = click.Option(["--explain"], is_flag=True, help="Tell each decision with its evidence.")
+KEEP_UNPROVEN = click.Option(
+    ["--keep-unproven"], is_flag=True, help="Register it even if its proof fails; it is marked."
+)
+SKIP_PROOF = click.Option(
+    ["--skip-proof"],
+    is_flag=True,
+    help="With --dry-run: do without the proof, which takes longest.",
+)
+PROBE_TIMEOUT = click.Option(
+    ["--timeout", "timeout_s"],
+    type=click.FloatRange(min=1),
+    default=1800.0,
+    metavar="SECONDS",
+    help="Limit of the measuring and of the proof, each. [default: 1800]",
+)
 GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repository.")
 
 
@@ -80,17 +100,19 @@ class KindCommand(click.Command):
             catalogue = _catalogue(ctx)
             kind = catalogue.kind(self.kind_name)
             own = [GIT] if kind.new_folder else [OVERWRITE, NO_FORMAT, VERIFY]
+            if kind.writer:  # whose units are proven before they are written
+                own = [NAME, PYTHON, EXPLAIN, KEEP_UNPROVEN, SKIP_PROOF, PROBE_TIMEOUT, *own[:-1]]
             common = [TARGET, DRY_RUN, JSON, NO_INPUT]
             self.params = [*kind_params(catalogue, kind), *common, *own]
         return super().get_params(ctx)
 
-    def make(self, name: str, chosen: Any, **values: Any) -> Report:
+    def make(self, typed: str, chosen: Any, **values: Any) -> Report:
         """Makes the unit that the command line asks for."""
         from scaffold.kind_options import make
 
         catalogue = _catalogue(click.get_current_context())
         kind = catalogue.kind(self.kind_name)
-        return make(catalogue, kind, name, chosen, _options(values), _log, **values)
+        return make(catalogue, kind, typed, chosen, _options(values), _log, **values)
 
 
 class Commands(click.Group):
@@ -254,7 +276,7 @@ def show(id: str, **values: Any) -> Report:
 @_command(
     "verify",
     click.Argument(["ids"], nargs=-1, metavar="[ID]...", shell_complete=_complete_id),
-    click.Option(["--python"], metavar="EXE", help="The interpreter to run the target's code in."),
+    PYTHON,
     click.Option(["--allow-stub"], is_flag=True, help="Accept places left to the author."),
     click.Option(["--data"], metavar="PATH", help="Rows of your own to try it on (JSONL)."),
     click.Option(
@@ -271,10 +293,10 @@ def verify(ids: tuple[str, ...], **values: Any) -> Report:
     It runs the static contract, the generated tests and real episodes of every ID, or of all that
     was made. This executes the target's code.
     """
-    from scaffold import commands
+    from scaffold import commands, models
 
     how = commands.Trial(values["python"], values["allow_stub"], values["data"], values["timeout"])
-    return commands.verify_made(ids, how, _log, _options(values))
+    return models.verify_and_register(ids, how, _log, _options(values))
 
 
 @_command(
@@ -385,6 +407,68 @@ def skills_sync(check: bool, **values: Any) -> Report:
 
     start = _here() / (values["target"] or ".")
     return sync_skills(find_skills(start.resolve()), check=check, dry_run=values["dry_run"])
+
+
+@click.group(
+    "archon", cls=Commands, help="Tells what is known about models, and what is proven of them."
+)
+def archon() -> None:
+    pass
+
+
+main.add_command(archon)
+
+MODEL_PARAMS = [
+    click.Option(["--text-only"], is_flag=True, help="Take the language model of a larger one."),
+    click.Option(["--trust-remote-code"], is_flag=True, help="Run code of the checkpoint."),
+    PYTHON,
+    PROBE_TIMEOUT,
+    TARGET,
+    JSON,
+]
+
+
+@archon.command("explain", params=[click.Argument(["model"]), *MODEL_PARAMS])
+def archon_explain(
+    model: str, text_only: bool, trust_remote_code: bool, timeout_s: float, **values: Any
+) -> Report:
+    """Tells each decision about a model with its evidence; writes nothing.
+
+    MODEL is a model_type of transformers, a config.json or a checkpoint folder.
+    """
+    from scaffold import models
+
+    given = {"text_only": text_only, "trust_remote_code": trust_remote_code}
+    wish = models.Wish(python=values["python"], timeout_s=timeout_s)
+    return models.explain_model(model, given, wish, _options(values), _log)
+
+
+@archon.command(
+    "coverage",
+    params=[
+        click.Option(["--types"], metavar="A,B", help="Only these model_types. [default: all]"),
+        click.Option(["--jobs"], type=click.IntRange(min=1), default=2, help="How many at once."),
+        click.Option(["--resume"], is_flag=True, help="Take what is known of unchanged sources."),
+        click.Option(["--fast"], is_flag=True, help="Only the default configurations."),
+        PYTHON,
+        PROBE_TIMEOUT,
+        TARGET,
+        JSON,
+        DRY_RUN,
+    ],
+)
+def archon_coverage(
+    types: str | None, jobs: int, resume: bool, fast: bool, timeout_s: float, **values: Any
+) -> Report:
+    """Proves every model that transformers has, and writes docs/en/archon-coverage.md.
+
+    What was proven of the same sources before is not run again with --resume.
+    """
+    from scaffold import survey
+
+    names = tuple(filter(None, (types or "").split(",")))
+    wish = survey.SurveyWish(names, jobs, resume, fast, values["python"], timeout_s)
+    return survey.survey_models(wish, _options(values), _log)
 
 
 def _root(ctx: click.Context) -> str | None:

@@ -81,6 +81,10 @@ class Options(NamedTuple):
             )
         return find_target(self.folder / self.target, exact=True)
 
+    def overwritten(self, root: Path) -> frozenset[str]:
+        """Returns what ``--overwrite`` named, relative to a target's root."""
+        return frozenset(_relative(path, root, self.folder) for path in self.overwrite)
+
     def find_settled(self, command: str) -> tuple[Target, tuple[str, ...]]:
         """Returns the target that a writing command means, and what to warn of.
 
@@ -107,21 +111,36 @@ def add_unit(
     given, columns = _sampled(kind, chosen, given, options)
     request = replace(
         request_for(target, kind, chosen, key, given),
-        overwrite=frozenset(_relative(p, target.root, options.folder) for p in options.overwrite),
+        overwrite=options.overwritten(target.root),
     )
     report = Report(command, describe(target), dry_run=options.dry_run)
     report.check = (options.command("verify", request.id),)
-    report.warnings += (*settled, *_origins(request))
+    report.warnings += (*settled, *origin_warnings(request))
     if columns is not None:
         report.found = columns.lines()
         report.extra["columns"] = [vars(match) for match in columns.matches]
-    made = _made(target.root, request)
+    made = made_unit(target.root, request)
     if made is not None and not has_journal(target.root):
-        return _nothing_to_do(report, target.root, request, made, options)
-    manner = _manner(target, request)
+        return nothing_to_do(report, target.root, request, made, options)
+    manner = manner_for(target, request)
     request = replace(request, names=_names(target, kind, key, chosen, manner.names))
     rendered, warnings = rendered_files(target, request, manner, with_format=options.with_format)
     report.warnings += warnings
+    return write_unit(report, target, request, rendered, options)
+
+
+def write_unit(
+    report: Report, target: Target, request: Request, rendered: RenderedFiles, options: Options
+) -> Report:
+    """Plans a unit whose files are rendered and writes it, or tells what would be written.
+
+    Args:
+        report: What is known so far; it is filled in and returned.
+        target: Where the unit goes.
+        request: The unit.
+        rendered: Its files, as they are to stand in the target.
+        options: Whether anything is written.
+    """
     if options.dry_run:
         plan = _plan(request, rendered, _look(request, target.root))
         return _told(report, _tidied(target, request, plan, options))
@@ -130,11 +149,11 @@ def add_unit(
     # Refusals come before the lock, which leaves a file; what is written is planned under it.
     seen = None if has_journal(target.root) else _look(request, target.root)
     plan = None if seen is None else _plan(request, rendered, seen)
-    with session(target.root, f"{command} {key}") as opened:
+    with session(target.root, f"{report.command} {request.key}") as opened:
         report.warnings += settled_warning(opened.settled)
-        made = _made(target.root, request)
+        made = made_unit(target.root, request)
         if made is not None:
-            return _nothing_to_do(report, target.root, request, made, options)
+            return nothing_to_do(report, target.root, request, made, options)
         found = _look(request, target.root)
         if plan is None or found != seen:
             plan = _plan(request, rendered, found)
@@ -187,9 +206,9 @@ def new_project(
     request = Request(kind, chosen, key, answers, with_kind_names(kind, names))
     target = {"root": str(root), "layout": "project", "package": key}
     report = Report(kind.command, target, dry_run=options.dry_run)
-    made = _made(root, request)
+    made = made_unit(root, request)
     if made is not None:
-        return _nothing_to_do(report, root, request, made, options)
+        return nothing_to_do(report, root, request, made, options)
     _check_free(root)
     from scaffold.plan import render_request
 
@@ -266,13 +285,21 @@ def leftover_warning(root: Path) -> tuple[str, ...]:
 
 
 def rendered_files(
-    target: Target, request: Request, manner: Manner, *, with_format: bool = True
+    target: Target,
+    request: Request,
+    manner: Manner,
+    *,
+    with_format: bool = True,
+    sources: Mapping[str, bytes] | None = None,
 ) -> tuple[RenderedFiles, tuple[str, ...]]:
-    """Returns the files of a request as they are to stand in the target, and warnings."""
+    """Returns the files of a request as they are to stand in the target, and warnings.
+
+    ``sources`` are the template files, path to bytes; without them those of the kind.
+    """
     from scaffold.dressing import dress
     from scaffold.plan import render_request
 
-    rendered = render_request(request, target.catalogue.files(request.kind.name))
+    rendered = render_request(request, sources or target.catalogue.files(request.kind.name))
     return dress(target, rendered, manner, with_format=with_format)
 
 
@@ -286,7 +313,7 @@ def _names(
     return unit_names(target, kind, key, "" if kind.multiple else styles[0].name, otherwise)
 
 
-def _manner(target: Target, request: Request) -> Manner:
+def manner_for(target: Target, request: Request) -> Manner:
     """Returns the target's manner; nothing is learned where it is said where tests go.
 
     A layout says it, and the manifest of a kind that is the repository's own.
@@ -329,14 +356,16 @@ def _plan(request: Request, rendered: RenderedFiles, seen: Snapshot) -> Plan:
     return make_plan(request, rendered, seen)
 
 
-def _made(root: Path, request: Request) -> Unit | None:
+def made_unit(root: Path, request: Request) -> Unit | None:
+    """Returns the unit that was made under the name of a request, or None."""
     path = root / record_path(request.kind.name, request.key)
     return read_unit(root, path) if path.is_file() else None
 
 
-def _nothing_to_do(
+def nothing_to_do(
     report: Report, root: Path, request: Request, made: Unit, options: Options
 ) -> Report:
+    """Returns the report of a request whose unit exists, made with the same answers."""
     from scaffold.places import open_places
 
     report.warnings += check_same(request, made, options.command)
@@ -353,7 +382,7 @@ def settled_warning(settled: str) -> tuple[str, ...]:
     return (f"an earlier run was interrupted; it was {settled} first",) if settled else ()
 
 
-def _origins(request: Request) -> tuple[str, ...]:
+def origin_warnings(request: Request) -> tuple[str, ...]:
     """Returns what to say of templates that did not come with the tool."""
     parts = [request.kind, *request.styles]
     foreign = sorted({part.origin for part in parts if part.origin != "builtin"})

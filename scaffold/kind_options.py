@@ -40,7 +40,7 @@ class Choice(click.Choice):  # pyright: ignore[reportMissingTypeArgument]
 def kind_params(catalogue: Catalogue, kind: Kind) -> list[click.Parameter]:
     """Returns the parameters of a kind's command that its manifests ask for."""
     return [
-        click.Argument(["name"], metavar=(kind.subject or "name").upper()),
+        click.Argument(["typed"], metavar=_metavar(kind)),
         _style_option(catalogue, kind),
         *_answer_options(catalogue, kind),
         *[SAMPLE] * _takes_sample(catalogue, kind),
@@ -50,7 +50,7 @@ def kind_params(catalogue: Catalogue, kind: Kind) -> list[click.Parameter]:
 def make(
     catalogue: Catalogue,
     kind: Kind,
-    name: str,
+    typed: str,
     chosen: Any,
     options: Options,
     log: Callable[[str], None],
@@ -61,7 +61,8 @@ def make(
     Args:
         catalogue: What can be made.
         kind: What is made.
-        name: The name as typed; a module for a kind with a subject.
+        typed: The name as typed; a module for a kind with a subject, a model for one
+            with a writer.
         chosen: The style, or the styles of a kind that takes several.
         options: What every command accepts.
         log: Takes the progress of a verification, line by line.
@@ -72,17 +73,27 @@ def make(
     names = tuple(answer.name for answer, _ in _questions(catalogue, kind))
     given = {key: values.pop(key) for key in names}
     styles = tuple(chosen) if kind.multiple else (chosen,) * bool(chosen)
-    if _may_ask(values):
+    if not kind.writer and _may_ask(values):
         given |= _ask(catalogue, kind, styles, given)
     if kind.new_folder:
-        return commands.new_project(kind, name, styles, given, options, with_git=values["git"])
+        return commands.new_project(kind, typed, styles, given, options, with_git=values["git"])
+    if kind.writer:
+        from scaffold import models
+
+        wish = models.Wish(*(values[field] for field in models.Wish._fields))
+        return models.add_model(kind, typed, given, wish, options, log)
     if kind.subject:
-        report = commands.add_tests(kind, name, chosen, given["to"], options)
+        report = commands.add_tests(kind, typed, chosen, given["to"], options)
     else:
-        report = commands.add_unit(kind, name, styles, given, options)
+        report = commands.add_unit(kind, typed, styles, given, options)
     if values["verify"] and not options.dry_run:
         commands.verify_added(report, log, options)
     return report
+
+
+def _metavar(kind: Kind) -> str:
+    """Returns what stands for that which the command makes, or makes it from."""
+    return "MODEL" if kind.writer else (kind.subject or "name").upper()
 
 
 def _questions(catalogue: Catalogue, kind: Kind) -> list[tuple[Answer, list[str]]]:

@@ -70,6 +70,7 @@ class Unit:
     """Is everything that is remembered about one made thing.
 
     ``symbol`` says how it is imported ("pkg.reward.sums:sums_reward_fn"), where it can be.
+    ``proof`` is "proven" or "unproven" for a kind that is proven when it is added, else "".
     """
 
     kind: str
@@ -81,6 +82,7 @@ class Unit:
     entries: tuple[MadeEntry, ...] = ()
     places: tuple[Place, ...] = field(default=())
     symbol: str = ""
+    proof: str = ""
 
     @property
     def id(self) -> str:
@@ -115,6 +117,7 @@ def dump_unit(unit: Unit) -> bytes:
         "name": unit.name,
         "styles": list(unit.styles),
         "symbol": unit.symbol,
+        "proof": unit.proof,
         "answers": dict(sorted(unit.answers.items())),
         "templates": [row._asdict() for row in unit.templates],
         "files": [row._asdict() for row in unit.files],
@@ -193,12 +196,14 @@ def read_unit(root: Path, path: Path) -> Unit:
 def find_unit(root: Path, unit_id: str) -> Unit:
     """Returns the unit of an id: ``kind/name``, or a bare name where it is unique.
 
+    A kind may be named by its first word ("archon/qwen3"), and a name be spelled with dashes.
+
     Raises:
         LedgerError: There is no such unit, several kinds have one of that name, or its ledger file
             cannot be read.
     """
     ids = unit_ids(root)
-    found = [each for each in ids if unit_id in (each, each.partition("/")[2])]
+    found = [each for each in ids if _means(unit_id, each)]
     if len(found) > 1:
         raise LedgerError(
             f"{unit_id!r} is ambiguous: {', '.join(found)}", code="unit_ambiguous", hint="name one"
@@ -210,6 +215,13 @@ def find_unit(root: Path, unit_id: str) -> Unit:
             hint="`scaffold status` lists what was made",
         )
     return read_unit(root, root / record_path(*found[0].split("/")))
+
+
+def _means(typed: str, unit_id: str) -> bool:
+    kind, _, name = unit_id.partition("/")
+    asked, _, rest = typed.rpartition("/")
+    is_kind = asked in ("", kind) or kind.startswith(asked + "-")
+    return is_kind and rest.replace("-", "_") == name
 
 
 def _invalid(message: str) -> LedgerError:
@@ -232,6 +244,7 @@ def _read_unit(fields: Fields) -> Unit:
         styles=fields.texts("styles"),
         answers=cast("dict[str, AnswerValue]", fields.table("answers")),
         symbol=fields.text("symbol", ""),
+        proof=fields.text("proof", ""),
         templates=tuple(
             TemplateUse(row.text("id"), row.integer("version"), row.text("origin"))
             for row in fields.tables("templates")

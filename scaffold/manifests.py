@@ -240,6 +240,7 @@ def _read_kind(name: str, path: Path, origin: str) -> Kind:
         default=style.text("default", ""),
         symbol=fields.text("symbol", ""),
         subject=fields.text("subject", ""),
+        writer=fields.text("writer", ""),
         names=fields.text_map("names"),
         place=fields.text_map("place"),
         registry=tuple(read_registry(row) for row in fields.tables("registry")),

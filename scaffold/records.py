@@ -44,6 +44,7 @@ def unit_of(request: Request, rendered: Iterable[RenderedFile]) -> Unit:
         styles=request.style_names,
         answers=dict(request.answers),
         symbol=request.symbol,
+        proof=request.proof,
         templates=tuple(TemplateUse(*part) for part in parts),
         files=tuple(MadeFile(file.path, file.role, digest(file.data)) for file in files),
         entries=request.edited(),

@@ -20,6 +20,9 @@ from scaffold.spec import (
 MANUAL = "manual"
 """The shape of a registry line that a person adds."""
 
+MAX_SHOWN = 200
+"""How much of an answer a refusal repeats."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -33,6 +36,7 @@ class Request:
         names: The variables of manifests and templates.
         rules: The lines that register it, each with its file and table.
         overwrite: Paths, relative to the root, that may be replaced although they are not ours.
+        proof: What a proof has come to; see `scaffold.ledger.Unit`.
     """
 
     kind: Kind
@@ -42,6 +46,7 @@ class Request:
     names: Mapping[str, str]
     rules: tuple[RegistryRule, ...] = ()
     overwrite: frozenset[str] = frozenset()
+    proof: str = ""
 
     @property
     def style_names(self) -> tuple[str, ...]:
@@ -93,6 +98,11 @@ def _how_to_change(request: Request, made: Unit, command: Callable[..., Iterable
     return shlex.join(command("update", made.id, *(word for pair in changed for word in pair)))
 
 
+def _shown(value: AnswerValue | None) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
 def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> MadeEntry:
     texts = (rule.file, rule.table, rule.key, rule.value)
     file, table, key, value = (fill(text, variables).strip("\n") for text in texts)
@@ -124,7 +134,7 @@ def check_same(
         # A question that came later was answered by its default, as far as the unit is concerned.
         was = made.answers.get(name, questions[name].default)
         if was != wanted:
-            differences.append(f"{name} was {was!r}, not {wanted!r}")
+            differences.append(f"{name} was {_shown(was)}, not {_shown(wanted)}")
     if differences:
         raise ConflictError(
             f"{request.id} exists, made with other answers: {'; '.join(differences)}",

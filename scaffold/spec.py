@@ -13,15 +13,21 @@ CODES: dict[str, str] = {
     "answer_invalid": "An answer has the wrong type, or is none of the choices.",
     "answer_missing": "A style asks for an answer that has no default, and nobody can be asked.",
     "answers_differ": "The unit exists already, made with other answers.",
+    "base_missing": "The rendered base of a unit, which merging needs, is gone.",
     "changed_meanwhile": "A file changed between planning and writing; nothing was written.",
+    "checkpoint_invalid": "A checkpoint of a model cannot be read.",
     "columns_unclear": "A sample does not show which of its columns holds what.",
+    "config_invalid": "A model's configuration is missing, broken, or refused by transformers.",
     "fault": "The tool itself is at fault; please report it.",
     "file_exists": "A file that the tool did not make stands where one has to go.",
     "git_missing": "Merging needs git, which was not found.",
+    "interpreter_lacks": "The interpreter lacks a package that the command needs.",
     "journal_unfinished": "An earlier run was interrupted and its journal cannot be settled alone.",
     "kind_known": "The kind that is to be taught is known already.",
     "ledger_invalid": "A file under .scaffold/made cannot be read.",
     "locked": "Another scaffold command is writing to the same place.",
+    "model_unknown": "transformers knows no model of this type.",
+    "model_unsuited": "The model is no decoder of text, so it cannot become an Archon model.",
     "module_unsuited": "The module defines nothing that tests can be written for.",
     "name_builtin": "The name is that of a Python builtin.",
     "name_characters": "The name holds characters that no identifier can hold.",
@@ -36,17 +42,20 @@ CODES: dict[str, str] = {
     "name_stdlib": "A module of this name would shadow one that Python or the project imports.",
     "name_taken": "The name is registered already, in this or another spelling.",
     "outside_target": "A path leads out of the target, perhaps through a link.",
+    "probe_failed": "A probe of a model failed, or was killed.",
     "registry_computed": "The registry is no literal that can be edited without risk.",
     "registry_differs": "The registry holds the key already, with another value.",
     "registry_generated": "The registry's file is generated and must not be edited.",
     "registry_missing": "The registry's file, or the table in it, does not exist.",
-    "base_missing": "The rendered base of a unit, which merging needs, is gone.",
     "registry_shadowed": "An earlier branch of the dispatch takes what the new one is for.",
     "registry_syntax": "The registry's file cannot be parsed.",
+    "remote_code": "The model's code comes with its checkpoint and is not run unasked.",
+    "rope_unknown": "The configuration names a kind of rotary positions that nothing implements.",
     "sample_invalid": "A sample of the data cannot be read.",
     "skill_invalid": "A skill's SKILL.md cannot be read.",
     "target_ambiguous": "The folder lies in two targets, one inside the other.",
     "target_invalid": "The target's [tool.scaffold] table is wrong or incomplete.",
+    "target_lacks": "The target lacks modules that the unit would import.",
     "target_missing": "No folder that the tool knows how to extend was found.",
     "target_newer": "A newer version of the tool wrote this; upgrade areal-scaffold.",
     "template_invalid": "A template's manifest or one of its files is wrong.",
@@ -217,7 +226,10 @@ class Style(Manifest):
 
 @dataclass(frozen=True)
 class Kind(Manifest):
-    """Is everything that units of one kind share: where they go and how they are named."""
+    """Is everything that units of one kind share: where they go and how they are named.
+
+    ``writer`` says what writes the files that no template stands for: "archon", or "" for nothing.
+    """
 
     command: str = ""
     new_folder: bool = False
@@ -228,6 +240,7 @@ class Kind(Manifest):
     default: str = ""
     symbol: str = ""
     subject: str = ""
+    writer: str = ""
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     place: Mapping[str, str] = field(default_factory=dict[str, str])
     registry: tuple[RegistryRule, ...] = ()

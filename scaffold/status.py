@@ -39,6 +39,7 @@ class UnitStatus:
         """Returns the unit's states in short; ("untouched",) where all is as it was made."""
         found = {state for state in self.files.values() if state != "untouched"}
         states = sorted(found) + ["unregistered"] * bool(self.unregistered)
+        states += [self.unit.proof] * (self.unit.proof == "unproven")
         return (*states, *(["outdated"] * bool(self.moved_on))) or ("untouched",)
 
 

@@ -14,6 +14,9 @@ from scaffold.target import describe
 if TYPE_CHECKING:
     from scaffold.status import UnitStatus
 
+MAX_SHOWN = 200
+"""How much of an answer is shown to people."""
+
 
 def list_templates(options: Options) -> Report:
     """Lists what can be made, and what was made in the target, if there is one."""
@@ -91,7 +94,8 @@ def show_unit(unit_id: str, options: Options) -> Report:
     places = tuple(Step(p.file, p.line, p.why) for p in open_places(target.root, unit))
     rows = [f"{unit.id}: {', '.join(status.states)}"]
     rows += [f"template   {use.id} version {use.version}" for use in unit.templates]
-    rows += [f"answer     {name} = {value!r}" for name, value in unit.answers.items()]
+    rows += [f"answer     {name} = {_shortened(value)}" for name, value in unit.answers.items()]
+    rows += [f"proof      {unit.proof}"] * bool(unit.proof)
     rows += [f"{state:<10} {path}" for path, state in status.files.items()]
     rows += [
         f"registered {e.file}  {entry_label(e.table, e.key)}" + f" = {e.value!r}" * bool(e.value)
@@ -106,6 +110,11 @@ def show_unit(unit_id: str, options: Options) -> Report:
         extra={"unit": _status_json(status)},
         text="\n".join(rows) + "\n",
     )
+
+
+def _shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"
 
 
 def _origin(origin: str) -> str:
@@ -150,6 +159,7 @@ def _status_json(status: UnitStatus) -> dict[str, Any]:
         "states": list(status.states),
         "styles": list(unit.styles),
         "answers": dict(unit.answers),
+        "proof": unit.proof,
         "templates": [use._asdict() for use in unit.templates],
         "files": [
             {"path": file.path, "role": file.role, "state": status.files[file.path]}

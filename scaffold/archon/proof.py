@@ -1,0 +1,54 @@
+"""What a proof came to, for people: what is proven, and where the first difference is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+Proof = Mapping[str, Any]
+
+
+def proof_lines(proof: Proof) -> tuple[str, ...]:
+    """Returns the verdict, what failed, and where the first difference is, as lines.
+
+    Args:
+        proof: What `archon_probe prove` found.
+    """
+    rows = variations(proof)
+    counts = {state: sum(row["status"] == state for row in rows) for state in ("proven", "refused")}
+    word = "proven" if proof.get("ok") else "unproven"
+    lines = [
+        f"{word}: {counts['proven']} of {len(rows)} configurations equal, "
+        f"{counts['refused']} refused, as they are when a model is built of them"
+    ]
+    lines += [_failure(row) for row in rows if row["status"] not in counts]
+    lines += [str(row) for row in proof.get("problems", [])]
+    lines += _bisection(proof)
+    return tuple(lines)
+
+
+def variations(proof: Proof) -> list[dict[str, Any]]:
+    """Returns the rows of a proof, one for each configuration."""
+    return cast("list[dict[str, Any]]", proof.get("variations", []))
+
+
+def _failure(row: Mapping[str, Any]) -> str:
+    return f"{row.get('name', '?')}: {row.get('message') or 'failed'}"
+
+
+def _bisection(proof: Proof) -> Iterator[str]:
+    found = proof.get("bisection")
+    if not isinstance(found, Mapping):
+        return
+    row = cast("Mapping[str, Any]", found)
+    text = row.get("text")
+    if text:
+        yield from str(text).splitlines()
+        return
+    if row.get("unknown"):
+        yield f"where it differs is unknown: {row['unknown']}"
+        return
+    yield f"first difference: {row.get('module', '?')}, {row.get('tensor', 'output')}"
+    for key in ("hf_module", "error", "hf_source", "lines", "ours"):
+        if row.get(key):
+            yield f"  {key}: {row[key]}"

@@ -1,0 +1,97 @@
+"""Written files as a package that can be imported, while nothing of the target has changed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from scaffold.spec import TargetError
+
+if TYPE_CHECKING:
+    from scaffold.render import RenderedFile
+
+
+def stage_files(files: Iterable[RenderedFile], inside: str, folder: Path) -> Path | None:
+    """Writes the files of a model where a probe finds them, and its test beside them.
+
+    Args:
+        files: The files as they are to stand in the target.
+        inside: The model's folder in the target.
+        folder: An empty folder.
+
+    Returns:
+        The staged test; None without one.
+    """
+    test = None
+    parent = PurePosixPath(inside).parent
+    for file in files:
+        path = PurePosixPath(file.path)
+        if path.is_relative_to(parent):
+            place = folder / "package" / path.relative_to(parent)
+        else:
+            place = folder / "tests" / path.name
+            test = place if file.role == "test" else test
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(file.data)
+    return test
+
+
+def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> None:
+    """Refuses a target that lacks what the written files import from it.
+
+    Args:
+        root: The target's folder.
+        package: Its top-level package.
+        texts: The written files, by their paths.
+
+    Raises:
+        TargetError: A module, or a name in one, is not there.
+    """
+    found = {
+        (name, member) for path, text in texts.items() for name, member in _imports(path, text)
+    }
+    own = {_dotted(path) for path in texts}
+    missing = [
+        f"{name}.{member}" if member else name
+        for name, member in sorted(found)
+        if name.partition(".")[0] == package and name not in own and not _has(root, name, member)
+    ]
+    if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise TargetError(
+            f"{root} lacks the shared parts that Archon models import: "
+            f"{', '.join(missing[:3])}{more}",
+            code="target_lacks",
+            hint="bring areal/experimental/models/archon of this release into the repository first",
+        )
+
+
+def _imports(path: str, text: bytes) -> Iterator[tuple[str, str]]:
+    if not path.endswith(".py"):
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def _dotted(path: str) -> str:
+    return ".".join(PurePosixPath(path).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _has(root: Path, module: str, member: str) -> bool:
+    base = root / module.replace(".", "/")
+    file = next((f for f in (base.with_suffix(".py"), base / "__init__.py") if f.is_file()), None)
+    if file is None:
+        return False
+    # A package may hand out its names lazily, so the text has to say the name somewhere, no more.
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return (
+        not member
+        or member in text
+        or (base / f"{member}.py").is_file()
+        or (base / member).is_dir()
+    )
