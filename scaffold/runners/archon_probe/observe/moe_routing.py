@@ -97,12 +97,13 @@ def _candidates(run: Run, width: int, top_k: int) -> Iterator[dict[str, Any]]:
 
 
 def _groups(run: Run, width: int) -> Iterator[dict[str, Any]]:
+    has_pairs = any(s.name == "topk" and s.inputs[0].ndim == 3 and s.k == 2 for s in run.steps)
     for step in run.steps:
         groups = step.inputs[0].shape[-1]
         if step.name == "topk" and step.inputs[0].ndim == 2 and groups < width:
             if width % groups:
                 continue
-            for worth in ("top2", "max"):
+            for worth in ("top2", "max") if has_pairs else ("max", "top2"):
                 if worth == "max" or width // groups > 1:
                     yield {
                         "num_expert_groups": groups,
@@ -252,8 +253,10 @@ def find_guards(bench: Bench, found: Routing, read: Any) -> None:
     """
     args = found.args
     args |= {"route_norm_eps": 0.0, "route_norm_min": 0.0}
-    if not args["route_norm"] or args["route_norm_p"] != 1.0 or args["score_after_topk"] and (
-        args["score_func"] == "softmax"
+    if (
+        not args["route_norm"]
+        or args["route_norm_p"] != 1.0
+        or (args["score_after_topk"] and args["score_func"] == "softmax")
     ):
         return
     exact = {c: _shrunk(bench, found, read, c) for c in (5, 10, 15, 20, 25, 30, 35, 40, 46, 55)}
@@ -262,7 +265,7 @@ def find_guards(bench: Bench, found: Routing, read: Any) -> None:
         return
     total, ratio = min(partial.values(), key=lambda v: abs(v[1] - 0.5))
     floor = declared(bench.module, total / ratio, 2e-2)
-    near = [v for v in exact.values() if v is not None and 1e-3 < v[1]]
+    near = [v for v in exact.values() if v is not None and v[1] > 1e-3]
     as_min = max(abs(r - t / max(t, floor)) for t, r in near)
     eps = declared(bench.module, total / ratio - total, 2e-2)
     as_eps = max(abs(r - t / (t + eps)) for t, r in near)
@@ -270,8 +273,8 @@ def find_guards(bench: Bench, found: Routing, read: Any) -> None:
         eps if as_eps <= as_min else floor
     )
     found.evidence.append(
-        f"scores that sum to {total:.3g} are normed to {ratio:.3g}: an added epsilon of {eps:.3g} is"
-        f" off by {as_eps:.2g}, a least norm of {floor:.3g} by {as_min:.2g}"
+        f"scores that sum to {total:.3g} are normed to {ratio:.3g}: an added epsilon of {eps:.3g}"
+        f" is off by {as_eps:.2g}, a least norm of {floor:.3g} by {as_min:.2g}"
     )
 
 

@@ -60,11 +60,14 @@ class Bench:
     Args:
         module: Stays as it is.
         dim: Features of a token.
+        config: The model's; one that a part keeps, if None.
     """
 
-    def __init__(self, module: nn.Module, dim: int) -> None:
+    def __init__(self, module: nn.Module, dim: int, config: Any = None) -> None:
         self.module = copy.deepcopy(module).float().eval()
         self.dim = dim
+        kept = [getattr(part, "config", None) for part in module.modules()]
+        self.config = config or next((c for c in kept if hasattr(c, "to_dict")), _NoConfig())
         self.original = [t.detach().clone() for _, t in self.tensors()]
         for part in self.module.modules():
             config = getattr(part, "config", None)
@@ -87,9 +90,7 @@ class Bench:
             vector = tensor.numel() == max(tensor.shape, default=1)
             if vector and "norm" in name:
                 tensor.copy_(1 + noise * 0.2)
-            elif vector and tensor.ndim < 2:
-                tensor.copy_(noise * 0.1)
-            elif tensor.ndim == 2 and tensor.shape[0] == 1 and tensor.shape[1] != self.dim:
+            elif vector and (tensor.ndim < 2 or tensor.shape[1] != self.dim):
                 tensor.copy_(noise * 0.1)
             else:
                 tensor.copy_(noise / self.dim**0.5)
@@ -126,13 +127,22 @@ class Bench:
         return run
 
 
+class _NoConfig:
+    def to_dict(self) -> dict[str, Any]:
+        return {}
+
+
 class _Watch(TorchFunctionMode):
     def __init__(self, run: Run) -> None:
         super().__init__()
         self.recorded = run
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "").strip("_")
