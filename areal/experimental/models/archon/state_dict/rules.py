@@ -73,8 +73,7 @@ class Rule:
     Args:
         hub: Name on the Hub, with placeholders.
         archon: Name of the parameter, or of each one that the tensor holds, in its order.
-        when: A boolean field of the model's arguments that must be true, ``not`` in front for
-            false.
+        when: A condition on the model's arguments, see ``sizes.applies``; None for always.
     """
 
     hub: str

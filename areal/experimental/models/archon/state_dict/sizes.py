@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from functools import reduce
 from typing import Any
 
@@ -54,9 +55,16 @@ def field_of(path: str, args: Any) -> Any:
 
 
 def applies(when: str | None, args: Any) -> bool:
-    """Returns whether a rule's condition holds: a boolean field, or ``not`` and a boolean field."""
+    """Returns whether a rule's condition holds.
+
+    Args:
+        when: A boolean field, or ``field == literal``; ``not`` in front for the opposite; None for
+            always.
+        args: The model's arguments.
+    """
     if when is None:
         return True
-    if when.startswith("not "):
-        return not field_of(when.removeprefix("not "), args)
-    return bool(field_of(when, args))
+    field, _, literal = when.removeprefix("not ").partition(" == ")
+    value = field_of(field, args)
+    holds = value == ast.literal_eval(literal) if literal else bool(value)
+    return holds != when.startswith("not ")

@@ -1,0 +1,78 @@
+"""Which parameter has which value: what finding rules by values looks things up in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def fill_distinct(tensors: Iterable[Tensor], seed: int = 0) -> None:
+    """Gives every element of float32 tensors a value that no other one has, between -1 and 1.
+
+    Args:
+        tensors: Those that share memory are filled once.
+    """
+    unique = {t.data_ptr(): t for t in tensors if t.is_floating_point() and t.numel()}
+    total = sum(tensor.numel() for tensor in unique.values())
+    if total >= 2**23:
+        raise ValueError(f"{total} elements are more than float32 has distinct steps for")
+    order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
+    values = (order.double() + 0.5) / total * 2 - 1
+    start = 0
+    with torch.no_grad():
+        for tensor in unique.values():
+            tensor.copy_(values[start : start + tensor.numel()].view(tensor.shape))
+            start += tensor.numel()
+
+
+class ValueIndex:
+    """Knows, for each value, which parameter has it and where."""
+
+    def __init__(self, archon: Mapping[str, Tensor]) -> None:
+        self.twins = twins_of(archon)
+        self.names = [name for name in archon if name not in self.twins]
+        self.tensors = [archon[name].detach().double() for name in self.names]
+        sizes = torch.tensor([tensor.numel() for tensor in self.tensors], dtype=torch.long)
+        values = torch.cat([tensor.flatten() for tensor in self.tensors])
+        owners = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+        starts = torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
+        places = torch.arange(len(values)) - starts
+        self._values, order = values.sort(stable=True)
+        self._owners, self._places = owners[order], places[order]
+        same = self._values[1:] == self._values[:-1]
+        self._is_repeated = torch.zeros(len(values), dtype=torch.bool)
+        self._is_repeated[1:] |= same
+        self._is_repeated[:-1] |= same
+
+    def look_up(self, tensor: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns parameter and place of each element, -1 where none or several have the value."""
+        tensor = tensor.detach().double().contiguous()
+        at = torch.searchsorted(self._values, tensor).clamp(max=len(self._values) - 1)
+        is_known = (self._values[at] == tensor) & ~self._is_repeated[at]
+        unknown = torch.tensor(-1)
+        return (
+            torch.where(is_known, self._owners[at], unknown),
+            torch.where(is_known, self._places[at], unknown),
+        )
+
+    def share_known(self, tensor: Tensor) -> float:
+        """Returns which share of a parameter's values occurs nowhere else."""
+        return float((self.look_up(tensor)[0] >= 0).double().mean()) if tensor.numel() else 1.0
+
+
+def twins_of(archon: Mapping[str, Tensor]) -> dict[str, str]:
+    """Returns parameters whose values are all those of an earlier one, to that one."""
+    twins: dict[str, str] = {}
+    by_head: dict[Any, list[str]] = {}
+    for name, tensor in archon.items():
+        if not tensor.numel():
+            continue
+        key = (tuple(tensor.shape), float(tensor.flatten()[0]))
+        first = next((n for n in by_head.get(key, []) if torch.equal(archon[n], tensor)), None)
+        if first is not None and tensor.unique().numel() > 1:
+            twins[name] = first
+        by_head.setdefault(key, []).append(name)
+    return twins

@@ -1,0 +1,146 @@
+"""Finds which rules map a checkpoint on the Hub to Archon parameters, by the values themselves.
+
+Where every value occurs once, the values say where each element went. What is left is to say it as
+a rule: as it is, transposed, an entry of a stack, rows of several parameters in some order.
+The rules that are found here are plain dicts; their names and fields are those of the classes in
+``archon/state_dict``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from archon_probe.rule_arrangements import Match, explain
+from archon_probe.rule_merging import Rule, merge_rules, narrow, rule_key, without_repetition
+from archon_probe.rule_problems import Problem, named, repeated_values, unexplained
+from archon_probe.rule_values import ValueIndex, fill_distinct
+
+__all__ = ["fill_distinct", "find_rules", "merge_rules"]
+
+LAYER, EXPERT = "{}", "{e}"
+
+
+def find_rules(
+    archon: Mapping[str, Tensor],
+    hub: Mapping[str, Tensor],
+    sizes: Mapping[str, Any],
+    *,
+    tied: Mapping[str, str] | None = None,
+    ignorable: Collection[str] = (),
+) -> tuple[list[Rule], list[Problem]]:
+    """Finds the rules that explain a checkpoint.
+
+    Args:
+        archon: Parameters of the Archon model; values all distinct, see ``fill_distinct``.
+        hub: The same model as ``save_pretrained`` wrote it.
+        sizes: Numbers among the model's arguments, lists for those that differ by layer.
+        tied: Tensors that the checkpoint leaves out, to those that stand for them.
+        ignorable: Tensors of the checkpoint that are no parameters, such as buffers.
+
+    Returns:
+        The rules, and what they do not explain: empty if they map every tensor and parameter.
+    """
+    index = ValueIndex(archon)
+    found: dict[str, Match] = {}
+    problems: list[Problem] = repeated_values(archon, index)
+    for name, tensor in hub.items():
+        match = None if name in ignorable else explain(tensor, index, sizes, layer_of(name))
+        if match is not None:
+            found[name] = match
+        elif name not in ignorable:
+            problems.append(unexplained("hub", name, tensor, index))
+    problems += [
+        unexplained("archon", name, archon[name], None, hub)
+        for name in _uncovered(found, index, archon)
+    ]
+    places = {name: place for place, name in enumerate(archon)}
+    in_order = sorted(found, key=lambda name: places[found[name].parts[0]])
+    rules = _generalised({name: found[name] for name in in_order}, problems)
+    rules += [{"rule": "Ignored", "hub": _pattern(n)} for n in hub if n in ignorable]
+    rules += _tied_rules(index.twins, found, tied or {}, problems)
+    return without_repetition(rules), problems
+
+
+def _uncovered(
+    found: Mapping[str, Match], index: ValueIndex, archon: Mapping[str, Tensor]
+) -> list[str]:
+    """Returns parameters that no tensor gives, or gives only in part."""
+    given: dict[str, int] = {}
+    for match in found.values():
+        for part in match.parts:
+            entries = archon[part].shape[0] if match.entry is None and archon[part].dim() else 1
+            given[part] = given.get(part, 0) + entries
+    return [
+        n for n in index.names if given.get(n, 0) < (archon[n].shape[0] if archon[n].dim() else 1)
+    ]
+
+
+def layer_of(name: str) -> int | None:
+    return next((int(part) for part in name.split(".") if part.isdigit()), None)
+
+
+def _pattern(name: str, entry: int | None = None) -> str:
+    """Returns a name with placeholders for its layer number and the number of an entry."""
+    parts = name.split(".")
+    numbers = [i for i, part in enumerate(parts) if part.isdigit()]
+    if entry is not None:
+        where = [i for i in numbers[1:] or numbers if int(parts[i]) == entry]
+        if where:
+            parts[where[-1]] = EXPERT
+            numbers.remove(where[-1])
+    if numbers:
+        parts[numbers[0]] = LAYER
+    return ".".join(parts)
+
+
+def _generalised(found: Mapping[str, Match], problems: list[Problem]) -> list[Rule]:
+    """Returns one rule for all tensors that differ in the numbers of layer and expert only."""
+    rules: dict[str, Rule] = {}
+    for name, match in found.items():
+        layers = {layer_of(part) for part in match.parts}
+        hub_layer = layer_of(name)
+        if match.entry is not None and EXPERT not in _pattern(name, match.entry):
+            problems.append(
+                named(name, f"holds entry {match.entry} of {match.parts}, not its number")
+            )
+            continue
+        if layers != {hub_layer} and layers != {None}:
+            problems.append(named(name, f"holds {match.parts}, of another layer"))
+            continue
+        archon = [_pattern(part) for part in match.parts]
+        rule: Rule = {
+            "rule": "Stacked" if match.rule == "Rename" and match.entry is not None else match.rule,
+            "hub": _pattern(name, match.entry) if layers != {None} else name,
+            "archon": archon[0] if len(archon) == 1 else archon,
+            **match.options,
+        }
+        known = rules.setdefault(rule_key(rule), rule)
+        if match.candidates:
+            narrow(known, match.candidates, problems)
+    return list(rules.values())
+
+
+def _tied_rules(
+    twins: Mapping[str, str],
+    found: Mapping[str, Match],
+    tied: Mapping[str, str],
+    problems: list[Problem],
+) -> list[Rule]:
+    """Returns the rules of parameters that a checkpoint lacks because others have their values."""
+    holder = {match.parts[0]: name for name, match in found.items() if match.rule == "Rename"}
+    rules: list[Rule] = []
+    for twin, source in twins.items():
+        names = [name for name, stands in tied.items() if stands == holder.get(source)]
+        if not names:
+            problems.append(
+                {"side": "archon", "name": twin, "nearest": source, "why": "has the same values"}
+            )
+            continue
+        # No checkpoint has shown this name; one of an untied model may show another.
+        assumed = {"assumed": True}
+        rules.append({"rule": "Rename", "hub": names[0], "archon": _pattern(twin)} | assumed)
+        rules.append({"rule": "Tied", "hub": names[0], "source": holder[source]})
+    return rules
