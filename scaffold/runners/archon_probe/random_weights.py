@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import sys
@@ -20,6 +21,7 @@ NORMED_SCALE = 0.1  # of weights whose output is normed right away
 def build_model(config: PretrainedConfig, attention: str = "eager") -> Any:
     """Returns a fresh float32 causal language model, also of a composite config's text part."""
     torch.manual_seed(0)
+    config = copy.deepcopy(config)  # transformers notes the dtype and the attention in it
     try:
         return AutoModelForCausalLM.from_config(
             config, attn_implementation=attention, dtype=torch.float32

@@ -10,7 +10,6 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-
 SAME_LOGITS = 1e-5
 """Of their standard deviation: the same weights, but elsewhere in memory, so rounded otherwise."""
 
