@@ -57,7 +57,7 @@ def observe_moe(module: nn.Module, x: Tensor, config: Any = None) -> dict[str, A
         config: Of several names for one activation, the one it uses is reported.
 
     Returns:
-        ``args`` (fields of MoEArgs), ``hidden_dim``, ``tensors`` (by their names in Archon's
+        ``args`` (fields of MoEArgs but those that do not matter here), ``hidden_dim``, ``tensors`` (by their names in Archon's
         layer), ``unused`` (parameters that change nothing), ``evidence``; and ``unknown``, what
         could not be found, in which case the rest is not complete.
     """
@@ -99,6 +99,35 @@ def _observe(bench: Bench, found: dict[str, Any]) -> None:
     shared = _combine(bench, run, routed, found)
     _check(bench, run, routed, routing, experts, shared, found)
     _find_unused(bench, run, found)
+    for name in _idle(found["args"]):
+        del found["args"][name]
+
+
+def _idle(args: dict[str, Any]) -> set[str]:
+    """Names options whose value changes nothing beside the others' values."""
+    norm = {"route_norm_p", "route_norm_eps", "route_norm_min"}
+    groups = {"num_limited_groups", "group_score_func"}
+    shared = {"shared_expert_intermediate_size", "shared_activation", "shared_bias"}
+    shared |= {"use_shared_expert_gate", "output_scale"}
+    idle: set[str] = set()
+    if not args["route_norm"]:
+        idle |= norm
+    routes = args["num_experts"] + args["num_zero_experts"]
+    if args["score_func"] == "softmax" and (args["score_after_topk"] or args["top_k"] == routes):
+        idle |= norm | {"route_norm"}
+    if args["score_func"] == "sparsemixer":
+        idle |= norm | groups | {"route_norm", "num_expert_groups", "score_after_topk"}
+    else:
+        idle |= {"sparsemixer_eps"}
+    if args["num_expert_groups"] is None:
+        idle |= groups
+    elif args["num_expert_groups"] == args["num_limited_groups"]:
+        idle |= {"group_score_func"}
+    if args["num_shared_experts"] == 0:
+        idle |= shared
+    if args["gate_alpha"] is not None:
+        idle |= {"activation"}
+    return idle & set(args)
 
 
 def read_routed(run: Run) -> Routed | None:
@@ -170,6 +199,10 @@ def _asker(bench: Bench, routed: Routed) -> Any:
             scores = torch.zeros(len(x), count).scatter_(1, experts, weights)
             given = (scores.t().unsqueeze(-1) * x).reshape(-1, x.shape[-1])
             return module(given).reshape(count, *x.shape).sum(0)
+        # Some modules cannot take a single choice: the others get no weight.
+        others = torch.arange(routed.choice.experts.shape[1])
+        experts = (experts + others) % int(routed.choice.experts.max() + 1)
+        weights = torch.where(others == 0, weights, 0.0)
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for name, tensor in inputs.items():

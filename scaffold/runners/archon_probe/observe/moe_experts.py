@@ -247,29 +247,42 @@ def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str,
     def activation(gate: Tensor) -> Tensor:
         return unit(gate, torch.ones_like(gate)) - unit(gate, torch.zeros_like(gate))
 
+    largest = float(activation(far * one))
+    points = torch.tensor([0.5, 1.0, -1.0])
+    alpha = _swish_slope(module, points, activation(points))
+    if alpha is not None:
+        return _gate(module, "silu", _swish(alpha), alpha, largest, up_limit, offset)
     grid = torch.linspace(-3, 1, 33)
     values = activation(grid)
-    largest = float(activation(far * one))
     for name, function, _ in activations([], config):
         try:
-            matches = is_close(function(grid).double(), values, 1e-5)
+            is_it = is_close(function(grid).double(), values, 1e-5)
         except (RuntimeError, TypeError, AttributeError):
             continue
-        if matches:
+        if is_it:
             return _gate(module, name, function, None, largest, up_limit, offset)
-    points = torch.tensor([0.5, 1.0, -1.0])
-    shares = activation(points) / points.double()
+    return None
+
+
+def _swish(alpha: float) -> Callable[[Tensor], Tensor]:
+    return lambda gate: gate * (gate * alpha).sigmoid()
+
+
+def _swish_slope(module: nn.Module, points: Tensor, values: Tensor) -> float | None:
+    """Returns alpha of ``g * sigmoid(alpha * g)`` if the module holds such a number."""
+    shares = values.double() / points.double()
     if not bool(((shares > 0) & (shares < 1)).all()):
         return None
     alphas = (shares / (1 - shares)).log() / points.double()
     alpha = declared(module, float(alphas.median()))
     if float((alphas - alpha).abs().max()) > 1e-3 * abs(alpha):
         return None
+    return alpha if alpha in _numbers(module) else None
 
-    def swish(gate: Tensor) -> Tensor:
-        return gate * (gate * alpha).sigmoid()
 
-    return _gate(module, "silu", swish, alpha, largest, up_limit, offset)
+def _numbers(module: nn.Module) -> set[float]:
+    values = [v for part in module.modules() for v in vars(part).values()]
+    return {float(v) for v in values if isinstance(v, float)}
 
 
 def _gate(

@@ -139,7 +139,7 @@ def _explains(
     return _find_norm(bench, found, choice, scores.gather(-1, order))
 
 
-def _softcap(bench: Bench, run: Run, found: Routing) -> float | None:
+def _softcap(bench: Bench, run: Run, found: Routing) -> float:
     found.args.pop("router_softcap", None)
     logits = logits_of(bench, found, run.x)
     for step in run.steps:
@@ -147,7 +147,7 @@ def _softcap(bench: Bench, run: Run, found: Routing) -> float | None:
             ratio = logits / step.inputs[0]
             if float((ratio - ratio.median()).abs().max()) < 1e-3 * float(ratio.median().abs()):
                 return declared(bench.module, float(ratio.median()))
-    return None
+    return 0.0
 
 
 def choose(
@@ -177,14 +177,15 @@ def score(logits: Tensor, function: str) -> Tensor:
 
 def _find_norm(bench: Bench, found: Routing, choice: Choice, scores: Tensor) -> bool:
     """Finds norm and scale between scores and weights, and writes them down."""
-    for order in (None, *NORM_ORDERS):
-        norm = 1.0 if order is None else scores.norm(order, -1, keepdim=True)
+    for order, least in _norms(bench):
+        norm = 1.0 if order is None else scores.norm(order, -1, keepdim=True).clamp(min=least)
         ratio = choice.weights / (scores / norm)
         scale, spread = float(ratio.median()), float(ratio.max() - ratio.min())
         if spread < 2e-5 * abs(scale):
             found.args |= {
                 "route_norm": order is not None,
                 "route_norm_p": order or 1.0,
+                "route_norm_min": least,
                 "route_scale": declared(bench.module, scale, 1e-5),
             }
             what = "as they are" if order is None else f"over their {order:g}-norm"
@@ -194,6 +195,14 @@ def _find_norm(bench: Bench, found: Routing, choice: Choice, scores: Tensor) -> 
             )
             return True
     return False
+
+
+def _norms(bench: Bench) -> Iterator[tuple[float | None, float]]:
+    """Yields orders of norms with the least value they may have."""
+    yield None, 0.0
+    yield from ((order, 0.0) for order in NORM_ORDERS)
+    values = [v for part in bench.module.modules() for v in vars(part).values()]
+    yield from ((1.0, v) for v in values if isinstance(v, float) and v > 0)
 
 
 def _is_sparsemixer(bench: Bench, run: Run, choice: Choice, found: Routing) -> bool:
@@ -222,7 +231,7 @@ def _is_sparsemixer(bench: Bench, run: Run, choice: Choice, found: Routing) -> b
         high = min(high, float(beyond.min()))
         open_logits = open_logits.scatter(-1, expert, float("-inf"))
     found.args |= {"sparsemixer_eps": _between(bench, low / 2, high / 2), "route_norm": False}
-    found.args |= {"route_norm_p": 1.0, "route_scale": 1.0}
+    found.args |= {"route_norm_p": 1.0, "route_norm_min": 0.0, "route_scale": 1.0}
     found.evidence.append(
         f"two experts one after the other, each among logits nearer than 2 eps;"
         f" {len(logits)} tokens leave eps between {low / 2:.5g} and {high / 2:.5g}"
@@ -231,6 +240,8 @@ def _is_sparsemixer(bench: Bench, run: Run, choice: Choice, found: Routing) -> b
 
 
 def _between(bench: Bench, low: float, high: float) -> float:
+    if low <= 0:
+        return 0.0
     for part in bench.module.modules():
         for value in vars(part).values():
             if isinstance(value, float) and low <= value < high and value > 0:
@@ -252,9 +263,10 @@ def find_guards(bench: Bench, found: Routing, read: Any) -> None:
         read: Returns the choice of a run.
     """
     args = found.args
-    args |= {"route_norm_eps": 0.0, "route_norm_min": 0.0}
+    args |= {"route_norm_eps": 0.0}
     if (
         not args["route_norm"]
+        or args["route_norm_min"] > 1e-3
         or args["route_norm_p"] != 1.0
         or (args["score_after_topk"] and args["score_func"] == "softmax")
     ):

@@ -24,7 +24,7 @@ class MoEArgs:
             logits near its own).
         score_after_topk: Experts are chosen by their logits, and only the chosen are scored.
         router_bias: The router's projection has a bias.
-        router_softcap: Logits become ``cap * tanh(logits / cap)``.
+        router_softcap: Logits become ``cap * tanh(logits / cap)``; 0 means that they stay.
         router_dtype: The projection runs in this dtype; None means the tokens' own.
         sparsemixer_eps: Half of how far, relatively, a logit may be from the largest to count.
         use_expert_bias: A bias per expert, part of the checkpoint, takes part in the choice only.
@@ -49,7 +49,7 @@ class MoEArgs:
         shared_activation: Of the shared experts; None means the routed experts' one.
         shared_bias: The shared experts' projections have biases.
         use_shared_expert_gate: Their output is multiplied by a sigmoid of one logit per token.
-        output_scale: Of the sum of routed and shared experts.
+        output_scale: Of the sum of routed and shared experts, where there are shared ones.
         post_norm_eps: The sum goes through an RMS norm of this epsilon; None means none.
         use_grouped_mm: The grouped matrix product of CUDA may be used.
         load_balance_coeff: Step of the bias that balances load without a loss; None turns it off.
@@ -63,7 +63,7 @@ class MoEArgs:
     score_func: str = "softmax"
     score_after_topk: bool = False
     router_bias: bool = False
-    router_softcap: float | None = None
+    router_softcap: float = 0.0
     router_dtype: str | None = None
     sparsemixer_eps: float = 0.0
     use_expert_bias: bool = False

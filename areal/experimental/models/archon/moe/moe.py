@@ -60,8 +60,8 @@ class MoE(nn.Module):
         out_TD = self._route(x_TD)
         if self.shared_experts is not None:
             out_TD = out_TD + self._share(x_TD)
-        if self.args.output_scale != 1:
-            out_TD = out_TD * self.args.output_scale
+            if self.args.output_scale != 1:
+                out_TD = out_TD * self.args.output_scale
         out = self.exchange.reduce(out_TD.reshape(x.shape))
         return out if self.post_norm is None else self.post_norm(out)
 

@@ -54,7 +54,7 @@ class TokenChoiceTopKRouter(nn.Module):
             logits_TE = F.linear(x_TD.to(dtype), gate.weight.to(dtype), bias)
         logits_TE = logits_TE.float()
         cap = self.args.router_softcap
-        return logits_TE if cap is None else torch.tanh(logits_TE / cap) * cap
+        return torch.tanh(logits_TE / cap) * cap if cap else logits_TE
 
     def _choose(self, logits_TE: Tensor, bias_E: Tensor | None) -> tuple[Tensor, Tensor]:
         args = self.args
