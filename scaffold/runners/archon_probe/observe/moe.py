@@ -57,9 +57,9 @@ def observe_moe(module: nn.Module, x: Tensor, config: Any = None) -> dict[str, A
         config: Of several names for one activation, the one it uses is reported.
 
     Returns:
-        ``args`` (fields of MoEArgs but those that do not matter here), ``hidden_dim``, ``tensors`` (by their names in Archon's
-        layer), ``unused`` (parameters that change nothing), ``evidence``; and ``unknown``, what
-        could not be found, in which case the rest is not complete.
+        ``args`` (fields of MoEArgs, without those that do not matter here), ``hidden_dim``,
+        ``tensors`` (by their names in Archon's layer), ``unused`` (parameters that change nothing),
+        ``evidence``; and ``unknown``, what could not be found: then the rest is not complete.
     """
     bench = Bench(module, x.shape[-1], config)
     bench.randomise()
