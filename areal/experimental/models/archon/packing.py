@@ -90,6 +90,13 @@ class Packing:
         return tuple(self.cu_seqlens.diff().tolist())
 
     @cached_property
+    def context_lengths(self) -> Tensor:
+        """[B] tokens that each sequence has up to its last one here, those cached by a plan too."""
+        if self.plan is None:
+            return self.cu_seqlens.diff()
+        return self.positions[(self.cu_seqlens[1:] - 1).clamp(min=0)] + 1
+
+    @cached_property
     def rows(self) -> PackedRows:
         """Buckets of similar length, for backends that attend to padded rows.
 

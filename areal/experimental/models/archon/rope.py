@@ -1,13 +1,11 @@
-"""Rotary position embeddings of every kind that transformers knows.
+"""Rotary position embeddings, applied to the heads of a packed row.
 
-Source: Su et al. 2021, arXiv:2104.09864, and the formula named at each kind.
+Shape letters: B sequences, T tokens of the packed row, H heads, D head size, R rotary dimensions.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -15,122 +13,24 @@ from torch import Tensor, nn
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.packing import Packing
+from areal.experimental.models.archon.rope_kinds import ROPE_KINDS, RopeArgs
 
+__all__ = [
+    "ROPE_KINDS",
+    "Pairing",
+    "RopeArgs",
+    "RopeTable",
+    "RotaryEmbedding",
+    "apply_rotary",
+    "apply_rotary_emb",
+    "precompute_rope_cache",
+    "repeat_kv",
+    "reshape_for_broadcast",
+    "rotate_half",
+]
+
+# Which dimensions turn together: i with i + R / 2, or 2i with 2i + 1.
 Pairing = Literal["half", "interleaved"]
-
-
-@dataclass(frozen=True)
-class RopeArgs:
-    """Says how positions turn into angles.
-
-    Attributes:
-        dim: Dimensions of a head that rotate.
-        theta: Base of the wavelengths.
-        kind: Name of the scaling, a key of ``ROPE_KINDS``.
-        max_position_embeddings: Context that the config states; some kinds scale from it.
-        scaling: What the kind takes beside, under the names of the config's ``rope_parameters``.
-    """
-
-    dim: int
-    theta: float = 10000.0
-    kind: str = "default"
-    max_position_embeddings: int = 2048
-    scaling: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.kind not in ROPE_KINDS:
-            known = ", ".join(sorted(ROPE_KINDS))
-            raise ConfigError(f"unsupported rope_type {self.kind!r}; known: {known}")
-        if self.dim <= 0 or self.dim % 2:
-            raise ConfigError(
-                f"rotary dimension {self.dim}: pairs of dimensions rotate, so it must be even"
-            )
-
-    @classmethod
-    def from_hf(
-        cls, hf_config: Any, layer_type: str | None = None, dim: int | None = None
-    ) -> RopeArgs:
-        """Reads the arguments from a Hugging Face config.
-
-        Args:
-            layer_type: Which entry to take where ``rope_parameters`` has one for each layer type.
-            dim: Rotary dimensions where they are not ``head_dim * partial_rotary_factor``.
-
-        Raises:
-            ConfigError: The kind is unknown, or lacks a value that it needs.
-        """
-        parameters = _rope_parameters(hf_config, layer_type)
-        kind = parameters.get("rope_type") or parameters.get("type") or "default"
-        head_dim = getattr(hf_config, "head_dim", None)
-        if head_dim is None:
-            head_dim = hf_config.hidden_size // hf_config.num_attention_heads
-        share = parameters.get("partial_rotary_factor")
-        if share is None:
-            share = getattr(hf_config, "partial_rotary_factor", None) or 1.0
-        if dim is None:
-            dim = head_dim if kind == "proportional" else int(head_dim * share)
-        theta = parameters.get("rope_theta", getattr(hf_config, "rope_theta", None))
-        if theta is None:
-            theta = getattr(hf_config, "default_theta", 10000.0)
-        scaling = {
-            key: value
-            for key, value in parameters.items()
-            if key not in ("rope_theta", "rope_type", "type") and value is not None
-        }
-        return cls(
-            dim=dim,
-            theta=float(theta),
-            kind=kind,
-            max_position_embeddings=getattr(hf_config, "max_position_embeddings", 2048),
-            scaling=scaling,
-        )
-
-
-def _rope_parameters(hf_config: Any, layer_type: str | None) -> dict[str, Any]:
-    """Returns the flat parameters, from any of the places where configs keep them."""
-    found = getattr(hf_config, "rope_parameters", None) or {}
-    if any(isinstance(value, Mapping) for value in found.values()):
-        if layer_type not in found:
-            raise ConfigError(
-                f"rope_parameters has the layer types {sorted(found)} and not {layer_type!r}"
-            )
-        return dict(found[layer_type] or {})
-    return dict(found or getattr(hf_config, "rope_scaling", None) or {})
-
-
-# --- kinds: (args) -> (inverse frequencies [dim / 2] in fp32, factor on cos and sin) ---
-
-
-def _wavelength_exponents(dim: int) -> Tensor:
-    return torch.arange(0, dim, 2, dtype=torch.int64).float() / dim
-
-
-def _default(args: RopeArgs) -> tuple[Tensor, float]:
-    return 1.0 / args.theta ** _wavelength_exponents(args.dim), 1.0
-
-
-def _linear(args: RopeArgs) -> tuple[Tensor, float]:
-    return _default(args)[0] / _needed(args, "factor"), 1.0
-
-
-def _needed(args: RopeArgs, key: str) -> Any:
-    """Returns a value of the scaling.
-
-    Raises:
-        ConfigError: It is missing.
-    """
-    if key not in args.scaling:
-        raise ConfigError(f"rope_type {args.kind!r} needs {key!r} in rope_parameters")
-    return args.scaling[key]
-
-
-ROPE_KINDS: dict[str, Callable[[RopeArgs], tuple[Tensor, float]]] = {
-    "default": _default,
-    "linear": _linear,
-}
-
-
-# --- application ---
 
 
 @dataclass(frozen=True)
@@ -138,8 +38,8 @@ class RopeTable:
     """Holds what rotates the heads of one forward call.
 
     Attributes:
-        cos: [T, rotary_dim / 2]; ``sin`` alike.
-        pairing: Whether dimension i rotates with i + rotary_dim / 2 ("half") or 2i with 2i + 1.
+        cos: [T, R / 2]; ``sin`` alike.
+        pairing: Which dimensions turn together.
     """
 
     cos: Tensor
@@ -151,42 +51,107 @@ class RotaryEmbedding(nn.Module):
     """Makes the rope table of a packed batch; positions have no upper limit.
 
     Frequencies are no buffer on purpose: casting the model to bf16 would round them.
+
+    Args:
+        args: How positions turn into angles.
+        pairing: Which dimensions turn together.
+        reverse: Whether heads turn the other way.
     """
 
-    def __init__(self, args: RopeArgs, pairing: Pairing = "half") -> None:
+    def __init__(self, args: RopeArgs, pairing: Pairing = "half", *, reverse: bool = False) -> None:
         super().__init__()
         self.args = args
         self.pairing: Pairing = pairing
+        self.reverse = reverse
         self._frequencies: dict[torch.device, Tensor] = {}
-        self._attention_factor = 1.0
+        self._cp_group: Any = None
+
+    def set_cp_group(self, group: Any) -> None:
+        """Says that the tokens of a call are this rank's slice of the packed row (Ulysses)."""
+        self._cp_group = group
 
     def forward(self, packing: Packing, dtype: torch.dtype = torch.float32) -> RopeTable:
         """Returns cos and sin for each token, computed in fp32 and then cast to ``dtype``."""
-        angles = packing.positions.float()[:, None] * self._inv_freq(packing)
+        angles = packing.positions.float()[:, None] * self._angle_per_position(packing)
         cos, sin = angles.cos(), angles.sin()
-        if self._attention_factor != 1.0:
-            cos, sin = cos * self._attention_factor, sin * self._attention_factor
-        return RopeTable(cos.to(dtype), sin.to(dtype), self.pairing)
+        factor = self.args.attention_factor
+        if factor != 1.0:
+            cos, sin = cos * factor, sin * factor
+        return RopeTable(cos.to(dtype), (-sin if self.reverse else sin).to(dtype), self.pairing)
 
-    def _inv_freq(self, packing: Packing) -> Tensor:
+    def _angle_per_position(self, packing: Packing) -> Tensor:
+        """Returns [R / 2], or [T, R / 2] where it depends on the sequence's length."""
         device = packing.positions.device
+        by_length = self.args.frequencies_by_length(packing.context_lengths)
+        if by_length is not None:
+            rank = 0 if self._cp_group is None else self._cp_group.rank()
+            first_token = rank * packing.positions.shape[0]
+            return by_length[packing.sequence_ids_from(first_token)]
         if device not in self._frequencies:
-            frequencies, self._attention_factor = ROPE_KINDS[self.args.kind](self.args)
-            self._frequencies[device] = frequencies.to(device)
+            self._frequencies[device] = self.args.frequencies().to(device)
         return self._frequencies[device]
 
 
 def apply_rotary(x: Tensor, rope: RopeTable) -> Tensor:
-    """Returns the heads [1, H, T, D] rotated; dimensions past the table's stay as they are."""
+    """Returns the heads [1, H, T, D] rotated; dimensions past the table's stay as they are.
+
+    Raises:
+        ConfigError: The table has more dimensions than the heads.
+    """
     cos, sin = rope.cos, rope.sin
     rotary_dim = 2 * cos.shape[-1]
-    rest = x[..., rotary_dim:]
-    turned = x[..., :rotary_dim]
+    if rotary_dim > x.shape[-1]:
+        raise ConfigError(f"{rotary_dim} dimensions rotate, and a head has {x.shape[-1]}")
+    turning, rest = x[..., :rotary_dim], x[..., rotary_dim:]
     if rope.pairing == "half":
-        first, second = turned.chunk(2, dim=-1)
-        out = torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
-    else:
-        first, second = turned[..., ::2], turned[..., 1::2]
-        pairs = torch.stack((first * cos - second * sin, second * cos + first * sin), dim=-1)
-        out = pairs.flatten(-2)
-    return torch.cat((out, rest), dim=-1) if rest.shape[-1] else out
+        first, second = turning.chunk(2, dim=-1)
+        parts = (first * cos - second * sin, second * cos + first * sin)
+        if rest.shape[-1]:
+            return torch.cat((*parts, rest), dim=-1)
+        return torch.cat(parts, dim=-1)
+    first, second = turning[..., ::2], turning[..., 1::2]
+    pairs = torch.stack((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    turned = pairs.flatten(-2)
+    return torch.cat((turned, rest), dim=-1) if rest.shape[-1] else turned
+
+
+# --- the form with a cache over all positions, for callers that know AReaL's functions ---
+
+
+def precompute_rope_cache(dim: int, max_seq_len: int, base: float = 10000.0) -> Tensor:
+    """Returns [max_seq_len, 2 * dim]: cos, then sin, each repeated for both halves of a head."""
+    angles = torch.arange(max_seq_len).float()[:, None] * RopeArgs(dim, base).frequencies()
+    both = torch.cat((angles, angles), dim=-1)
+    return torch.cat((both.cos(), both.sin()), dim=-1)
+
+
+def reshape_for_broadcast(rope_cache: Tensor, x: Tensor, positions: Tensor | None = None) -> Tensor:
+    """Returns the cache's rows as [B or 1, T, 1, 2 * dim], to meet x [B, T, H, D].
+
+    Args:
+        positions: [B, T] or [T]; the first T rows when None.
+    """
+    if positions is None:
+        return rope_cache[None, : x.shape[1], None, :]
+    return rope_cache[positions.view(-1, x.shape[1])].unsqueeze(2)
+
+
+def rotate_half(x: Tensor) -> Tensor:
+    """Returns the second half of the last dimension, negated, then the first."""
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((-second, first), dim=-1)
+
+
+def apply_rotary_emb(
+    xq: Tensor, xk: Tensor, rope_cache: Tensor, positions: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Returns queries and keys [B, T, H, D] rotated in fp32 by rows of the cache."""
+    cos, sin = reshape_for_broadcast(rope_cache, xq, positions).to(xq.device).chunk(2, dim=-1)
+    rotated = (x.float() * cos + rotate_half(x.float()) * sin for x in (xq, xk))
+    q, k = rotated
+    return q.type_as(xq), k.type_as(xk)
+
+
+def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
+    """Returns heads [B, T, K, D] as [B, T, K * n_rep, D], copies side by side."""
+    return x.repeat_interleave(n_rep, dim=2)
