@@ -34,11 +34,16 @@ def archon_of(model: Any, attn_type: str = "varlen") -> ArchonCausalLM:
     dtype = next(model.parameters()).dtype
     options = ArchonEngineConfig(attn_type=attn_type)
     lm = build_archon_model(config, dtype, torch.device("cpu"), options, "a test")
+    load_state(lm, model)
+    return prepare_archon_model(lm)
+
+
+def load_state(lm: ArchonCausalLM, model: nn.Module) -> None:
+    """Copies the weights of a Hugging Face model."""
     state = lm.module.state_dict()
     with torch.no_grad():
         for name, tensor in lm.adapter.from_hf(dict(model.state_dict())).items():
             state[name].copy_(tensor)
-    return prepare_archon_model(lm)
 
 
 def named_gradients(lm: Any) -> dict[str, Tensor]:

@@ -156,7 +156,6 @@ def make_archon_model(
         ConfigError: There is no Archon model of that architecture, or not with these sizes.
     """
     what = f"run.model.architecture {spec.architecture!r}"
-    require_archon_model(spec.architecture, what)
     lm = build_archon_model(make_config(spec, tokenizer), dtype, device, options, what)
     _draw_weights(lm.module, spec.seed)
     return prepare_archon_model(lm)

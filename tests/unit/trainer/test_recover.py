@@ -19,6 +19,7 @@ from areal.trainer.ppo import PPOTrainer
 from areal.trainer.recover import find_recover
 from areal.trainer.sft import SFTTrainer
 from areal.utils.dataloader import SeededSampler
+from tests.tiny_archon import BACKENDS
 from tests.tiny_runs import DigitWorkflow, rl_yaml, sft_yaml, train_stats
 
 pytestmark = pytest.mark.usefixtures("short_runs")
@@ -138,19 +139,22 @@ COSINE = "actor.optimizer.lr_scheduler_type=cosine"
 PLACES = [("after update", 0), ("after update", 3), ("after save", 2), ("after update", 6)]
 
 
-@pytest.fixture(scope="module")
-def whole_rl(tmp_path_factory: pytest.TempPathFactory) -> tuple[MortalPPO, Path]:
+@pytest.fixture(scope="module", params=BACKENDS)
+def whole_rl(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[MortalPPO, Path, list[str]]:
     folder = tmp_path_factory.mktemp("whole")
-    return run_rl(folder, None, "rollout.deterministic_sampling=true"), folder
+    options = [f"actor.backend={request.param}", "rollout.deterministic_sampling=true"]
+    return run_rl(folder, None, *options), folder, options
 
 
 @pytest.mark.parametrize("dies_at", PLACES, ids=str)
 def test_policy_optimisation_goes_on_bit_for_bit(
-    tmp_path: Path, whole_rl: tuple[MortalPPO, Path], dies_at: tuple[str, int]
+    tmp_path: Path, whole_rl: tuple[MortalPPO, Path, list[str]], dies_at: tuple[str, int]
 ) -> None:
-    expected, folder = whole_rl
-    killed = run_rl(tmp_path, dies_at, "rollout.deterministic_sampling=true")
-    resumed = run_rl(tmp_path, None, "rollout.deterministic_sampling=true")
+    expected, folder, options = whole_rl
+    killed = run_rl(tmp_path, dies_at, *options)
+    resumed = run_rl(tmp_path, None, *options)
     assert_same(resumed, expected, tmp_path, folder)
     rows = killed.rows | resumed.rows
     assert rows == expected.rows
@@ -158,19 +162,21 @@ def test_policy_optimisation_goes_on_bit_for_bit(
     assert resumed.actor.get_version() == STEPS
 
 
-@pytest.fixture(scope="module")
-def whole_sft(tmp_path_factory: pytest.TempPathFactory) -> tuple[MortalSFT, Path]:
-    folder = tmp_path_factory.mktemp("whole")
-    return run_sft(folder, None, COSINE), folder
+@pytest.fixture(scope="module", params=BACKENDS)
+def whole_sft(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[MortalSFT, Path, list[str]]:
+    folder, options = tmp_path_factory.mktemp("whole"), [f"actor.backend={request.param}", COSINE]
+    return run_sft(folder, None, *options), folder, options
 
 
 @pytest.mark.parametrize("dies_at", PLACES, ids=str)
 def test_supervised_training_goes_on_bit_for_bit(
-    tmp_path: Path, whole_sft: tuple[MortalSFT, Path], dies_at: tuple[str, int]
+    tmp_path: Path, whole_sft: tuple[MortalSFT, Path, list[str]], dies_at: tuple[str, int]
 ) -> None:
-    expected, folder = whole_sft
-    run_sft(tmp_path, dies_at, COSINE)
-    resumed = run_sft(tmp_path, None, COSINE)
+    expected, folder, options = whole_sft
+    run_sft(tmp_path, dies_at, *options)
+    resumed = run_sft(tmp_path, None, *options)
     assert_same(resumed, expected, tmp_path, folder)
 
 
@@ -260,10 +266,12 @@ def test_leftovers_of_a_killed_write_are_cleared(tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["step_00000004"]
 
 
-def test_an_interrupted_trial_of_another_model_says_so(tmp_path: Path) -> None:
-    run_sft(tmp_path, ("after save", 4))
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_interrupted_trial_of_another_model_says_so(tmp_path: Path, backend: str) -> None:
+    options = [f"actor.backend={backend}"]
+    run_sft(tmp_path, ("after save", 4), *options)
     with pytest.raises(ConfigError, match="does not fit the model"):
-        run_sft(tmp_path, None, "run.model.hidden_size=16")
+        run_sft(tmp_path, None, *options, "run.model.hidden_size=16")
 
 
 def test_an_interrupted_trial_of_other_rows_says_so(tmp_path: Path) -> None:

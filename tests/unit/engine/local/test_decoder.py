@@ -15,14 +15,18 @@ from areal.api.cli_args import GenerationHyperparameters
 from areal.engine.local.decoder import Decoder, FinishedRow, Row
 from areal.engine.model import prepare_model
 from tests.fakes import tiny_tokenizer
+from tests.tiny_archon import BACKENDS, archon_of, known, load_state
 from tests.tiny_models import VOCAB_SIZE, random_prompts, tiny_model
 
 EOS = 1
 LENGTHS = [3, 9, 1, 14, 6]
 
 
-def served(architecture: str = "qwen3", **options: Any) -> nn.Module:
-    return prepare_model(tiny_model(architecture, **options), torch.device("cpu"))
+def served(architecture: str = "qwen3", backend: str = "fsdp:d1", **options: Any) -> Any:
+    """Returns what a decoder takes, with the weights of ``tiny_model``."""
+    model = tiny_model(architecture, **options)
+    is_archon = backend == "archon:d1"
+    return archon_of(model) if is_archon else prepare_model(model, torch.device("cpu"))
 
 
 def row(prompt: list[int], limit: int = 12, **fields: Any) -> Row:
@@ -64,12 +68,15 @@ def counted_calls(model: nn.Module) -> Iterator[list[int]]:
 # --- what comes out ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "architecture", ["llama", "qwen2", "qwen3", "mistral", "gemma3_text", "qwen3_moe", "gpt2"]
-)
-def test_greedy_tokens_and_logprobs_are_the_models_own(architecture: str) -> None:
+SERVED = ("llama", "qwen2", "qwen3", "mistral", "gemma3_text", "qwen3_moe", "gpt2")
+CASES = [("fsdp:d1", name) for name in SERVED]
+CASES += [("archon:d1", name) for name in known(*SERVED, "olmo2", "mixtral", "deepseek_v3")]
+
+
+@pytest.mark.parametrize(("backend", "architecture"), CASES)
+def test_greedy_tokens_and_logprobs_are_the_models_own(backend: str, architecture: str) -> None:
     reference, prompts = tiny_model(architecture), random_prompts(LENGTHS)
-    done = finish(Decoder(served(architecture)), [row(prompt) for prompt in prompts])
+    done = finish(Decoder(served(architecture, backend)), [row(prompt) for prompt in prompts])
     for prompt, found in zip(prompts, done, strict=True):
         expected: Any = reference.generate(
             torch.tensor([prompt]),
@@ -90,19 +97,24 @@ def test_greedy_tokens_and_logprobs_are_the_models_own(architecture: str) -> Non
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 1.7])
-def test_sampled_logprobs_are_those_of_a_full_pass(temperature: float) -> None:
-    reference, prompts = tiny_model("llama"), random_prompts(LENGTHS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sampled_logprobs_are_those_of_a_full_pass(temperature: float, backend: str) -> None:
+    reference, prompts = tiny_model(), random_prompts(LENGTHS)
     rows = [row(p, greedy=False, temperature=temperature, top_p=0.9, top_k=20) for p in prompts]
-    for found in finish(Decoder(served("llama"), seed=3), rows):
+    for found in finish(Decoder(served(backend=backend), seed=3), rows):
         expected = full_logprobs(reference, found.row.prompt, found.tokens, temperature)
         torch.testing.assert_close(torch.tensor(found.logprobs), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("architecture", ["qwen3", "mistral"])
+MOVING = [("fsdp:d1", "qwen3"), ("fsdp:d1", "mistral"), ("archon:d1", "qwen3")]
+MOVING += [("archon:d1", name) for name in known("mistral")]
+
+
+@pytest.mark.parametrize(("backend", "architecture"), MOVING)
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_may_come_and_end_at_any_time(architecture: str, seed: int) -> None:
+def test_rows_may_come_and_end_at_any_time(backend: str, architecture: str, seed: int) -> None:
     rng = random.Random(seed)
-    model = served(architecture)
+    model = served(architecture, backend)
     prompts = random_prompts([rng.randint(1, 20) for _ in range(14)], seed)
     limits = [rng.randint(1, 24) for _ in prompts]
     alone = [finish(Decoder(model), [row(p, n)])[0] for p, n in zip(prompts, limits, strict=True)]
@@ -344,14 +356,18 @@ def updated_reference(num_updates: int) -> nn.Module:
     return reference
 
 
-def test_new_weights_are_used_from_the_next_token_on_and_labelled() -> None:
-    model, prompts = served(), random_prompts([5, 9, 5])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_new_weights_are_used_from_the_next_token_on_and_labelled(backend: str) -> None:
+    model, prompts = served(backend=backend), random_prompts([5, 9, 5])
     decoder = Decoder(model)
     early = [row(p, 9, greedy=False, ignore_eos=True) for p in prompts[:2]]
     late = row(prompts[2], 9, greedy=False, ignore_eos=True)
     done = decoder.admit(early)
     done += decoder.advance() + decoder.advance()
-    nudge(model, seed=0)
+    if backend == "archon:d1":
+        load_state(model, updated_reference(1))
+    else:
+        nudge(model, seed=0)
     decoder.num_updates, decoder.version = 1, 4
     done += decoder.advance()
     done += decoder.admit([late])

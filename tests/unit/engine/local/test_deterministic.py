@@ -10,21 +10,24 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from areal.api import ModelRequest, RolloutWorkflow
 from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
 from areal.engine.local.engine import LocalInferenceEngine
 from areal.engine.model import prepare_model
 from areal.engine.weights import SharedWeights
+from tests.tiny_archon import BACKENDS, archon_of
 from tests.tiny_models import random_prompts, tiny_model
 
 ROWS = [{"prompt": p} for p in random_prompts([5, 2, 9, 5, 3, 7, 4, 6, 2, 8])]
 
 
-@pytest.fixture(scope="module")
-def model() -> nn.Module:
-    return prepare_model(tiny_model("qwen3", max_position_embeddings=256), torch.device("cpu"))
+@pytest.fixture(scope="module", params=BACKENDS)
+def model(request: pytest.FixtureRequest) -> Any:
+    made = tiny_model("qwen3", max_position_embeddings=256)
+    if request.param == "archon:d1":
+        return archon_of(made)
+    return prepare_model(made, torch.device("cpu"))
 
 
 class ShakyWorkflow(RolloutWorkflow):
@@ -65,7 +68,7 @@ class ShakyWorkflow(RolloutWorkflow):
 
 
 @contextmanager
-def running(model: nn.Module, **config: Any) -> Iterator[LocalInferenceEngine]:
+def running(model: Any, **config: Any) -> Iterator[LocalInferenceEngine]:
     settings = {"deterministic_sampling": True, "max_concurrent_rollouts": 16} | config
     engine = LocalInferenceEngine(InferenceEngineConfig(**settings), SharedWeights(model), seed=3)
     engine.initialize()
@@ -76,7 +79,7 @@ def running(model: nn.Module, **config: Any) -> Iterator[LocalInferenceEngine]:
 
 
 def rollouts(
-    model: nn.Module,
+    model: Any,
     timing: int,
     width: int = 1,
     fails: bool = False,
@@ -110,7 +113,7 @@ def assert_same_bits(found: list[dict[str, Any]], expected: list[dict[str, Any]]
 
 
 @pytest.mark.parametrize("concurrent", [2, 16])
-def test_tokens_and_logprobs_do_not_depend_on_timing(model: nn.Module, concurrent: int) -> None:
+def test_tokens_and_logprobs_do_not_depend_on_timing(model: Any, concurrent: int) -> None:
     steps: list[list[Any]] = [[], [], []]
     runs = [
         rollouts(model, timing, steps=steps[timing], max_concurrent_rollouts=concurrent)
@@ -124,17 +127,17 @@ def test_tokens_and_logprobs_do_not_depend_on_timing(model: nn.Module, concurren
     assert len({tuple(ids) for ids in group.tolist()}) == 3  # samples of a row differ
 
 
-def test_episodes_that_ask_several_times_at_once_are_waited_for(model: nn.Module) -> None:
+def test_episodes_that_ask_several_times_at_once_are_waited_for(model: Any) -> None:
     assert_same_bits(rollouts(model, 1, width=3), rollouts(model, 0, width=3))
 
 
-def test_an_episode_that_fails_changes_no_other(model: nn.Module) -> None:
+def test_an_episode_that_fails_changes_no_other(model: Any) -> None:
     failing = rollouts(model, 1, fails=True)
     assert_same_bits(rollouts(model, 2, fails=True), failing)
     assert len(failing) == len([row for row in ROWS if len(row["prompt"]) != 2])
 
 
-def test_the_seed_of_the_run_decides(model: nn.Module) -> None:
+def test_the_seed_of_the_run_decides(model: Any) -> None:
     first = rollouts(model, 0)
     with running(model) as engine:
         engine.seed = 4
@@ -144,7 +147,7 @@ def test_the_seed_of_the_run_decides(model: nn.Module) -> None:
     )
 
 
-def test_a_request_outside_of_any_episode_is_answered(model: nn.Module) -> None:
+def test_a_request_outside_of_any_episode_is_answered(model: Any) -> None:
     async def ask() -> list[int]:
         request = ModelRequest(
             input_ids=[3, 4], gconfig=GenerationHyperparameters(max_new_tokens=4)
