@@ -56,6 +56,7 @@ class Arguments:
 
     def standard(self, name: str, measured: Sequence[Any], path: str) -> Any:
         """Fits one of the arguments that every model has."""
+        self.fields.prefer("")
         fitted = fit(measured, self.fields, is_size=name in SIZES)
         self._note(path, fitted)
         if fitted.text is None and name in SIZES:
@@ -101,6 +102,7 @@ class Arguments:
             name: Of the argument where no single field gives one.
             is_size: See ``fit``.
         """
+        self.fields.prefer(path)
         relation = self._relation(measured, relations)
         if relation is not None:
             self._evidence(path, relation, "in every instance that was measured")
@@ -126,6 +128,7 @@ class Arguments:
             uniform.append(values[0] if values else ABSENT)
         else:
             return self.value(path, uniform, relations, name, is_size)
+        self.fields.prefer(path)
         fitted = fit_layers(measured, self.fields)
         flat = [v for row in measured for v in row]
         return self._given(path, fitted, name, flat)

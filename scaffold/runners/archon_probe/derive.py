@@ -40,11 +40,9 @@ def derive(request: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ProbeError: The tiny default cannot be measured: nothing can be written then.
     """
-    from transformers import CONFIG_MAPPING
+    from archon_probe.model_source import resolve
 
-    kind = CONFIG_MAPPING[request["model_type"]]
-    given = request.get("config")
-    return derive_config(kind.from_dict(dict(given)) if given else kind())
+    return derive_config(resolve(request))
 
 
 def derive_config(real: Any) -> dict[str, Any]:
@@ -68,10 +66,7 @@ def derive_config(real: Any) -> dict[str, Any]:
     for variation in every:
         stage(f"measuring {variation.name}")
         config = _text(variation.config)
-        try:
-            varied = random_model(variation.config, 0)
-        except Exception:
-            continue
+        varied = random_model(variation.config, 0)
         try:
             found = observe(varied)
         except UnknownStructureError as error:

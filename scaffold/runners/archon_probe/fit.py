@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,11 +92,28 @@ class Fields:
                         f"hf_config.{name}.{inner}",
                         [getattr(getattr(c.config, name, None), inner, None) for c in cases],
                     )
+        self.order = list(self.values)
 
     def _add(self, text: str, values: list[Any]) -> None:
         if all(v is None for v in values):
             return
         self.values[text] = values
+
+    def prefer(self, path: str) -> None:
+        """Lets fields whose names share a word with an option's come first.
+
+        Several fields may have one value in a tiny configuration; the one that is called alike is
+        tried before the rest.
+        """
+        words = {w for w in re.split(r"[\W_]+", path) if len(w) > 2}
+
+        def distance(text: str) -> int:
+            name = text.removeprefix("hf_config.")
+            parts = [w for w in re.split(r"[\W_]+", name) if len(w) > 2]
+            return -sum(any(p.startswith(w) or w.startswith(p) for w in words) for p in parts)
+
+        order = sorted(self.order, key=distance)
+        self.values = {t: self.values[t] for t in order}
 
     def of(self, *kinds: type) -> list[str]:
         """Returns fields that have a value of one of the kinds in some case."""

@@ -137,7 +137,13 @@ def _standard(shaper: Shaper) -> None:
     length = "getattr(hf_config, 'max_position_embeddings', 2048)"
     a.add("max_seq_len", "int", Fitted(length), "Positions the configuration states.", True)
     a.standard("enable_weight_tying", shaper.whole(lambda o: o.head["tied"]), "head.tied")
-    a.add("eos_id", "int | None", Fitted("_first_id(hf_config.eos_token_id)"), "Token that ends a text.", True)
+    a.add(
+        "eos_id",
+        "int | list[int] | None",
+        Fitted("hf_config.eos_token_id"),
+        "Token that ends a text, or several.",
+        True,
+    )
 
 
 def _embedding(shaper: Shaper) -> dict[str, Any]:
