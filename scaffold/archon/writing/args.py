@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
+from scaffold.archon.writing.moe import moe_fields, outer_args
 from scaffold.archon.writing.names import ModelNames
 from scaffold.archon.writing.source import Source, class_text, function_text
 from scaffold.archon.writing.values import Json, literal, spelled
 from scaffold.render import python_literal
 
 _LOCAL = re.compile(r"\{(\w+)\}")
-_MESSAGE_WIDTH = 80
+_MESSAGE_WIDTH = 85
 """Longest piece of a message, which stands inside two levels of brackets."""
 
 _REFUSE = "_refuse_what_is_missing"
@@ -43,7 +44,7 @@ def args_file(design: Json, names: ModelNames) -> str:
 
 def all_fields(design: Json) -> list[Json]:
     """Returns the fields that are read from the config: the design's, the ropes', the experts'."""
-    return [*design["args"], *_rope_fields(design), *_moe_fields(design)]
+    return [*outer_args(design), *_rope_fields(design), *moe_fields(design)]
 
 
 def _rope_fields(design: Json) -> list[Json]:
@@ -63,21 +64,11 @@ def _rope_fields(design: Json) -> list[Json]:
     return found
 
 
-def _moe_fields(design: Json) -> list[Json]:
-    if not design.get("moe"):
-        return []
-    from scaffold.archon.writing.moe import moe_fields
-
-    return list(moe_fields(design["moe"]))
-
-
 def _class_doc(fields: Sequence[Json], names: ModelNames) -> str:
     rows = [f"    {each['name']}: {each['doc']}" for each in fields if each.get("doc")]
     rows.append("    is_critic: Whether ``score`` stands in the place of ``output``.")
     rows.append("    num_labels: Scores that a critic gives each token.")
-    return "\n".join(
-        [f"Holds what a {names.prefix} model is built from.", "", "Attributes:", *rows]
-    )
+    return "\n".join([f"Holds what {names.prefix} is built from.", "", "Attributes:", *rows])
 
 
 def _fields_text(fields: Sequence[Json], source: Source, names: ModelNames) -> str:
@@ -156,7 +147,7 @@ def _refusals_text(refusals: Sequence[Json], names: ModelNames) -> str:
         body += [f"        {piece}" for piece in _message_pieces(text)]
         body.append("    )")
     doc = (
-        f"Refuses a config that asks for what this {names.prefix} does not implement.\n\n"
+        f"Refuses a config that asks for what {names.prefix} does not implement here.\n\n"
         "Raises:\n    ConfigError: It says what the config asks for."
     )
     return function_text(f"def {_REFUSE}(hf_config: Any) -> None", _joined(body), doc)

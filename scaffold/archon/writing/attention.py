@@ -27,6 +27,9 @@ GATES = {
 }
 """Functions of a gate on the attention's output, by the name that a design gives them."""
 
+_DOC_WIDTH = 88
+"""Longest first line of the docstring of a class, between its indent and its quotes."""
+
 
 def attention_class(design: Json, source: Source, names: ModelNames) -> str:
     """Returns the class ``Attention`` of a design."""
@@ -97,7 +100,11 @@ class _AttentionWriter:
             parts.append("lowers scores with distance")
         if len(parts) < 3:
             return " and ".join(parts) + "."
-        return ", ".join(parts[:-1]) + f" and {parts[-1]}."
+        text = ", ".join(parts[:-1]) + f" and {parts[-1]}."
+        if len(text) <= _DOC_WIDTH:
+            return text
+        rest = text.removeprefix(f"{parts[0]}, ")
+        return f"{parts[0]}.\n\n{rest[:1].upper()}{rest[1:]}"
 
     def _projections(self) -> None:
         part, body = self.part, self.body
@@ -200,14 +207,17 @@ class _AttentionWriter:
         body, part = self.body, self.part
         temperature: Json | None = part.get("temperature")
         if temperature is not None and has(temperature):
-            self.source.use("torch")
+            self.source.use(self.names.shared("positions"), "log_temperature")
             guard = body.flag("has_temperature", guard_of(temperature))
-            scale = body.stored("temperature_scale", temperature["scale"])
-            floor = body.stored("temperature_floor", temperature["floor"])
-            offset = temperature.get("position_offset", 0)
-            position = f"(packing.positions + {offset})" if offset else "packing.positions"
-            body.step(f"steps = torch.log1p(torch.floor({position} / {floor}))", guard)
-            body.step(f"q = q * (1.0 + {scale} * steps)[:, None].to(q.dtype)", guard)
+            options = [
+                f"scale={body.stored('temperature_scale', temperature['scale'])}",
+                f"floor={body.stored('temperature_floor', temperature['floor'])}",
+            ]
+            if temperature.get("position_offset", 0):
+                options.append(f"offset={value_text(temperature['position_offset'])}")
+            call = f"log_temperature(packing.positions, {', '.join(options)})"
+            body.step(f"temperature = {call}", guard)
+            body.step("q = (q * temperature).to(q.dtype)", guard)
         for name, key in (("q", "q_multiplier"), ("k", "k_multiplier"), ("v", "value_scale")):
             if given(part.get(key)) and part[key] != 1.0:
                 body.step(f"{name} = {name} * {body.stored(key, part[key])}")
@@ -215,9 +225,8 @@ class _AttentionWriter:
     def _core(self) -> None:
         part, body = self.part, self.body
         options = [f"scale={value_text(part['scale'])}"]
-        for name in ("window", "chunk", "softcap"):
-            if given(part.get(name)):
-                options.append(f"{name}={value_text(part[name])}")
+        names = [name for name in ("window", "chunk", "softcap") if given(part.get(name))]
+        options += [f"{name}={value_text(part[name])}" for name in names]
         layer = "core_id" if attention_count(self.design) > 1 else "layer_id"
         call = f"AttentionCore({layer}, args.attn_type, {', '.join(options)})"
         extras: list[str] = []
@@ -238,10 +247,13 @@ class _AttentionWriter:
             options.append(f"max_bias={value_text(alibi['max_bias'])}")
         if given(alibi.get("multiplier")) and alibi["multiplier"] != 1.0:
             options.append(f"scale={value_text(alibi['multiplier'])}")
+        if alibi.get("rounds_to_bf16"):
+            options.append("rounds_to_bf16=True")
         guard = guard_of(alibi)
         call = f"AlibiSlopes({', '.join(options)})"
         self.body.setup.append(f"self.alibi = {maybe(call, guard, 'None')}")
-        return "self.alibi(q)" if guard == ALWAYS else "None if self.alibi is None else self.alibi(q)"
+        is_always = guard == ALWAYS
+        return "self.alibi(q)" if is_always else "None if self.alibi is None else self.alibi(q)"
 
     def _output(self) -> None:
         body, part = self.body, self.part

@@ -12,7 +12,7 @@ from scaffold.archon.writing.names import ModelNames
 from scaffold.archon.writing.norms import norm_text
 from scaffold.archon.writing.source import Source, class_text
 from scaffold.archon.writing.steps import steps_text
-from scaffold.archon.writing.values import ALWAYS, NEVER, Json, guard_of, value_text
+from scaffold.archon.writing.values import ALWAYS, NEVER, Json, guard_of
 
 
 def block_class(design: Json, source: Source, names: ModelNames) -> str:
@@ -45,7 +45,7 @@ class _BlockWriter:
             branch += " or a feed-forward" if "mlp" in kinds else ""
         where = _norm_places(variants[0]["steps"], self.modules)
         if len(variants) > 1:
-            return f"Adds attention and {branch}, in one of {len(variants)} orders."
+            return f"Adds attention and {branch}, in an order that the arguments choose."
         if _is_parallel(variants[0]["steps"], self.modules):
             return f"Adds attention and {branch} side by side{where}."
         return f"Adds attention, then {branch}{where}."
@@ -148,21 +148,32 @@ def _renamed(step: Json, names: dict[str, str]) -> Json:
 
 def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
     """Returns where the norms of a block stand, as the end of its description."""
-    before = after = False
-    made_by = {"x": "stream"}
+    places: set[str] = set()
+    branches: set[str] = set()
     for step in steps:
-        targets = step.get("call")
-        name = targets if isinstance(targets, str) else ""
-        kind = modules[name]["kind"] if name in modules else "branch" if targets else "stream"
-        if kind == "norm":
-            origin = made_by.get(str(step["in"]), "branch")
-            before, after = before or origin == "stream", after or origin == "branch"
-        made_by[str(step["out"])] = "stream" if kind == "stream" else "branch"
-    if before and after:
-        return ", each normed before and after"
-    if after:
-        return ", each normed afterwards"
-    return ", each on the normed stream" if before else ""
+        target = step.get("call")
+        is_norm = isinstance(target, str) and modules.get(target, {}).get("kind") == "norm"
+        if target and not is_norm:
+            branches.add(str(step["out"]))
+        elif is_norm:
+            out = str(step["out"])
+            is_kept = out == steps[-1]["out"] or any(out in _added(each) for each in steps)
+            after = "after" if str(step["in"]) in branches else "stream"
+            places.add(after if is_kept else "before")
+    return _PLACES.get(frozenset(places), "")
+
+
+_PLACES = {
+    frozenset({"before"}): ", each on the normed stream",
+    frozenset({"after"}): ", each normed afterwards",
+    frozenset({"stream"}): ", and norms the stream after each",
+    frozenset({"before", "after"}): ", each normed before and after",
+}
+
+
+def _added(step: Json) -> list[str]:
+    """Returns what a sum adds."""
+    return [str(name) for name, _ in cast("list[list[Any]]", step.get("sum", []))]
 
 
 def _is_parallel(steps: Sequence[Json], modules: dict[str, Json]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from scaffold.archon.writing.source import Source, function_text
 from scaffold.archon.writing.values import ALWAYS, NEVER, value_text
@@ -29,7 +29,8 @@ class ModuleBody:
         """
         if not isinstance(value, dict):
             return value_text(value)
-        return self.kept(str(value.get("arg", name)), value_text(value))
+        field = cast("dict[str, Any]", value).get("arg", name)
+        return self.kept(str(field), value_text(value))
 
     def kept(self, name: str, text: str) -> str:
         """Returns ``self.name``, which ``__init__`` sets to an expression, once."""

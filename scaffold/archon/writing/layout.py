@@ -1,7 +1,7 @@
 """Breaks long lines of Python the way ruff and Black do, without running either.
 
 The writers emit each statement on one line. Here a statement that does not fit is split at its
-last bracket, or at the operators that bind least; where several ways exist, the one that ruff takes.
+last bracket, or at the operators that bind least; among several ways, in the one that ruff takes.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def _laid(line: _Line, indent: str, width: int, *, inside: bool) -> list[str]:
         return [row for part in parts for row in _laid(part, indent, width, inside=True)]
     if not inside:
         start, end = _free_expression(line)
-        if start < end and not _breaks_at_bracket(line[start:end], len(indent), width, line[:start]):
+        bracket = _breaks_at_bracket(line[start:end], len(indent), width, line[:start])
+        if start < end and not bracket:
             return _in_parentheses(line, start, end, indent, width)
     return _at_bracket(line, indent, width)
 
@@ -112,14 +113,13 @@ def _at_bracket(line: _Line, indent: str, width: int) -> list[str]:
         return [indent + _text(line)]
     first = line[0].text in ("def", "class")
     fitting = [p for p in pairs if len(indent) + len(_text(line[: p[0] + 1])) <= width]
-    start, end = (pairs[0] if first else (fitting or pairs)[-1])
+    start, end = pairs[0] if first else (fitting or pairs)[-1]
     inner = line[start + 1 : end]
     within = indent + "    "
-    if not _follows_value(line, start) and max((r for _, r in _ranked(inner)), default=0) == _COMMA:
-        # A literal has one element a line, even where they would fit together.
-        body = [row for part in _delimited(inner) for row in _laid(part, within, width, inside=True)]
-    else:
-        body = _laid(inner, within, width, inside=True)
+    has_elements = any(rank == _COMMA for _, rank in _ranked(inner))
+    # A literal has one element a line, even where they would fit together.
+    parts = _delimited(inner) if has_elements and not _follows_value(line, start) else [inner]
+    body = [row for part in parts for row in _laid(part, within, width, inside=True)]
     return [indent + _text(line[: start + 1]), *body, indent + _text(line[end:])]
 
 

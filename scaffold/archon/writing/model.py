@@ -87,7 +87,8 @@ class _ModelWriter:
         methods = [function_text(init, lines), function_text(FORWARD, self._forward())]
         embed = self._embed()
         if embed:
-            signature = "def _embed(self, tokens: Tensor, packing: Packing) -> Tensor"
+            packing = ", packing: Packing" if self._embeds_positions() else ""
+            signature = f"def _embed(self, tokens: Tensor{packing}) -> Tensor"
             methods.append(function_text(signature, embed))
         logits = self._logits()
         if logits:
@@ -123,8 +124,9 @@ class _ModelWriter:
         options = [*sizes, "args.dim"]
         if positions.get("offset", 0):
             options.append(f"offset={value_text(positions['offset'])}")
-        if not is_learned and positions.get("layout"):
-            options.append(f"layout={value_text(positions['layout'])}")
+        known = () if is_learned else ("layout", "reaches_base", "base")
+        names = [name for name in known if given(positions.get(name))]
+        options += [f"{name}={value_text(positions[name])}" for name in names]
         return f"{kind}({', '.join(options)})"
 
     def _make_ropes(self) -> None:
@@ -184,7 +186,9 @@ class _ModelWriter:
             "refuse_tree_attention(tree_attn_meta)",
             "packing = Packing.of(positions, cu_seqlens, max_seqlen, attention_plan)",
         ]
-        embedded = "self._embed(tokens, packing)" if self._embed() else "self.tok_embeddings(tokens)"
+        embedded = "self.tok_embeddings(tokens)"
+        if self._embed():
+            embedded = f"self._embed(tokens{', packing' if self._embeds_positions() else ''})"
         lines.append(f"h = tokens if self.tok_embeddings is None else {embedded}")
         lines += self._layer_loop()
         lines += self._last_stage()
@@ -227,6 +231,9 @@ class _ModelWriter:
             return [*lines[:-1], f"h = {kept}", lines[-1], "return h if head is None else head(h)"]
         return [*lines, f"return h if head is None else head({kept})"]
 
+    def _embeds_positions(self) -> bool:
+        return has(self.embedding.get("positions"))
+
     def _embed(self) -> list[str]:
         """Returns the body of ``_embed``; none where tokens are all that is embedded."""
         part = self.embedding
@@ -246,17 +253,16 @@ class _ModelWriter:
             factor = model_value(part["multiplier"])
             if part.get("multiplier_rounded"):
                 self.source.use("torch")
-                factor = f"torch.tensor({factor}, dtype=h.dtype, device=h.device)"
+                factor = f"torch.tensor({factor}, dtype=h.dtype)"
             return [f"h = h * {factor}"]
         if name == "norm" and has(part.get("norm")):
             return ["h = self.embedding_norm(h)"]
         if name == "positions" and has(part.get("positions")):
+            is_learned = part["positions"].get("kind", "learned") == "learned"
+            found = f"self.pos_embeddings(packing{'' if is_learned else ', h.dtype'})"
             if guard_of(part["positions"]) == ALWAYS:
-                return ["h = h + self.pos_embeddings(packing)"]
-            return [
-                "if self.pos_embeddings is not None:",
-                "    h = h + self.pos_embeddings(packing)",
-            ]
+                return [f"h = h + {found}"]
+            return ["if self.pos_embeddings is not None:", f"    h = h + {found}"]
         return []
 
     def _logits(self) -> list[str]:

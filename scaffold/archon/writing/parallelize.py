@@ -15,13 +15,15 @@ def parallelize_file(design: Json, names: ModelNames) -> str:
     source.use("areal.api.errors", "ConfigError")
     source.add(
         function_text(
-            f"def {names.parallelize}(model: nn.Module, parallel_dims: Any, **kwargs: Any) -> nn.Module",
+            f"def {names.parallelize}(model: nn.Module, parallel_dims: Any, **kwargs: Any)"
+            " -> nn.Module",
             [
                 "if parallel_dims is not None and parallel_dims.world_size > 1:",
                 f'    raise ConfigError("{names.model_type} runs on one device")',
                 "return model",
             ],
-            "Applies parallelism in place.\n\nRaises:\n    ConfigError: More than one device is asked for.",
+            "Applies parallelism in place.\n\n"
+            "Raises:\n    ConfigError: More than one device is asked for.",
         )
     )
     return source.text()

@@ -65,7 +65,8 @@ def spelled(expression: str) -> str:
     column = 0
     for token in tokenize.generate_tokens(io.StringIO(line).readline):
         if token.type == tokenize.STRING and token.string[0] in "'\"":
-            pieces += [line[column : token.start[1]], python_literal(ast.literal_eval(token.string))]
+            text = python_literal(ast.literal_eval(token.string))
+            pieces += [line[column : token.start[1]], text]
             column = token.end[1]
     return "".join([*pieces, line[column:]])
 

@@ -1,0 +1,186 @@
+"""What is written from a design: clean, complete, and the model that was meant."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaffold.archon.writing import write_model
+from scaffold.archon.writing.values import factor, literal, product, spelled, value_text
+from tests.unit.scaffold.archon import writing_designs
+
+ROOT = Path(__file__).parents[4]
+DESIGNS = {
+    "qwen3": writing_designs.qwen3(),
+    "gemma2": writing_designs.gemma2(),
+    "gpt_neox": writing_designs.gpt_neox(),
+    "every_thing": writing_designs.everything(),
+    "positional": writing_designs.positional(),
+}
+FILES = {
+    "__init__.py",
+    "spec.py",
+    "model/__init__.py",
+    "model/args.py",
+    "model/model.py",
+    "model/rope.py",
+    "model/state_dict_adapter.py",
+    "infra/__init__.py",
+    "infra/parallelize.py",
+    "test.py",
+}
+OVERLAY = """
+from pathlib import Path
+
+import areal.experimental.models.archon as archon
+
+archon.__path__.insert(0, str(Path(__file__).parent / "written"))
+"""
+LEARNING = '''
+"""Do models learn that no transformers model is like?"""
+
+import importlib
+
+import pytest
+import torch
+
+LENGTHS = (7, 2, 12)
+
+
+@pytest.mark.parametrize("folder", ["every_thing", "positional"])
+@pytest.mark.parametrize(
+    "options", [{}, {"is_critic": True}, {"use_swapped": True}, {"alibi": False}]
+)
+def test_all_parameters_learn(folder, options):
+    spec = getattr(importlib.import_module(f"areal.experimental.models.archon.{folder}.spec"),
+                   f"{folder.upper()}_SPEC")
+    fields = spec.model_args_class.__dataclass_fields__
+    if not options.keys() <= fields.keys():
+        pytest.skip("another model's option")
+    args = spec.model_args_class(**options)
+    model = spec.model_class(args)
+    torch.manual_seed(0)
+    model.init_weights()
+    model.init_buffers("cpu")
+    tokens = torch.randint(1, args.vocab_size, (1, sum(LENGTHS)))
+    positions = torch.cat([torch.arange(n) for n in LENGTHS])[None]
+    ends = torch.tensor([0, *LENGTHS]).cumsum(0).int()
+    out = model(tokens, positions, ends, max(LENGTHS))
+    assert out.shape == (1, sum(LENGTHS), 1 if args.is_critic else args.vocab_size)
+    kept = model(tokens, positions, ends, max(LENGTHS), logits_to_keep=torch.tensor([3, 20]))
+    torch.testing.assert_close(kept, out[0, [3, 20]])
+    alone = model(tokens[:, :7], positions[:, :7], torch.tensor([0, 7]).int(), 7)
+    torch.testing.assert_close(alone, out[:, :7])
+    out.square().mean().backward()
+    unused = {n.split(".")[-2] for n, p in model.named_parameters() if p.grad is None}
+    swapped = {"wq", "wk", "wv", "wo", "gate", "q_norm", "k_norm", "out_norm", "attention",
+               "attention_2", "attention_norm", "ffn_post_norm"}
+    critic = {"head_dense", "head_norm"}
+    expected = swapped if options.get("use_swapped") else critic if args.is_critic else set()
+    assert unused <= expected
+'''
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Writes every design into a folder that overlays the package."""
+    root = tmp_path_factory.mktemp("models")
+    for folder, design in DESIGNS.items():
+        for path, text in write_model(design).items():
+            place = root / "written" / folder / path
+            place = root / f"test_{folder}.py" if path == "test.py" else place
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+    (root / "conftest.py").write_text(OVERLAY)
+    (root / "test_learning.py").write_text(LEARNING)
+    return root
+
+
+@pytest.mark.parametrize("folder", DESIGNS)
+def test_every_file_is_written(folder: str) -> None:
+    ropes = set() if DESIGNS[folder]["ropes"] else {"model/rope.py"}
+    assert write_model(DESIGNS[folder]).keys() == FILES - ropes
+
+
+def test_text_is_clean(written: Path) -> None:
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    rules = ["--select", ",".join(lint["select"]), "--ignore", ",".join(lint["ignore"])]
+    rules += ["--config", 'lint.isort.known-first-party = ["areal"]']
+    ruff = [sys.executable, "-m", "ruff"]
+    common = ["--isolated", "--no-cache", "--line-length", "100", "--target-version", "py311"]
+    places = ["written", *(f"test_{folder}.py" for folder in DESIGNS)]
+    for argv in ([*ruff, "check", *common, *rules], [*ruff, "format", "--diff", *common]):
+        argv = [*argv, *places]
+        done = subprocess.run(argv, cwd=written, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_models_are_what_was_meant(written: Path) -> None:
+    """Runs the tests that are written with the models: parity with transformers where there is."""
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
+    argv += ["--rootdir", str(written), "--import-mode=importlib", "-W", "error", str(written)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        argv, cwd=written, capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_a_plain_model_reads_plainly() -> None:
+    text = write_model(DESIGNS["qwen3"])["model/model.py"]
+    assert "h = x + self.attention(self.attention_norm(x), rope, packing)\n" in text
+    assert "return h + self.feed_forward(self.ffn_norm(h))\n" in text
+    assert "q = apply_rotary(self.q_norm(q), rope)\n" in text
+    for absent in ("softcap", "gate:", "Identity", "def _embed", "def _logits", "has_rope"):
+        assert absent not in text
+
+
+def test_what_is_unknown_stands_in_the_file() -> None:
+    text = write_model(DESIGNS["every_thing"])["model/model.py"]
+    assert "model.layers.0.mixer: its state is not understood" in text
+
+
+def test_names_follow_the_command() -> None:
+    named = {
+        **DESIGNS["qwen3"],
+        "folder": "my_own",
+        "module": "lab.models.my_own",
+        "spec_name": "MINE",
+    }
+    files = write_model(named)
+    assert "MINE = ModelSpec(\n" in files["spec.py"]
+    assert "from lab.models.model_spec import ModelSpec\n" in files["spec.py"]
+    assert "from lab.models.my_own.model.args import" in files["model/model.py"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "None"),
+        ("it's", '"it\'s"'),
+        ([1], "(1,)"),
+        ([], "()"),
+        ([None] * 4, "(None, None, None, None)"),
+        ([None] * 26, "(None,) * 26"),
+        ([4096, None] * 13, "(4096, None) * 13"),
+        ([8, 8, 8, 8, 8, None] * 4 + [8, 8], "(8, 8, 8, 8, 8, None) * 4 + (8, 8)"),
+        ([1, 2, 3, 4, 5], "(1, 2, 3, 4, 5)"),
+        ({"a": [1, 2]}, '{"a": (1, 2)}'),
+    ],
+)
+def test_literals(value: Any, text: str) -> None:
+    assert literal(value) == text
+    assert eval(text) == (tuple(value) if isinstance(value, list) else eval(text))
+
+
+def test_expressions() -> None:
+    assert value_text({"layer_arg": "windows"}) == "args.windows[layer_id]"
+    assert spelled("'a' if x['b'] == \"c\" else f'{d}'") == '"a" if x["b"] == "c" else f\'{d}\''
+    assert product({"expr": "args.a + 1"}, 1, {"arg": "b"}) == "(args.a + 1) * args.b"
+    assert factor("args.a * args.b") == "args.a * args.b"
