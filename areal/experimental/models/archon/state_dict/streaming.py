@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -105,12 +105,19 @@ def _places(
     strange = [n for n in others if not plan.ignores(n) and n not in spare]
     if names and not text_only:
         raise ConfigError(f"{files.folder} does not fit the model: {refusal(names, strange)}")
+    unknown = _in_layers(strange, taken) if text_only else strange
     shapes = {name: files.entries[place].shape for name, place in places.items()}
-    if not text_only:
-        shapes |= {name: files.entries[name].shape for name in strange}
+    shapes |= {name: files.entries[name].shape for name in unknown}
     if problems := needed.mismatches(shapes):
-        raise ConfigError(f"{files.folder} does not fit the model: " + "; ".join(problems))
+        hint = "; text_only=True leaves out what is no part of a language model" if unknown else ""
+        raise ConfigError(f"{files.folder} does not fit the model: " + "; ".join(problems) + hint)
     return {n: place for n, place in places.items() if n in needed.required}, others
+
+
+def _in_layers(names: Iterable[str], taken: Iterable[str]) -> list[str]:
+    """Returns the names that lie beside the layers of the language model."""
+    homes = {name.rpartition(".layers.")[0] for name in taken if ".layers." in name}
+    return [n for n in names if ".layers." in n and n.rpartition(".layers.")[0] in homes]
 
 
 def _without(tensors: Mapping[str, HubTensor], names: set[str]) -> dict[str, HubTensor]:

@@ -1,0 +1,249 @@
+"""The adapter: names and bits both ways, and what it refuses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+import transformers
+
+from areal.api.errors import ConfigError
+from areal.experimental.models.archon.qwen3.model.state_dict_adapter import Qwen3StateDictAdapter
+from areal.experimental.models.archon.state_dict import (
+    Fused,
+    Ignored,
+    Rename,
+    Reordered,
+    Stacked,
+    Tied,
+)
+from tests.unit.experimental.archon.state_dict.small_models import (
+    SmallArgs,
+    adapter_of,
+    as_objects,
+    hub_shapes,
+    random_tensors,
+    tiny_qwen3,
+    write_shards,
+)
+from tests.unit.scaffold.archon.checkpoints import LAYOUTS, hub_tensors
+
+RUNNERS = str(Path(__file__).parents[5] / "scaffold" / "runners")
+if RUNNERS not in sys.path:
+    sys.path.append(RUNNERS)
+
+from archon_probe.rules import fill_distinct, find_rules  # noqa: E402
+
+NORM = Rename("model.norm.weight", "norm.weight")
+QKV = Fused("h.{}.qkv", ("layers.{}.wq", "layers.{}.wk", "layers.{}.wv"), groups="n_kv_heads")
+QKV_SHAPES = {"layers.0.wq": (12, 5), "layers.0.wk": (4, 5), "layers.0.wv": (4, 5)}
+EXPERTS = Stacked("h.{}.experts.{e}.up.weight", "layers.{}.moe.w1")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_comes_back_with_every_key_and_bit(layout: str) -> None:
+    transformers.logging.disable_progress_bar()
+    model = LAYOUTS[layout].make()
+    fill_distinct(model.state_dict().values())
+    archon, hub = LAYOUTS[layout].archon(model), hub_tensors(model)
+    tied = model.all_tied_weights_keys
+    rules, problems = find_rules(archon, hub, {"n_heads": 6, "n_kv_heads": 2}, tied=tied)
+    assert problems == []
+    args = SmallArgs(enable_weight_tying=bool(tied))
+    adapter = adapter_of(as_objects(rules), {n: t.shape for n, t in archon.items()}, args)
+    loaded = adapter.from_hf(hub)
+    assert loaded.keys() == archon.keys()
+    assert all(torch.equal(loaded[name], archon[name]) for name in archon)
+    saved = adapter.to_hf(loaded)
+    assert saved.keys() == hub.keys()
+    assert all(torch.equal(saved[name], hub[name]) for name in hub)
+    assert all(saved[name].is_contiguous() for name in hub)
+    single = dict(pair for n, t in archon.items() for pair in adapter.convert_single_to_hf(n, t))
+    assert single.keys() == hub.keys()
+    assert all(torch.equal(single[name], hub[name]) for name in hub)
+
+
+def test_missing_unknown_and_misshapen_tensors_are_named_at_once() -> None:
+    adapter = Qwen3StateDictAdapter(tiny_qwen3())
+    tensors = random_tensors(hub_shapes(adapter))
+    tensors["model.norm.weight"] = torch.zeros(3)
+    for name in ("model.layers.1.mlp.up_proj.weight", "model.layers.0.self_attn.q_norm.weight"):
+        del tensors[name]
+    tensors["model.layers.2.mlp.up_proj.weight"] = torch.zeros(1)
+    with pytest.raises(ConfigError) as caught:
+        adapter.from_hf(tensors)
+    message = str(caught.value)
+    for found in (
+        "2 missing: model.layers.0.self_attn.q_norm.weight, model.layers.1.mlp.up_proj.weight",
+        "1 unknown: model.layers.2.mlp.up_proj.weight",
+        "1 of another shape: model.norm.weight (3,) instead of (32,)",
+    ):
+        assert found in message
+
+
+def test_unknown_parameters_are_refused_on_the_way_back() -> None:
+    adapter = Qwen3StateDictAdapter(tiny_qwen3())
+    with pytest.raises(ConfigError, match=r"unknown layers\.9\.x; of another shape norm\.weight"):
+        adapter.to_hf({"layers.9.x": torch.zeros(1), "norm.weight": torch.zeros(2)})
+
+
+def test_part_of_a_state_dict_is_allowed_but_no_torn_tensor() -> None:
+    adapter = adapter_of([QKV, NORM], QKV_SHAPES | {"norm.weight": (5,)})
+    state = random_tensors(QKV_SHAPES)
+    assert list(adapter.to_hf(state)) == ["h.0.qkv"]
+    with pytest.raises(ConfigError, match=r"h\.0\.qkv needs layers\.0\.wk"):
+        adapter.to_hf({name: t for name, t in state.items() if name != "layers.0.wk"})
+    with pytest.raises(ConfigError, match=r"1 missing: model\.norm\.weight"):
+        adapter.from_hf(adapter.to_hf(state))
+    assert adapter.from_hf(adapter.to_hf(state), partial=True).keys() == state.keys()
+
+
+def test_a_part_of_the_experts_is_no_parameter() -> None:
+    adapter = adapter_of([EXPERTS], {"layers.0.moe.w1": (3, 4, 2)})
+    with pytest.raises(ConfigError, match=r"misses h\.0\.experts\.1\.up\.weight"):
+        adapter.from_hf(
+            {f"h.0.experts.{e}.up.weight": torch.zeros(4, 2) for e in (0, 2)}, partial=True
+        )
+
+
+def test_parts_of_one_tensor_wait_for_each_other() -> None:
+    adapter = adapter_of([QKV], QKV_SHAPES)
+    state = random_tensors(QKV_SHAPES)
+    whole = adapter.to_hf(state)["h.0.qkv"]
+    for _ in range(2):  # a second update of the weights starts afresh
+        assert adapter.convert_single_to_hf("layers.0.wv", state["layers.0.wv"]) == []
+        assert adapter.convert_single_to_hf("layers.0.wq", state["layers.0.wq"]) == []
+        [(name, tensor)] = adapter.convert_single_to_hf("layers.0.wk", state["layers.0.wk"])
+        assert name == "h.0.qkv"
+        assert torch.equal(tensor, whole)
+
+
+def test_names_lose_the_wrappers_of_checkpointing_and_compilation() -> None:
+    adapter = Qwen3StateDictAdapter(tiny_qwen3())
+    name = "layers.1._checkpoint_wrapped_module._orig_mod.attention.q_norm.weight"
+    tensor = torch.randn(8)
+    assert adapter.convert_single_to_hf(name, tensor) == [
+        ("model.layers.1.self_attn.q_norm.weight", tensor)
+    ]
+    assert list(adapter.to_hf({name: tensor})) == ["model.layers.1.self_attn.q_norm.weight"]
+    assert list(adapter.to_hf({"_orig_mod.norm.weight": torch.zeros(32)})) == ["model.norm.weight"]
+
+
+def test_a_tied_head_is_left_out_and_comes_back() -> None:
+    adapter = Qwen3StateDictAdapter(tiny_qwen3(enable_weight_tying=True))
+    tensors = random_tensors(hub_shapes(adapter))
+    assert "lm_head.weight" not in tensors
+    state = adapter.from_hf(tensors)
+    assert torch.equal(state["output.weight"], tensors["model.embed_tokens.weight"])
+    assert "lm_head.weight" not in adapter.to_hf(state)
+    assert adapter.convert_single_to_hf("output.weight", state["output.weight"]) == []
+    spelled_out = tensors | {"lm_head.weight": tensors["model.embed_tokens.weight"]}
+    assert adapter.from_hf(spelled_out).keys() == state.keys()
+
+
+def test_without_tying_the_head_is_required() -> None:
+    adapter = Qwen3StateDictAdapter(tiny_qwen3())
+    tensors = random_tensors(hub_shapes(adapter))
+    del tensors["lm_head.weight"]
+    with pytest.raises(ConfigError, match=r"1 missing: lm_head\.weight"):
+        adapter.from_hf(tensors)
+
+
+def test_a_critic_keeps_its_score() -> None:
+    adapter = Qwen3StateDictAdapter(tiny_qwen3(is_critic=True))
+    tensors = random_tensors(hub_shapes(adapter))
+    assert tensors["score.weight"].shape == (1, 32)
+    assert "lm_head.weight" not in tensors
+    saved = adapter.to_hf(adapter.from_hf(tensors))
+    assert torch.equal(saved["score.weight"], tensors["score.weight"])
+
+
+def test_a_critic_from_a_language_model_gets_a_new_head() -> None:
+    critic = Qwen3StateDictAdapter(tiny_qwen3(is_critic=True))
+    tensors = random_tensors(hub_shapes(Qwen3StateDictAdapter(tiny_qwen3())))
+    state = critic.from_hf(tensors)
+    assert state["score.weight"].std() > 0
+    assert torch.equal(state["score.weight"], critic.from_hf(tensors)["score.weight"])
+    assert "output.weight" not in state
+
+
+def test_ignored_tensors_may_be_there() -> None:
+    adapter = adapter_of(
+        [NORM, Ignored("model.layers.{}.rotary_emb.inv_freq")], {"norm.weight": (5,)}
+    )
+    tensors = {"model.norm.weight": torch.ones(5)}
+    buffer = {"model.layers.11.rotary_emb.inv_freq": torch.ones(2)}
+    assert list(adapter.from_hf(tensors | buffer)) == ["norm.weight"]
+    assert adapter.from_hf_map["model.layers.{}.rotary_emb.inv_freq"] is None
+
+
+def test_maps_show_both_directions() -> None:
+    adapter = adapter_of([QKV, NORM], QKV_SHAPES | {"norm.weight": (5,)})
+    assert adapter.from_hf_map == {
+        "h.{}.qkv": ("layers.{}.wq", "layers.{}.wk", "layers.{}.wv"),
+        "model.norm.weight": "norm.weight",
+    }
+    assert adapter.to_hf_map["layers.{}.wk"] == "h.{}.qkv"
+
+
+def test_rules_that_leave_a_parameter_out_are_refused_with_all_names() -> None:
+    with pytest.raises(ConfigError, match=r"without a rule: a\.x, b\.y"):
+        _ = adapter_of([NORM], {"a.x": (1,), "b.y": (1,), "norm.weight": (1,)}).plan
+    with pytest.raises(ConfigError, match=r"several rules: norm\.weight"):
+        _ = adapter_of([NORM, Rename("n", "norm.weight")], {"norm.weight": (1,)}).plan
+    with pytest.raises(ConfigError, match=r"holds layers\.0\.wv, which the model does not have"):
+        _ = adapter_of([QKV], {"layers.0.wq": (12, 5), "layers.0.wk": (4, 5)}).plan
+    with pytest.raises(ConfigError, match="do not divide into 5 groups"):
+        _ = adapter_of([QKV], QKV_SHAPES, SmallArgs(n_kv_heads=5)).plan
+
+
+@pytest.mark.parametrize(("is_critic", "hub"), [(True, "b"), (False, "a")])
+def test_a_condition_chooses_between_rules(is_critic: bool, hub: str) -> None:
+    rules = [Rename("a", "n", when="not is_critic"), Rename("b", "n", when="is_critic")]
+    adapter = adapter_of(rules, {"n": (2,)}, SmallArgs(is_critic=is_critic))
+    assert list(adapter.plan.tensors) == [hub]
+
+
+def test_a_condition_may_compare() -> None:
+    rules = [Rename("a", "n", when="n_heads == 6"), Rename("b", "n", when="not n_heads == 6")]
+    assert list(adapter_of(rules, {"n": (2,)}).plan.tensors) == ["a"]
+    assert list(adapter_of(rules, {"n": (2,)}, SmallArgs(n_heads=4)).plan.tensors) == ["b"]
+    with pytest.raises(ConfigError, match="no field 'nothing'"):
+        _ = adapter_of([Rename("a", "n", when="nothing")], {"n": (2,)}).plan
+
+
+def test_rows_in_another_order() -> None:
+    rule = Reordered("q", "wq", shape=("n_kv_heads", 2, "n_heads // 2"), order=(0, 2, 1))
+    adapter = adapter_of([rule], {"wq": (12, 5)})
+    state = random_tensors({"wq": (12, 5)})
+    saved = adapter.to_hf(state)
+    assert torch.equal(saved["q"][1], state["wq"][2])
+    assert torch.equal(adapter.from_hf(saved)["wq"], state["wq"])
+
+
+def test_a_tie_to_an_absent_tensor_changes_nothing() -> None:
+    rules = [NORM, Tied("lm_head.weight", "model.embed_tokens.weight")]
+    adapter = adapter_of(rules, {"norm.weight": (2,)}, SmallArgs(enable_weight_tying=True))
+    assert list(adapter.from_hf({"model.norm.weight": torch.ones(2)})) == ["norm.weight"]
+
+
+def test_the_index_says_which_shard_has_what(tmp_path: Path) -> None:
+    adapter = Qwen3StateDictAdapter(tiny_qwen3())
+    assert adapter.fqn_to_index_mapping is None
+    tensors = random_tensors(hub_shapes(adapter))
+    write_shards(tmp_path, tensors, num_shards=2)
+    mapping = Qwen3StateDictAdapter(tiny_qwen3(), tmp_path).fqn_to_index_mapping
+    assert mapping == {name: 1 + i % 2 for i, name in enumerate(tensors)}
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_torch_reads_a_checkpoint_through_the_adapter(tmp_path: Path) -> None:
+    adapter = Qwen3StateDictAdapter(tiny_qwen3(), tmp_path)
+    tensors = random_tensors(hub_shapes(adapter))
+    write_shards(tmp_path, tensors)
+    target = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+    dcp.load(target, storage_reader=adapter.get_hf_storage_reader(tmp_path), no_dist=True)
+    assert all(torch.equal(target[name], tensors[name]) for name in tensors)
