@@ -9,13 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from archon_probe.capture import Call, Trace, record
-from archon_probe.observe.algebra import explain, is_close
-from archon_probe.observe.attention import Observed, linear_bias, linear_weight, observe_attention
+from archon_probe.observe.attention import Observed, linear_weight, observe_attention
 from archon_probe.observe.ends import observe_embedding, observe_head
 from archon_probe.observe.mlp import observe_mlp
 from archon_probe.observe.norm import observe_norm
 from archon_probe.observe.roles import (
-    Skeleton,
     UnknownStructureError,
     attention_paths,
     direct_calls,
@@ -145,11 +143,10 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
         return observe_mlp(group, inner, config)
     from archon_probe.observe.moe import observe_moe
 
-    found = observe_moe(call.module, call.x.reshape(1, -1, call.x.shape[-1]))
-    features, tensors = found if isinstance(found, tuple) else (found, found.pop("tensors"))
-    if features.get("unknown"):
-        raise UnknownStructureError(call.path, str(features["unknown"]))
-    return Observed(features, tensors)
+    found = observe_moe(call.module, call.x.reshape(1, -1, call.x.shape[-1]), config)
+    if found["unknown"]:
+        raise UnknownStructureError(call.path, "; ".join(found["unknown"]))
+    return Observed({"hidden_dim": found["hidden_dim"], **found["args"]}, found["tensors"])
 
 
 def _names(wiring: Wiring, kinds: dict[str, str]) -> dict[str, str]:
