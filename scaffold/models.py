@@ -80,7 +80,7 @@ def add_model(
     made = made_unit(target.root, request)
     if made is not None:
         return _already_made(report, target, request, made, wish, options)
-    work = _Work(target, wish, log)
+    work = ModelWork(target, wish, log)
     design = work.derive(source, request.answers)
     request = _measured(request, design)
     request, rendered, warnings = work.render(request, design, options)
@@ -102,7 +102,7 @@ def explain_model(
     kind = target.catalogue.kind(KIND)
     source = read_source(typed, options.folder)
     answers = _answers(kind, source, given)
-    work = _Work(target, wish, log)
+    work = ModelWork(target, wish, log)
     design = work.derive(source, answers)
     report = Report("archon explain", extra={"design": design})
     report.text = "\n".join(explain_lines(design)) + "\n"
@@ -119,7 +119,7 @@ def model_request(
     return request_for(target, kind, styles, key, answers, {"registered": source.model_type})
 
 
-class _Work:
+class ModelWork:
     """Is one model on its way from the question to the proof."""
 
     def __init__(self, target: Target, wish: Wish, log: Log) -> None:
@@ -159,6 +159,8 @@ class _Work:
         source: ModelSource,
         rendered: Sequence[RenderedFile],
         design: Mapping[str, Any],
+        *,
+        is_fast: bool = False,
     ) -> dict[str, Any]:
         """Proves the files where nothing of the target has changed yet."""
         from scaffold.archon.staging import stage_files
@@ -173,6 +175,7 @@ class _Work:
                 "package": request.names["registry_module"],
                 "overlay": str(Path(folder) / "package"),
                 "test": None if test is None else str(test),
+                "fast": is_fast,
             }
             return self._probe("prove", asked)
 

@@ -50,17 +50,22 @@ def features(design: Design) -> tuple[str, ...]:
     tests: dict[str, Any] = {
         "experts": design.get("moe") or "moe" in kinds,
         "latent attention": attention.get("kind") == "mla",
-        "ALiBi": attention.get("alibi"),
+        "ALiBi": _is_there(attention.get("alibi")),
         "learned positions": positions.get("kind") == "learned",
         "sinusoidal positions": positions.get("kind") == "sinusoidal",
         "windows": attention.get("window") is not None or attention.get("chunk") is not None,
-        "sinks": attention.get("sinks"),
+        "sinks": _is_there(attention.get("sinks")),
         "softcap": attention.get("softcap") is not None,
-        "q/k norm": attention.get("q_norm"),
-        "gate": attention.get("gate"),
-        "not gated": mlp and not mlp.get("gated", True),
+        "q/k norm": _is_there(attention.get("q_norm")),
+        "gate": _is_there(attention.get("gate")),
+        "not gated": mlp and mlp.get("gated") is False,
     }
     return tuple(name for name, found in tests.items() if found)
+
+
+def _is_there(part: Any) -> bool:
+    """Tells whether a design has a part, always or for some configurations."""
+    return bool(part) and cast("dict[str, Any]", part).get("when", True) is not False
 
 
 def _short(value: Any) -> str:

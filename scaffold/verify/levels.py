@@ -220,6 +220,7 @@ def _request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
         return _dataset_request(bench, unit)
     return {
         "symbol": unit.symbol,
+        "answers": dict(unit.answers),
         "rows": _own_rows(bench.data),
         "engine": bench.engine,
         "episode_timeout_s": bench.limits.episode_s,

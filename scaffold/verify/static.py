@@ -28,6 +28,7 @@ BLOCKING = ("time.sleep", "requests.", "urllib.request.", "subprocess.", "asynci
 REWARD_ARGUMENTS = ("prompt", "completions", "prompt_ids", "completion_ids")
 AGENT_KEYWORDS = ("base_url", "http_client", "api_key")
 LOADER_ARGUMENTS = ("path", "split", "max_length")
+MODEL_ARGUMENTS = ("tokens", "positions", "cu_seqlens", "max_seqlen")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -244,8 +245,32 @@ def _dataset(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
             yield failed("contract", f"{where}: {name} lacks the parameters {', '.join(missing)}")
 
 
+def _model(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
+    """Checks that the file defines a model that is called as the trainer calls models."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    found = next((node for node in classes if _is_model(node)), None)
+    if found is None:
+        yield failed("contract", f"{path} has no class that derives from BaseArchonModel")
+        return
+    methods = {node.name: node for node in found.body if isinstance(node, Function)}
+    where = f"{path}:{found.lineno}"
+    if "forward" not in methods:
+        yield failed("contract", f"{where}: {found.name} has no method forward")
+        return
+    given = methods["forward"].args
+    names = [arg.arg for arg in (*given.posonlyargs, *given.args)][1:]
+    if tuple(names[: len(MODEL_ARGUMENTS)]) != MODEL_ARGUMENTS:
+        called = f"({', '.join(MODEL_ARGUMENTS)}, ...)"
+        yield failed("contract", f"{where}: {found.name}.forward is called as {called}")
+
+
+def _is_model(node: ast.ClassDef) -> bool:
+    return any(ast.unparse(base).endswith("BaseArchonModel") for base in node.bases)
+
+
 CONTRACTS: dict[str, Callable[[Unit, str, ast.Module], Iterator[Finding]]] = {
     "dataset": _dataset,
+    "model": _model,
     "reward": _reward,
     "workflow": _workflow,
 }

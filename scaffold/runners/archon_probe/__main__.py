@@ -1,4 +1,4 @@
-"""Runs one probe: ``python -m archon_probe derive|prove REQUEST.json RESULT.json``.
+"""Runs one probe: ``python -m archon_probe derive|prove|types REQUEST.json RESULT.json``.
 
 The result is written in one step: it is whole, or it is not there. ``RESULT.json.stages`` tells
 which stages were reached, one JSON line for each.
@@ -91,6 +91,13 @@ def prove_model(request: Request) -> dict[str, Any]:
     return prove(request)
 
 
+def list_types(request: Request) -> dict[str, Any]:
+    """Returns every model_type of a decoder, with a hash of its source."""
+    from archon_probe.model_source import decoder_types
+
+    return {"types": decoder_types()}
+
+
 def lay_over(package: str, folder: Path) -> None:
     """Makes the modules of a folder come before those of a package; all others stay as they are.
 
@@ -119,6 +126,7 @@ def _write(path: Path, result: dict[str, Any]) -> None:
 PROBES: dict[str, Callable[[Request], dict[str, Any]]] = {
     "derive": derive_model,
     "prove": prove_model,
+    "types": list_types,
 }
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,24 @@ def resolve(request: dict[str, Any]) -> Any:
     if text is not config and not request.get("text_only"):
         _check_text_tensors(request.get("checkpoint"), model_type)
     return text
+
+
+def decoder_types() -> dict[str, str]:
+    """Returns every model_type of a decoder that transformers has, with a hash of its source."""
+    import transformers
+    from transformers.models.auto.configuration_auto import model_type_to_module_name
+
+    models = Path(transformers.__file__).parent / "models"
+    found: dict[str, str] = {}
+    for model_type in sorted(_causal()):
+        try:
+            _check_decoder(model_type)
+        except ProbeError:
+            continue
+        folder = models / model_type_to_module_name(model_type)
+        texts = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
+        found[model_type] = hashlib.sha256(b"\0".join(texts)).hexdigest()
+    return found
 
 
 def _check_own_code(model_type: str, given: dict[str, Any] | None, is_trusted: bool) -> None:

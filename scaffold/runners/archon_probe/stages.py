@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-_log: Path | None = None
-_started_s = 0.0
+_listener: Callable[[str], None] | None = None
+
+
+def listen(listener: Callable[[str], None] | None) -> None:
+    """Makes `stage` tell a listener from now on; None for nobody."""
+    global _listener
+    _listener = listener
 
 
 def log_stages(path: Path) -> None:
     """Makes `stage` write to a file from now on."""
-    global _log, _started_s
-    _log, _started_s = path, time.monotonic()
+    started_s = time.monotonic()
+
+    def write(name: str) -> None:
+        at_s = round(time.monotonic() - started_s, 2)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"event": "stage", "name": name, "at_s": at_s}) + "\n")
+
+    listen(write)
 
 
 def stage(name: str) -> None:
-    """Says what begins now; without a file it is said to nobody.
+    """Says what begins now.
 
     Args:
         name: What is done, such as "measuring attention".
     """
-    if _log is None:
-        return
-    row = {"event": "stage", "name": name, "at_s": round(time.monotonic() - _started_s, 2)}
-    with _log.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
+    if _listener is not None:
+        _listener(name)
