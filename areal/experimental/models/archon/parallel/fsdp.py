@@ -73,13 +73,15 @@ def _options(
     reduce_dtype: torch.dtype,
     cpu_offload: bool,
 ) -> dict[str, Any]:
+    # What computes in host memory has nothing to offload, and no accelerator to pin memory for.
+    offload = cpu_offload and dims.device_type != "cpu"
     return {
         "mesh": dims.get_mesh("dp_shard_cp"),
         # Rotary tables are float32 arguments of the blocks and must stay so.
         "mp_policy": MixedPrecisionPolicy(
             param_dtype=param_dtype, reduce_dtype=reduce_dtype, cast_forward_inputs=False
         ),
-        "offload_policy": CPUOffloadPolicy() if cpu_offload else OffloadPolicy(),
+        "offload_policy": CPUOffloadPolicy() if offload else OffloadPolicy(),
     }
 
 
