@@ -10,12 +10,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from transformers import AutoModelForCausalLM, PretrainedConfig
 
 GAIN = 1.2  # of linear layers: scores of queries and keys then spread by more than one
 EMBEDDING_STD = 0.15
 NOISE_STD = 0.25  # around the fresh value of norms, biases and other vectors
-NORMED_SCALE = 0.1  # of weights whose output is normed right away
+NORMED_SCALE = 0.1  # of weights whose output is normed, or added to what is
+EXPERTS_SCALE = 0.5  # the same for stacked experts, all of whose projections are scaled
 
 
 def build_model(config: PretrainedConfig, attention: str = "eager") -> Any:
@@ -103,32 +105,71 @@ def _state_buffers(model: nn.Module) -> list[Tensor]:
 
 
 def _shrink_before_norms(model: nn.Module) -> None:
-    """Scales down linear layers whose output, reshaped at most, is the input of a norm."""
-    makers: dict[int, nn.Module] = {}
-    kept: list[Tensor] = []
-    small: dict[int, nn.Module] = {}
-
-    def made(module: nn.Module, args: Any, output: Any) -> None:
-        if isinstance(output, Tensor):
-            kept.append(output)  # so that no other tensor gets its storage
-            makers[output.untyped_storage().data_ptr()] = module
-
-    def normed(module: nn.Module, args: Any, kwargs: Any) -> None:
-        tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
-        maker = None if tensor is None else makers.get(tensor.untyped_storage().data_ptr())
-        if maker is not None:
-            small[id(maker)] = maker
-
-    handles = []
-    for module in model.modules():
-        if "Norm" in type(module).__name__ and not list(module.children()):
-            handles.append(module.register_forward_pre_hook(normed, with_kwargs=True))
-        elif isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D":
-            handles.append(module.register_forward_hook(made))
+    """Scales down what goes into norms: straight, or by way of the stream that layers add to."""
     tokens = torch.arange(6)[None] % model.config.get_text_config().vocab_size
-    model(input_ids=tokens, use_cache=False)
-    for handle in handles:
-        handle.remove()
-    for module in small.values():
+    with _Writers(model) as writers:
+        model(input_ids=tokens, use_cache=False)
+    for module in writers.found.values():
         for parameter in module.parameters(recurse=False):
-            parameter.mul_(NORMED_SCALE)
+            parameter.mul_(NORMED_SCALE if parameter.dim() < 3 else EXPERTS_SCALE)
+
+
+class _Writers(TorchFunctionMode):
+    """Finds the linear layers and experts whose output is normed or added to one of its shape."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.found: dict[int, nn.Module] = {}
+        self._width = model.config.get_text_config().hidden_size
+        self._makers: dict[int, nn.Module] = {}
+        self._kept: list[Tensor] = []  # so that no other tensor gets the storage of one of these
+        self._handles: list[Any] = []
+        for module in model.modules():
+            has_stack = any(p.dim() == 3 for p in module.parameters(recurse=False))
+            if "Norm" in type(module).__name__ and not list(module.children()):
+                hook = module.register_forward_pre_hook(self._normed, with_kwargs=True)
+            elif has_stack or isinstance(module, nn.Linear) or type(module).__name__ == "Conv1D":
+                hook = module.register_forward_hook(self._made)
+            else:
+                continue
+            self._handles.append(hook)
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        for handle in self._handles:
+            handle.remove()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if getattr(func, "__name__", "") in ("add", "__add__", "__iadd__", "add_", "__radd__"):
+            both = [a for a in args[:2] if isinstance(a, Tensor)]
+            if len(both) == 2 and both[0].shape == both[1].shape:
+                for tensor in both if both[0].shape[-1] == self._width else ():
+                    self._note(tensor)
+        output = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") in ("mul", "__mul__", "__rmul__") and len(args) == 2:
+            self._scaled(args, output)
+        return output
+
+    def _scaled(self, factors: tuple[Any, ...], output: Any) -> None:
+        """Follows an output that is multiplied by a number before it is added."""
+        tensors = [f for f in factors if isinstance(f, Tensor) and f.dim() > 0]
+        maker = self._makers.get(tensors[0].untyped_storage().data_ptr()) if tensors else None
+        if len(tensors) == 1 and maker is not None:
+            self._made(maker, None, output)
+
+    def _made(self, module: nn.Module, args: Any, output: Any) -> None:
+        if isinstance(output, Tensor):
+            self._kept.append(output)
+            self._makers[output.untyped_storage().data_ptr()] = module
+
+    def _normed(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
+        if tensor is not None:
+            self._note(tensor)
+
+    def _note(self, tensor: Tensor) -> None:
+        maker = self._makers.get(tensor.untyped_storage().data_ptr())
+        if maker is not None:
+            self.found[id(maker)] = maker
