@@ -13,7 +13,7 @@ from scaffold.archon.writing.package import package_files, spec_file
 from scaffold.archon.writing.parallelize import parallelize_file
 from scaffold.archon.writing.rope import rope_file
 from scaffold.archon.writing.tests import tests_file
-from scaffold.archon.writing.values import Json
+from scaffold.archon.writing.values import Json, simplified
 
 __all__ = ["write_model"]
 
@@ -26,6 +26,7 @@ def write_model(design: Json) -> dict[str, str]:
             where it is going to stand, if that does not follow from its model_type.
     """
     names = names_of(design)
+    design = {key: part if key == "args" else simplified(part) for key, part in design.items()}
     files = {
         **package_files(names),
         "spec.py": spec_file(names),

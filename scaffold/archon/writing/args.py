@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from scaffold.archon.writing.docs import STANDARD, field_docs
 from scaffold.archon.writing.moe import moe_fields, outer_args
 from scaffold.archon.writing.names import ModelNames
 from scaffold.archon.writing.source import Source, class_text, function_text
@@ -34,7 +35,7 @@ def args_file(design: Json, names: ModelNames) -> str:
     source.use(names.shared("base"), "BaseModelArgs")
     fields = all_fields(design)
     parts = [_fields_text(fields, source, names), _from_hf(design, fields, source, names)]
-    doc = _class_doc(fields, names)
+    doc = _class_doc(fields, field_docs(design), names)
     source.add(class_text(names.args, "BaseModelArgs", doc, parts, "@dataclass"))
     if design.get("refusals"):
         source.use("areal.api.errors", "ConfigError")
@@ -56,7 +57,7 @@ def _rope_fields(design: Json) -> list[Json]:
             {
                 "name": key,
                 "type": "RopeArgs",
-                "default": {"expr": rope.get("default", "RopeArgs(dim=64)")},
+                "default": {"expr": rope.get("default") or f"RopeArgs(dim={_head_dim(design)})"},
                 "expr": rope["expr"],
                 "doc": f"Rotary positions{of}.",
             }
@@ -64,8 +65,16 @@ def _rope_fields(design: Json) -> list[Json]:
     return found
 
 
-def _class_doc(fields: Sequence[Json], names: ModelNames) -> str:
-    rows = [f"    {each['name']}: {each['doc']}" for each in fields if each.get("doc")]
+def _head_dim(design: Json) -> int:
+    """Returns the size of a head under the default config."""
+    found = (each.get("default") for each in design["args"] if each["name"] == "head_dim")
+    return int(next(found, None) or 64)
+
+
+def _class_doc(fields: Sequence[Json], docs: Mapping[str, str], names: ModelNames) -> str:
+    known = {str(each["name"]): docs.get(each["name"], each.get("doc")) for each in fields}
+    known |= {name: STANDARD[name] for name in known if name in STANDARD}
+    rows = [f"    {name}: {doc}" for name, doc in known.items() if doc]
     rows.append("    is_critic: Whether ``score`` stands in the place of ``output``.")
     rows.append("    num_labels: Scores that a critic gives each token.")
     return "\n".join([f"Holds what {names.prefix} is built from.", "", "Attributes:", *rows])
@@ -91,7 +100,7 @@ def _field_text(field: Json, source: Source, names: ModelNames) -> str:
 
 def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
     body = [f"{_REFUSE}(hf_config)"] if design.get("refusals") else []
-    expressions = {str(field["name"]): spelled(str(field["expr"])) for field in fields}
+    expressions = {str(field["name"]): _by_kind(spelled(str(field["expr"]))) for field in fields}
     shared = _locals(expressions)
     body += [f"{name} = {_resolved(expressions[name])}" for name in shared]
     for text in expressions.values():
@@ -126,6 +135,20 @@ def _locals(expressions: Mapping[str, str]) -> list[str]:
         if name != "n_layers" and re.search(r"\bn_layers\b", text):
             used.add("n_layers")
     return [name for name in expressions if name in used]
+
+
+def _by_kind(text: str) -> str:
+    """Returns an expression that counts layers only to read one list as one over that list."""
+    found = re.fullmatch(r"tuple\((.*) for i in range\(n_layers\)\)", text)
+    lists = set(re.findall(r"hf_config\.(\w+)\[i\]", found[1])) if found else set[str]()
+    if not found or len(lists) != 1:
+        return text
+    name = lists.pop()
+    inner = found[1].replace(f"hf_config.{name}[i]", "kind")
+    if re.search(r"\bi\b", inner):
+        return text
+    of = f"hf_config.{name}"
+    return f"tuple({of})" if inner == "kind" else f"tuple({inner} for kind in {of})"
 
 
 def _resolved(text: str) -> str:
@@ -168,8 +191,10 @@ def _joined(lines: list[str]) -> list[str]:
 
 def _message_pieces(text: str) -> list[str]:
     """Returns the parts of an f-string, cut between words and not inside of braces."""
+    if len(text) <= _MESSAGE_WIDTH:
+        return [_f_string(text)]
     held = re.sub(r"\{[^{}]*\}", lambda found: found[0].replace(" ", "\0"), text)
-    rows = textwrap.wrap(held, _MESSAGE_WIDTH, break_long_words=False, break_on_hyphens=False)
+    rows = textwrap.wrap(held, _MESSAGE_WIDTH - 1, break_long_words=False, break_on_hyphens=False)
     rows = [row + " " for row in rows[:-1]] + rows[-1:]
     return [_f_string(row.replace("\0", " ")) for row in rows]
 

@@ -26,13 +26,15 @@ def steps_text(
     """Returns the statements of a forward, the last of which returns.
 
     Args:
-        steps: STEPs of the design; what is used once is written where it is used.
+        steps: STEPs of the design; what is used once is written where it is used, the rest gets
+            a variable: ``h`` for sums, ``n`` for what a module returns.
         call: Module or modules, and the argument's text, to the text of the call.
         coefficient: The text of a coefficient of a sum.
     """
     uses = Counter(name for step in steps for name in _inputs(step))
     terms: dict[str, _Term] = {"x": _Term("x")}
     lines: list[str] = []
+    variables: Counter[str] = Counter()
     for number, step in enumerate(steps, 1):
         name = str(step["out"])
         term = _expression(step, terms, call, coefficient)
@@ -41,8 +43,11 @@ def steps_text(
         elif uses[name] == 1:
             terms[name] = term
         else:
-            lines.append(f"{name} = {term.text}")
-            terms[name] = _Term(name)
+            kind = "n" if "call" in step else "h"
+            variables[kind] += 1
+            variable = kind if variables[kind] == 1 else f"{kind}{variables[kind]}"
+            lines.append(f"{variable} = {term.text}")
+            terms[name] = _Term(variable)
     return lines
 
 

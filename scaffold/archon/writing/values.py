@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import tokenize
 from collections.abc import Mapping
 from typing import Any, cast
@@ -20,6 +21,9 @@ NEVER = "False"
 
 ALWAYS = "True"
 
+_LONG_TUPLE = 48
+"""Longest text of a tuple whose repeated items are all written out."""
+
 
 def value_text(value: Any) -> str:
     """Returns a value as it stands where ``args`` and ``layer_id`` are at hand."""
@@ -31,6 +35,21 @@ def value_text(value: Any) -> str:
     if "layer_arg" in value:
         return f"args.{value['layer_arg']}[layer_id]"
     return spelled(str(value["expr"]))
+
+
+def simplified(part: Any) -> Any:
+    """Returns a part of a design in which expressions that are plain numbers are literals."""
+    if isinstance(part, list):
+        return [simplified(each) for each in cast("list[Any]", part)]
+    if not isinstance(part, Mapping):
+        return part
+    part = cast("Json", part)
+    if set(part) == {"expr"} and isinstance(part["expr"], str):
+        try:
+            return ast.literal_eval(part["expr"])
+        except (SyntaxError, ValueError):
+            return part
+    return {key: simplified(value) for key, value in part.items()}
 
 
 def literal(value: Any) -> str:
@@ -49,9 +68,19 @@ def _tuple_text(items: list[str]) -> str:
         whole = len(items) // period
         rest = items[whole * period :]
         if len(items) > 4 and items == items[:period] * whole + rest and rest == items[: len(rest)]:
-            text = f"{_plain_tuple(items[:period])} * {whole}"
-            return f"{text} + {_plain_tuple(rest)}" if rest else text
-    return _plain_tuple(items)
+            text = f"{factor(_runs_text(items[:period]))} * {whole}"
+            return f"{text} + {_runs_text(rest)}" if rest else text
+    return _runs_text(items)
+
+
+def _runs_text(items: list[str]) -> str:
+    """Returns ``(a,) * n + (b,)`` for a tuple that is too long to be listed, else its items."""
+    if len(_plain_tuple(items)) <= _LONG_TUPLE:
+        return _plain_tuple(items)
+    runs = [(item, len(list(run))) for item, run in itertools.groupby(items)]
+    if len(runs) > len(items) // 2:
+        return _plain_tuple(items)
+    return " + ".join(f"({item},)" + (f" * {n}" if n > 1 else "") for item, n in runs)
 
 
 def _plain_tuple(items: list[str]) -> str:
