@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from scaffold.answers import complete_answers
 from scaffold.archon.explain import explain_lines, unknown_lines
+from scaffold.archon.proof import proof_lines
 from scaffold.archon.source import ModelSource, read_source, source_of
 from scaffold.commands import (
     Options,
@@ -28,11 +30,13 @@ from scaffold.ledger import MadeEntry, Unit, find_unit
 from scaffold.names import canonical_key
 from scaffold.report import Report
 from scaffold.request import Request
-from scaffold.spec import Kind, RequestError, Style, TargetError, all_answers
+from scaffold.spec import Kind, RequestError, ScaffoldError, Style, TargetError, all_answers
 from scaffold.target import Target, describe
 
 if TYPE_CHECKING:
+    from scaffold.changes import Change
     from scaffold.render import RenderedFile
+    from scaffold.renewal import Renewal
 
 KIND = "archon-model"
 PROVEN, UNPROVEN = "proven", "unproven"
@@ -77,6 +81,11 @@ def add_model(
     report = Report(kind.command, describe(target), dry_run=options.dry_run)
     report.check = (options.command("verify", request.id),)
     report.warnings += (*settled, *origin_warnings(request))
+    if request.names["registered"] != source.model_type:
+        report.warnings += (
+            f"{source.model_type!r} is registered already, so this model is found by "
+            f"{request.names['registered']!r}",
+        )
     made = made_unit(target.root, request)
     if made is not None:
         return _already_made(report, target, request, made, wish, options)
@@ -116,7 +125,25 @@ def model_request(
     styles = target.catalogue.styles(kind, ())
     key = canonical_key(name or source.model_type.replace(".", "_"), kind.suffixes, kind.reserved)
     answers = _answers(kind, source, given)
-    return request_for(target, kind, styles, key, answers, {"registered": source.model_type})
+
+    def registered(spelling: str) -> Request:
+        return request_for(target, kind, styles, key, answers, {"registered": spelling})
+
+    request = registered(source.model_type)
+    is_taken = name is not None and _is_taken(target, request)
+    return registered(key) if is_taken else request
+
+
+def _is_taken(target: Target, request: Request) -> bool:
+    """Tells whether a registry has the model_type for another model already."""
+    from scaffold.edit import shapes
+
+    for entry in request.edited():
+        with suppress(OSError, ScaffoldError):  # the plan says what is wrong with it
+            known = shapes.read_entries((target.root / entry.file).read_bytes(), entry)
+            if entry.key in known and known[entry.key] != entry.value:
+                return True
+    return False
 
 
 class ModelWork:
@@ -244,8 +271,6 @@ def _written(
     wish: Wish,
     options: Options,
 ) -> Report:
-    from scaffold.archon.proof import proof_lines
-
     is_proven = bool(proof.get("ok"))
     request = replace(request, proof=PROVEN if is_proven else UNPROVEN)
     if proof:
@@ -266,6 +291,55 @@ def _written(
 def _without_next(request: Request) -> tuple[Style, ...]:
     """Returns the styles without what to do with a model that can be used."""
     return tuple(replace(style, next=()) for style in request.styles)
+
+
+def renew_model(
+    target: Target, unit: Unit, request: Request, options: Options, earlier: Iterable[Change]
+) -> tuple[Renewal, tuple[str, ...]]:
+    """Works out how a model is brought up to date: measured and written anew, merged, proven again.
+
+    Args:
+        target: Where it stands.
+        unit: The model as it was made.
+        request: The model as it is to be.
+        options: Whether the target's formatters run.
+        earlier: What the same command does before.
+
+    Returns:
+        What is written, and warnings.
+    """
+    from scaffold.renewal import plan_renewal
+
+    source = source_of(dict(request.answers))
+    work = ModelWork(target, Wish(), lambda line: None)
+    design = work.derive(source, request.answers)
+    request, rendered, warnings = work.render(_measured(request, design), design, options)
+    kept = replace(request, proof=unit.proof, rules=request.rules if unit.entries else ())
+    renewal = plan_renewal(target.root, unit, kept, rendered, earlier)
+    if all(change.action == "record" for change in renewal.changes):
+        return renewal, warnings
+    merged = _merged(target.root, rendered, renewal)
+    proof = {} if renewal.conflicts else work.prove(request, source, merged, design)
+    is_proven = bool(proof.get("ok"))
+    rules = request.rules if is_proven else ()
+    settled = replace(request, proof=PROVEN if is_proven else UNPROVEN, rules=rules)
+    if not is_proven:
+        why = "a merge has conflicts" if renewal.conflicts else proof_lines(proof)[0]
+        warnings += (f"{unit.id} is not proven as merged, and not registered: {why}",)
+    return plan_renewal(target.root, unit, settled, rendered, earlier), warnings
+
+
+def _merged(
+    root: Path, rendered: Iterable[RenderedFile], renewal: Renewal
+) -> tuple[RenderedFile, ...]:
+    """Returns the files as they will stand there once a renewal is written."""
+    planned = {change.path: change.after for change in renewal.changes}
+    found: list[RenderedFile] = []
+    for file in rendered:
+        place = root / file.path
+        data = planned.get(file.path, place.read_bytes() if place.is_file() else None)
+        found += [replace(file, data=data)] if data is not None else []
+    return tuple(found)
 
 
 def verify_and_register(ids: Iterable[str], how: Trial, log: Log, options: Options) -> Report:

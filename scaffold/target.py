@@ -64,6 +64,13 @@ class Target:
             return self.kinds[kind.name]
         if kind.new_folder or (kind.place and all(rule.file for rule in kind.registry)):
             return None
+        if kind.writer:
+            raise TargetError(
+                f"{self.root} has no registry for the kind {kind.name!r}",
+                code="target_invalid",
+                hint="such models go where areal/experimental/models/archon/__init__.py has the "
+                "table ARCHON_MODELS, or imports the specs: --target names the repository",
+            )
         raise TargetError(
             f"{self.root} has no registry for the kind {kind.name!r}",
             code="target_invalid",

@@ -136,7 +136,15 @@ def _renewal(
     # What was made stays where it is, whatever the siblings do by now.
     made = {file.role: file.path for file in unit.files if file.role in ("source", "test")}
     named = made if kind.place else {}
+    if kind.writer:
+        named |= {"registered": str(given["model_type"])}
     request = request_for(work.target, kind, styles, unit.name, given, named)
+    if kind.writer:
+        from scaffold import models
+
+        renewal, warnings = models.renew_model(work.target, unit, request, work.options, earlier)
+        work.report.warnings += warnings
+        return renewal
     manner = manner_of(work.target, request.names)
     rendered, warnings = rendered_files(
         work.target, request, manner, with_format=work.options.with_format

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from scaffold.commands import Options, leftover_warning
 from scaffold.ledger import find_unit, sound_units, unit_ids
 from scaffold.manifests import Catalogue, catalogue_for
 from scaffold.report import Report, Step, entry_label
-from scaffold.spec import Kind, Style, TargetError, TemplateError, all_answers
-from scaffold.target import describe
+from scaffold.spec import (
+    Kind,
+    ScaffoldError,
+    Style,
+    TargetError,
+    TemplateError,
+    all_answers,
+)
+from scaffold.target import Target, describe
 
 if TYPE_CHECKING:
     from scaffold.status import UnitStatus
@@ -36,14 +44,15 @@ def list_templates(options: Options) -> Report:
             report.warnings += (error.message,)
     rows: list[str] = []
     for kind in kinds:
-        rows.append(f"{kind['command']:<14} {kind['title']}{_origin(kind['origin'])}")
+        rows.append(f"{kind['command']:<17} {kind['title']}{_origin(kind['origin'])}")
         for style in kind["styles"]:
             head = f"  --{kind['option']} {style['name']:<12}"
             rows.append(f"{head} {style['help']}{_origin(style['origin'])}")
     if target is not None:
         report.target = describe(target)
         report.extra["units"] = unit_ids(target.root)
-        rows += ["", f"made in {target.root}:", *(f"  {i}" for i in report.extra["units"] or ["-"])]
+        made = [f"  {each}{_mark(target, each)}" for each in report.extra["units"]]
+        rows += ["", f"made in {target.root}:", *(made or ["  -"])]
     report.text = "\n".join(rows) + "\n"
     return report
 
@@ -110,6 +119,16 @@ def show_unit(unit_id: str, options: Options) -> Report:
         extra={"unit": _status_json(status)},
         text="\n".join(rows) + "\n",
     )
+
+
+def _mark(target: Target, unit_id: str) -> str:
+    """Returns what to say of a unit whose proof failed, "" of any other."""
+    kind = unit_id.partition("/")[0]
+    known = kind in target.catalogue.kind_names() and target.catalogue.kind(kind).writer
+    with suppress(ScaffoldError):  # `status` tells of a record that cannot be read
+        if known and find_unit(target.root, unit_id).proof == "unproven":
+            return " (unproven)"
+    return ""
 
 
 def _shortened(value: Any) -> str:

@@ -1,0 +1,65 @@
+"""What is told of designs and proofs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scaffold.archon.coverage_page import coverage_page, coverage_row
+from scaffold.archon.explain import explain_lines, features
+from scaffold.archon.proof import proof_lines
+from tests.unit.scaffold.archon.conftest import design_of, proof_of
+
+
+def test_long_values_are_cut_and_references_are_plain() -> None:
+    design = design_of("foo")
+    design["evidence"] = [
+        {"decision": "a", "value": {"arg": "dim"}, "kind": "fact"},
+        {"decision": "b", "value": list(range(100)), "kind": "probe", "how": "seen"},
+    ]
+    rows = explain_lines(design)
+    assert "a = dim  (fact)" in rows
+    assert any(row.startswith("b = [0, 1") and "...  (probe: seen)" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({"moe": {"kind": "moe"}}, ("experts",)),
+        ({"attention": {"kind": "mla"}}, ("latent attention",)),
+        ({"attention": {"alibi": {"rule": "geometric"}}}, ("ALiBi",)),
+        ({"attention": {"alibi": {"when": {"arg": "alibi"}}}}, ("ALiBi",)),
+        ({"attention": {"alibi": {"when": False}, "sinks": {"when": False}}}, ()),
+        ({"embedding": {"positions": {"kind": "learned"}}}, ("learned positions",)),
+        ({"attention": {"window": {"layer_arg": "windows"}}}, ("windows",)),
+        ({"mlp": {"gated": False}}, ("not gated",)),
+        ({"mlp": {"gated": True}}, ()),
+    ],
+)
+def test_features_are_read_from_the_design(change: dict[str, Any], wanted: tuple[str, ...]) -> None:
+    assert features({**design_of("foo"), **change}) == wanted
+
+
+def test_a_proof_tells_what_failed_and_where() -> None:
+    lines = proof_lines(proof_of(False))
+    assert lines[0].startswith("unproven: 0 of 2 configurations equal, 1 refused")
+    assert lines[1] == "default: forward: logits differ by 0.3"
+    assert lines[2] == "first difference: layers.0.attention, output"
+    assert proof_lines(proof_of(True))[0].startswith("proven: 1 of 2")
+
+
+def test_the_page_groups_by_features_and_tells_of_what_is_open() -> None:
+    experts = {**design_of("bar"), "moe": {"kind": "moe"}}
+    rows = [
+        coverage_row("foo", design_of("foo"), proof_of(True), ""),
+        coverage_row("bar", experts, proof_of(False), ""),
+        coverage_row("baz", {}, {}, "baz is an encoder [model_unsuited]"),
+    ]
+    page = coverage_page(rows, {"transformers": "5.0"}, is_fast=False)
+    assert "1 of 3 model_types are proven, with transformers 5.0." in page
+    experts_part, rest = page.split("## Plain decoders")
+    assert "| `bar` | **unproven** | 0/1 | 0/1 | 0/1 |" in experts_part
+    assert "| `foo` | proven | 1/1 | 1/1 | 1/1 |" in rest
+    assert "`baz` (unwritten):\n\n    baz is an encoder [model_unsuited]" in rest
+    assert "first difference: layers.0.attention" in rest
