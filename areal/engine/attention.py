@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface
 
 from areal.api.errors import ConfigError
-from areal.utils.packed_rows import PackedRows
+from areal.utils.packed_rows import PackedRows, longest_shared_length
 
 IMPLEMENTATION = "areal_planned"
 
@@ -131,9 +131,8 @@ def causal_sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | Non
 class PackedPlan:
     """Causal attention inside each sequence of a packed batch, none across.
 
-    Sequences of similar length are attended to together, padded to the longest of them; on a CPU
-    one call per bucket costs far less than one per sequence, and far less than padding the whole
-    batch.
+    Short sequences of similar length are attended to together, padded to the longest of them, and
+    long ones alone, see ``areal.utils.packed_rows``.
 
     Args:
         lengths: Tokens of each sequence, in packed order; all positive.
@@ -141,7 +140,10 @@ class PackedPlan:
     """
 
     def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
-        self._packed = PackedRows(lengths, device)
+        self._lengths = list(lengths)
+        self._device = device
+        # The rows depend on how much work a head is, which is the same in all layers but for few.
+        self._rows: dict[int, PackedRows] = {}
 
     def attend(
         self,
@@ -153,8 +155,9 @@ class PackedPlan:
         window: int | None,
     ) -> Tensor:
         """Returns the attention output of one layer as [T, H, D]."""
-        outputs = []
-        for bucket in self._packed.buckets:
-            q, k, v = (bucket.rows(x) for x in (q_HTD, k_KTD, v_KTD))
-            outputs.append(causal_sdpa(q, k, v, scale, window))
-        return self._packed.join(outputs)
+        longest_shared = longest_shared_length(q_HTD.shape[0] * q_HTD.shape[2])
+        if longest_shared not in self._rows:
+            self._rows[longest_shared] = PackedRows(self._lengths, self._device, longest_shared)
+        rows = self._rows[longest_shared]
+        parts = zip(*(rows.split(x) for x in (q_HTD, k_KTD, v_KTD)), strict=True)
+        return rows.join([causal_sdpa(q, k, v, scale, window) for q, k, v in parts])

@@ -1,22 +1,29 @@
-"""Rows of a packed batch: sequences of similar length, padded together.
+"""Rows of a packed batch, for kernels that take padded rows.
 
-On a CPU one attention call per bucket of similar lengths costs far less than one call per sequence,
-and far less than padding the whole batch to its longest sequence.
+Short sequences of similar length are padded to one bucket, since a kernel call for each costs more
+than computing some padding; long ones stand alone, as views of the packed batch. Nothing is padded
+to the longest sequence of the batch.
 
-Shape letters: T tokens of a packed batch, B sequences, L padded length, H heads, D head size.
+Shape letters: T tokens of a packed batch, P tokens of all rows, L row length, H heads, D head size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 # A bucket of sequences is padded to its longest; it takes the next shorter one as long as this
 # share is real tokens.
 MIN_BUCKET_FILL = 0.75
+
+# A sequence whose attention takes more than this many multiply-adds per head size and head, H * D *
+# L ** 2, is worth a kernel call of its own. Measured with SDPA on one core, where a call with its
+# backward costs about 0.1 ms.
+WORK_OF_A_CALL = 500_000
 
 
 def bucket_by_length(lengths: Sequence[int]) -> list[list[int]]:
@@ -38,63 +45,116 @@ def bucket_by_length(lengths: Sequence[int]) -> list[list[int]]:
     return buckets
 
 
-@dataclass(frozen=True)
-class Bucket:
-    """Holds sequences that are padded to one length.
+def longest_shared_length(width: int) -> int:
+    """Returns the longest sequence that is better padded into a bucket than attended to alone.
 
-    Attributes:
-        count: Number of sequences.
-        length: Tokens of the longest of them.
-        index: [count * length] packed position of each token of the rows, None where the packed
-            batch already is those rows. Padding points at its own sequence's last token, so it
-            stays in bounds and, standing to the right, is seen by no real query.
+    Args:
+        width: Heads times head size.
     """
-
-    count: int
-    length: int
-    index: Tensor | None
-
-    def rows(self, x_HTD: Tensor) -> Tensor:
-        """Returns packed [H, T, D] as [count, H, length, D]."""
-        picked = x_HTD if self.index is None else x_HTD.index_select(1, self.index)
-        return picked.view(x_HTD.shape[0], self.count, self.length, -1).transpose(0, 1)
+    return int((WORK_OF_A_CALL / width) ** 0.5)
 
 
 class PackedRows:
-    """Cuts a packed batch into buckets of rows and joins their results again.
+    """Cuts a packed batch into rows and joins what is computed of them.
+
+    Rows are right-padded with copies of their last token. Whoever uses them must see to it that no
+    real token depends on padding, as causal attention does: the gradients of padding are dropped.
 
     Args:
         lengths: Tokens of each sequence, in packed order; all positive.
         device: Where the tokens are.
+        longest_shared: Longest sequence that may share a bucket with others; any when None.
     """
 
-    def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        lengths: Sequence[int],
+        device: torch.device | str = "cpu",
+        longest_shared: int | None = None,
+    ) -> None:
         self.lengths = list(lengths)
-        self.buckets: list[Bucket] = []
-        self._inverse: Tensor | None = None
-        if len(set(self.lengths)) == 1:
-            self.buckets.append(Bucket(len(self.lengths), self.lengths[0], None))
+        self._index: Tensor | None = None
+        longest = max(self.lengths)
+        if min(self.lengths) == longest:
+            self.shapes = [(len(self.lengths), longest)]
             return
+        limit = longest if longest_shared is None else longest_shared
+        shared = [i for i, length in enumerate(self.lengths) if length <= limit]
+        if not shared:
+            self.shapes = [(1, length) for length in self.lengths]
+            return
+        groups = [[i] for i, length in enumerate(self.lengths) if length > limit]
+        buckets = bucket_by_length([self.lengths[i] for i in shared])
+        groups.extend([shared[i] for i in bucket] for bucket in buckets)
+        self._lay_out(groups, device)
+
+    def _lay_out(self, groups: list[list[int]], device: torch.device | str) -> None:
+        """Notes for each token of the rows where it is packed, and the other way round."""
         starts = [0]
         for length in self.lengths:
             starts.append(starts[-1] + length)
-        inverse = torch.empty(starts[-1], dtype=torch.long)
-        offset = 0
-        for group in bucket_by_length(self.lengths):
-            longest = self.lengths[group[0]]
+        # Number of rows and row length of each group.
+        self.shapes = [(len(group), self.lengths[group[0]]) for group in groups]
+        indices, real = [], []
+        for group, (_, longest) in zip(groups, self.shapes, strict=True):
             first = torch.tensor([starts[i] for i in group])[:, None]
             size = torch.tensor([self.lengths[i] for i in group])[:, None]
             column = torch.arange(longest)[None, :]
-            index = first + torch.minimum(column, size - 1)
-            flat = torch.arange(offset, offset + index.numel()).view_as(index)
-            real = column < size
-            inverse[index[real]] = flat[real]
-            offset += index.numel()
-            self.buckets.append(Bucket(len(group), longest, index.flatten().to(device)))
-        self._inverse = inverse.to(device)
+            indices.append((first + torch.minimum(column, size - 1)).flatten())
+            real.append((column < size).flatten())
+        index, is_real = torch.cat(indices), torch.cat(real)
+        inverse = torch.empty(starts[-1], dtype=torch.long)
+        inverse[index[is_real]] = torch.arange(index.numel())[is_real]
+        self._index, self._inverse = index.to(device), inverse.to(device)
+        self._padding = (~is_real).nonzero()[:, 0].to(device)
+
+    def split(self, x_HTD: Tensor) -> list[Tensor]:
+        """Returns packed [H, T, D] as rows [count, H, L, D], one tensor for each of ``shapes``."""
+        if self._index is not None:
+            x_HTD = _ToRows.apply(x_HTD, self._index, self._inverse)
+        pieces = x_HTD.split([count * length for count, length in self.shapes], dim=1)
+        return [
+            piece.unflatten(1, shape).transpose(0, 1)
+            for piece, shape in zip(pieces, self.shapes, strict=True)
+        ]
 
     def join(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Returns the buckets' results [count, H, length, D] as packed [T, H, D]."""
+        """Returns the rows' results [count, H, L, D] as packed [T, H, D]."""
         flat = [x.transpose(1, 2).reshape(-1, x.shape[1], x.shape[3]) for x in outputs]
         joined = flat[0] if len(flat) == 1 else torch.cat(flat)
-        return joined if self._inverse is None else joined.index_select(0, self._inverse)
+        if self._index is None:
+            return joined
+        return _ToPacked.apply(joined, self._index, self._inverse, self._padding)
+
+
+class _ToRows(torch.autograd.Function):
+    """Copies packed [H, T, D] to rows [H, P, D]; backward picks the real tokens' gradients.
+
+    Autograd's own backward of the copy adds up, which takes several times as long.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x_HTD: Tensor, index: Tensor, inverse: Tensor) -> Tensor:
+        ctx.save_for_backward(inverse)
+        return x_HTD.index_select(1, index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_HPD: Tensor) -> tuple[Tensor, None, None]:
+        (inverse,) = ctx.saved_tensors
+        return grad_HPD.index_select(1, inverse), None, None
+
+
+class _ToPacked(torch.autograd.Function):
+    """Copies rows [P, H, D] to packed [T, H, D]; backward gives padding no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x_PHD: Tensor, index: Tensor, inverse: Tensor, padding: Tensor) -> Tensor:
+        ctx.save_for_backward(index, padding)
+        return x_PHD.index_select(0, inverse)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_THD: Tensor) -> tuple[Tensor, None, None, None]:
+        index, padding = ctx.saved_tensors
+        return grad_THD.index_select(0, index).index_fill_(0, padding, 0.0), None, None, None

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from areal.api.errors import ConfigError
-from areal.utils.packed_rows import PackedRows
+from areal.utils.packed_rows import PackedRows, longest_shared_length
 
 
 class AttentionPlan(Protocol):
@@ -96,19 +96,26 @@ class Packing:
             return self.cu_seqlens.diff()
         return self.positions[(self.cu_seqlens[1:] - 1).clamp(min=0)] + 1
 
-    @cached_property
-    def rows(self) -> PackedRows:
-        """Buckets of similar length, for backends that attend to padded rows.
+    def rows(self, width: int) -> PackedRows:
+        """Returns the rows for backends that attend to padded rows.
+
+        Args:
+            width: Heads times head size.
 
         Raises:
-            ConfigError: The sequences do not cover the row.
+            ConfigError: The sequences do not cover the packed row.
         """
+        longest_shared = longest_shared_length(width)
+        return self.once(("rows", longest_shared), lambda: self._rows(longest_shared))
+
+    def _rows(self, longest_shared: int) -> PackedRows:
         if sum(self.lengths) != self.positions.shape[0]:
             raise ConfigError(
                 f"cu_seqlens describes {sum(self.lengths)} tokens and the row has "
                 f"{self.positions.shape[0]}; give padding at the end a sequence of its own"
             )
-        return PackedRows([n for n in self.lengths if n], self.positions.device)
+        lengths = [length for length in self.lengths if length]
+        return PackedRows(lengths, self.positions.device, longest_shared)
 
     @cached_property
     def sequence_ids(self) -> Tensor:

@@ -42,11 +42,12 @@ def cpu_attention(
         q, k, v = with_key_bias(q, k, v, features.key_bias.of(packing.positions), scale)
     if features.softcap is None:
         q, k, v = pad_heads(1, q, k, v)
-    outputs = []
-    for bucket in packing.rows.buckets:
-        rows = (bucket.rows(x[0]) for x in (q, k, v))
-        outputs.append(_attend_rows(*rows, scale, packing, features))
-    joined = packing.rows.join(outputs)[..., :value_dim]
+    rows = packing.rows(q.shape[1] * q.shape[3])
+    outputs = [
+        _attend_rows(*each, scale, packing, features)
+        for each in zip(*(rows.split(x[0]) for x in (q, k, v)), strict=True)
+    ]
+    joined = rows.join(outputs)[..., :value_dim]
     return joined.transpose(0, 1).unsqueeze(0).to(dtype)
 
 
