@@ -38,8 +38,9 @@ class GroupedExperts(nn.Module):
             self.b2 = nn.Parameter(torch.empty(args.num_experts, dim))
             self.b3 = nn.Parameter(torch.empty(args.num_experts, hidden_dim))
         self.gate = GateFunction(args)
-        self.output_bias_share = 1.0
-        """Of the output bias that this rank adds: ranks that hold parts of one expert add up."""
+        self.share = 1.0
+        """Of the output bias that this process adds, where several add up parts of an expert."""
+        self.local: Callable[[Tensor], Tensor] = to_local
 
     def forward(self, x_ND: Tensor, num_tokens_per_expert: Tensor) -> Tensor:
         """Runs every expert on its rows.
@@ -55,19 +56,16 @@ class GroupedExperts(nn.Module):
         gate_NH = self._project(x_ND, self.w1, self.b1, ends_E)
         up_NH = self._project(x_ND, self.w3, self.b3, ends_E)
         hidden_NH = self.gate(gate_NH, up_NH)
-        return self._project(hidden_NH, self.w2, self.b2, ends_E, self.output_bias_share)
+        return self._project(hidden_NH, self.w2, self.b2, ends_E, self.share)
 
     def _project(
         self, x: Tensor, weight: Tensor, bias: Tensor | None, ends_E: Tensor, share: float = 1.0
     ) -> Tensor:
-        weight = to_local(weight)
+        weight = self.local(weight)
         y = grouped_linear(x.to(weight.dtype), weight, ends_E, self.use_grouped_mm)
         if bias is None:
             return y
-        bias = to_local(bias)
-        if share != 1:
-            # The value is a part; the gradient is whole, as each rank sees the sum's.
-            bias = bias - bias.detach() * (1 - share)
+        bias = self.local(bias) * share
         rows_N = torch.arange(x.shape[0], device=x.device)
         expert_N = torch.searchsorted(ends_E, rows_N, right=True).clamp(max=ends_E.numel() - 1)
         return y + bias.index_select(0, expert_N)

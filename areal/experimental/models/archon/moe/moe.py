@@ -76,7 +76,7 @@ class MoE(nn.Module):
         if args.score_before_experts:
             x_ND = x_ND * scores_N.to(x_ND.dtype).unsqueeze(-1)
         y_ND = self._run_experts(x_ND, counts_E)
-        y_ND = unpermute_tokens(y_ND, order_N)
+        y_ND = unpermute_tokens(y_ND, order_N, scores_TK.numel())
         weights_TK = None if args.score_before_experts else scores_TK
         return merge_expert_outputs(y_ND, weights_TK, args.top_k)
 
@@ -88,7 +88,7 @@ class MoE(nn.Module):
         is_routed = (rows < counts_E.sum()).unsqueeze(-1)
         # Both ways: the experts leave those rows undefined, and so does their gradient.
         y_ND = self.experts(torch.where(is_routed, x_ND, 0), counts_E)
-        return torch.where(is_routed, y_ND, x_ND)
+        return torch.where(is_routed, y_ND, x_ND * self.exchange.share)
 
     def _share(self, x_TD: Tensor) -> Tensor:
         assert self.shared_experts is not None
@@ -134,6 +134,9 @@ class MoE(nn.Module):
 
 class TokenExchange(nn.Module):
     """Brings together the tokens that a layer computes on; this one has them all already."""
+
+    share = 1.0
+    """Of what every process computes in full and ``reduce`` adds up."""
 
     def gather(self, x: Tensor) -> Tensor:
         """Returns all tokens that this rank works on."""

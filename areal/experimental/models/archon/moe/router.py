@@ -23,7 +23,7 @@ class TokenChoiceTopKRouter(nn.Module):
     def __init__(self, dim: int, args: MoEArgs) -> None:
         super().__init__()
         self.args = args
-        self.gate = nn.Linear(dim, args.num_routes, bias=args.router_bias)
+        self.gate = Gate(dim, args.num_routes, bias=args.router_bias)
 
     def forward(
         self, x_TD: Tensor, expert_bias_E: Tensor | None = None
@@ -46,13 +46,7 @@ class TokenChoiceTopKRouter(nn.Module):
 
     def logits(self, x_TD: Tensor) -> Tensor:
         """Returns [T, E] in fp32: small differences decide the choice."""
-        gate, dtype = self.gate, self.args.torch_router_dtype
-        if dtype is None or dtype == gate.weight.dtype == x_TD.dtype:
-            logits_TE = gate(x_TD)
-        else:
-            bias = None if gate.bias is None else gate.bias.to(dtype)
-            logits_TE = F.linear(x_TD.to(dtype), gate.weight.to(dtype), bias)
-        logits_TE = logits_TE.float()
+        logits_TE = self.gate(x_TD, self.args.torch_router_dtype).float()
         cap = self.args.router_softcap
         return torch.tanh(logits_TE / cap) * cap if cap else logits_TE
 
@@ -85,6 +79,18 @@ class TokenChoiceTopKRouter(nn.Module):
                 norm = norm.clamp(min=args.route_norm_min)
             scores_TK = scores_TK / norm
         return scores_TK if args.route_scale == 1 else scores_TK * args.route_scale
+
+
+class Gate(nn.Linear):
+    """Is a projection that can run in another dtype than its weight's."""
+
+    def forward(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """Projects ``x``, in ``dtype`` if it is given."""
+        weight, bias = self.weight, self.bias
+        if dtype is not None:
+            x, weight = x.to(dtype), weight.to(dtype)
+            bias = None if bias is None else bias.to(dtype)
+        return F.linear(x, weight, bias)
 
 
 def _score(logits: Tensor, name: str) -> Tensor:

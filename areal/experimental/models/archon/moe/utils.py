@@ -42,11 +42,16 @@ def permute_tokens(x_TD: Tensor, order_N: Tensor, top_k: int) -> Tensor:
     return x_TD.index_select(0, order_N // top_k)
 
 
-def unpermute_tokens(y_ND: Tensor, order_N: Tensor) -> Tensor:
-    """Returns rows in the order of tokens again [N, D]."""
-    back_N = torch.empty_like(order_N)
-    back_N[order_N] = torch.arange(order_N.numel(), device=order_N.device)
-    return y_ND.index_select(0, back_N)
+def unpermute_tokens(y_ND: Tensor, order_N: Tensor, num_choices: int) -> Tensor:
+    """Returns rows in the order of tokens again; a choice that is not among them is zero.
+
+    Args:
+        y_ND: In the order of experts.
+        order_N: The choice that stands at each place.
+        num_choices: Of all tokens.
+    """
+    zeros = y_ND.new_zeros(num_choices, y_ND.shape[-1])
+    return zeros.index_copy(0, order_N, y_ND)
 
 
 def merge_expert_outputs(y_ND: Tensor, scores_TK: Tensor | None, top_k: int) -> Tensor:
