@@ -190,6 +190,16 @@ class Arguments:
             return [_plain(evaluate(text, self.real, i)) for i in range(self.real.n_layers)]
         return _plain(evaluate(text, self.real))
 
+    def at(self, case: Case) -> dict[str, Any]:
+        """Returns the values of all arguments under a configuration."""
+        found: dict[str, Any] = {}
+        for (text, per_layer), name in self.by_text.items():
+            if per_layer:
+                found[name] = [evaluate(text, case, i) for i in range(case.n_layers)]
+            else:
+                found[name] = evaluate(text, case)
+        return found
+
     def as_json(self) -> list[dict[str, Any]]:
         """Returns the arguments, the standard ones first."""
         first = [self.args[n] for n in STANDARD if n in self.args]

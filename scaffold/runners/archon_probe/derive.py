@@ -20,6 +20,7 @@ from archon_probe.errors import ProbeError
 from archon_probe.fit import Case
 from archon_probe.observe.model import Observation, observe
 from archon_probe.observe.roles import UnknownStructureError
+from archon_probe.rule_merging import merge_rules
 from archon_probe.shape import shape_design
 from archon_probe.random_weights import random_model
 from archon_probe.stages import stage
@@ -61,7 +62,7 @@ def derive_config(real: Any) -> dict[str, Any]:
         ) from error
     measured: Measured = [(Case("default", base, base.num_hidden_layers), first)]
     unknown: list[dict[str, Any]] = []
-    rules, problems = hub_rules(model, first)
+    found_rules = [(measured[0][0], *hub_rules(model, first))]
     every = variations(small)
     for variation in every:
         stage(f"measuring {variation.name}")
@@ -74,9 +75,7 @@ def derive_config(real: Any) -> dict[str, Any]:
             continue
         measured.append((Case(variation.name, config, config.num_hidden_layers), found))
         if _new_names(found, measured[:-1]):
-            more, more_problems = hub_rules(varied, found)
-            rules += [r for r in more if r not in rules]
-            problems += more_problems
+            found_rules.append((measured[-1][0], *hub_rules(varied, found)))
     stage("fitting expressions")
     arguments = Arguments(real_case(real), measured)
     design = {
@@ -91,9 +90,12 @@ def derive_config(real: Any) -> dict[str, Any]:
         if name in by_name:
             unknown.append(_unknown(by_name[name], ", ".join(sorted(paths)), "not explained"))
     design["args"] = arguments.as_json()
-    design["refusals"] = [r for u in unknown if (r := refusal(u, real)) is not None]
+    design["refusals"] = [r for u in unknown if (r := refusal(u, base, _text(real))) is not None]
+    rules, conflicts = merge_rules([(r, arguments.at(case)) for case, r, _ in found_rules])
+    problems = [p for _, _, found in found_rules for p in found] + list(conflicts)
     design["weights"] = rules
-    design["unknown"] = [{k: v for k, v in u.items() if k != "values"} for u in unknown] + problems
+    design["unknown"] = [{k: v for k, v in u.items() if k != "values"} for u in unknown]
+    design["unknown"] += [{"module": "weights", "what": str(p), "lines": ""} for p in problems]
     design["evidence"] = arguments.evidence
     return design
 
@@ -127,9 +129,10 @@ def source_of(model: Any) -> dict[str, str]:
 
 
 def _new_names(found: Observation, before: Measured) -> bool:
-    """Says whether an observation has parameters that none before had."""
+    """Says whether an observation has parameters that none before had, or shares others."""
     known = {n for _, o in before for n in o.tensors}
-    return not set(found.tensors) <= known
+    ties = {o.head["tied"] for _, o in before}
+    return not set(found.tensors) <= known or found.head["tied"] not in ties
 
 
 def hub_rules(model: Any, found: Observation) -> tuple[list[Any], list[Any]]:
@@ -144,10 +147,19 @@ def hub_rules(model: Any, found: Observation) -> tuple[list[Any], list[Any]]:
         for file in sorted(Path(folder).glob("*.safetensors")):
             hub |= load_file(file)
     archon = {n: t.detach().contiguous() for n, t in found.tensors.items()}
+    tied: dict[str, str] = {}
     if found.head.get("tied"):
-        archon.pop("output.weight", None)
-    rules, problems = find_rules(archon, hub, _sizes(found))
-    return rules, [{"module": "weights", "what": str(p), "lines": ""} for p in problems]
+        tied[f"{found.paths['output']}.weight"] = f"{found.paths['tok_embeddings']}.weight"
+    parameters = {n for n, _ in model.named_parameters()}
+    buffers = {n for n, _ in model.named_buffers()} - parameters
+    unused = [n for n in hub if n in buffers and not _is_used(hub[n], archon)]
+    rules, problems = find_rules(archon, hub, _sizes(found), tied=tied, ignorable=unused)
+    return rules, problems
+
+
+def _is_used(tensor: Tensor, archon: dict[str, Tensor]) -> bool:
+    """Says whether a buffer of a checkpoint is a tensor of the Archon model."""
+    return any(t.shape == tensor.shape and bool((t == tensor).all()) for t in archon.values())
 
 
 def _sizes(found: Observation) -> dict[str, int]:
@@ -170,18 +182,21 @@ def _unknown(variation: Any, module: str, what: str) -> dict[str, Any]:
     }
 
 
-def refusal(unknown: dict[str, Any], real: Any) -> dict[str, str] | None:
+def refusal(unknown: dict[str, Any], base: Any, real: Any) -> dict[str, str] | None:
     """Returns the condition under which a generated model refuses a configuration.
 
     Args:
         unknown: A variation that is not reproduced.
-        real: Its values are known to be: the default of the variation was measured.
+        base: The tiny configuration that was varied, and is reproduced.
+        real: The configuration that was asked for.
     """
     name, value = unknown["values"]
     if not isinstance(name, str) or name.startswith("rope"):
         return None
     field = f"hf_config.{name}"
-    held = getattr(_text(real), name, None)
+    held = getattr(base, name, None)
+    if isinstance(held, (int, float)) and held != getattr(real, name, None):
+        return None  # a size that was shrunk: its values say nothing of real ones
     if isinstance(value, bool) or value is None or isinstance(value, str):
         condition = f"{field} == {value!r}" if not isinstance(value, bool) else f"{field} is {value}"
         if value is None:

@@ -13,6 +13,10 @@ from archon_probe.shape_rope import shape_ropes
 Measured = Sequence[tuple[Case, Observation]]
 
 WIDTHS = ("args.dim", "args.head_dim", "args.n_heads * args.head_dim", "args.n_kv_heads * args.head_dim", "args.hidden_dim")
+HEAD_WIDTHS = {
+    "attention.q_norm": ("args.head_dim", "args.n_heads * args.head_dim"),
+    "attention.k_norm": ("args.head_dim", "args.n_kv_heads * args.head_dim"),
+}
 SCALES = ("args.head_dim**-0.5", "args.dim**0.5", "args.dim**-0.5", "1.0")
 
 
@@ -50,7 +54,7 @@ class Shaper:
         for key in ("kind", "offset", "weight", *extra):
             found[key] = self.arguments.layer_value(f"{path}.{key}", _map(used, lambda n, k=key: n[k]))
         found["dim"] = self.arguments.layer_value(
-            f"{path}.dim", _map(used, lambda n: n["dim"]), WIDTHS
+            f"{path}.dim", _map(used, lambda n: n["dim"]), HEAD_WIDTHS.get(path, WIDTHS)
         )
         found["eps"] = self.arguments.layer_value(
             f"{path}.eps", _map(used, lambda n: n["eps"]), ("args.norm_eps",)

@@ -54,7 +54,8 @@ def _plain_expression(shaper: Shaper, rows: Any, used: list[Any], parameters: An
         for (c, _), h in zip(shaper.measured, a.known["head_dim"], strict=True)
     ]
     if isinstance(parameters, dict):
-        if all(d == ABSENT or d == e for d, e in zip(dims, expected, strict=True)):
+        # An odd number rotates with the next even one, which a generated model refuses.
+        if all(d == ABSENT or d in {e, e + e % 2} for d, e in zip(dims, expected, strict=True)):
             return "RopeArgs.from_hf(hf_config)"
         dim = a.value("attention.rope.dim", dims, ("args.head_dim",), is_size=True)
         return f"RopeArgs.from_hf(hf_config, dim={_text(dim, a)})"

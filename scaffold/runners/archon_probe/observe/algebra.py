@@ -106,6 +106,30 @@ def match_scaled(
     return None
 
 
+def match_partly_scaled(
+    wanted: Tensor, sources: Mapping[str, Tensor]
+) -> tuple[float, list[tuple[str, int]]] | None:
+    """Finds each element of a row among others, as it is or times one factor.
+
+    A rotation of a part of a head scales that part alone.
+    """
+    values = torch.cat([row.double().flatten() for row in sources.values()])
+    scale = float(values.abs().mean())
+    row = wanted.double()
+    plain = (row[:, None] - values[None, :]).abs().amin(dim=1) < 1e-5 * scale
+    if bool(plain.all()) or not bool(plain.any()):
+        return None
+    first = row[~plain][0]
+    for factor in (first / values).tolist():
+        if not 1e-3 < factor < 1e3 or abs(factor - 1) < 1e-6:
+            continue
+        undone = torch.where(plain, row, row / factor)
+        found = match_columns(undone, sources)
+        if found is not None:
+            return rounded(factor), found
+    return None
+
+
 def single_source(matches: Sequence[tuple[str, int]]) -> tuple[str, list[int]] | None:
     """Returns the one source and the indices of matches, None if they come from several."""
     names = {name for name, _ in matches}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from archon_probe.capture import Call, Function, Trace
-from archon_probe.observe.algebra import is_close, match_columns, match_scaled, rounded
+from archon_probe.observe.algebra import is_close, match_columns, match_partly_scaled, match_scaled, rounded
 from archon_probe.observe.gates import observe_gate
 from archon_probe.observe.norm import observe_norm
 from archon_probe.observe.roles import UnknownStructureError
@@ -205,7 +205,11 @@ class Side:
         """Returns the norm as a feature."""
         if self.norm_kind is None:
             return {"when": False}
-        return {"when": True, **self.norm_kind, "over": self.over, "after_rope": self.after_rope}
+        found = {"when": True, **self.norm_kind, "over": self.over, "after_rope": self.after_rope}
+        if len(set(self.columns)) == self.before_rope.shape[-1]:
+            # One head is the whole projection: it says nothing of what several would share.
+            del found["over"]
+        return found
 
 
 def _norms(trace: Trace, call: Call) -> list[tuple[Call, dict[str, Any]]]:
@@ -243,7 +247,7 @@ def find_side(
     length = values.shape[1]
     sources = {str(i): _rows(c.y)[0] for i, c in enumerate(projections)}
     wanted = values[:, 0].flatten()
-    scaled = match_scaled(wanted, sources)
+    scaled = match_scaled(wanted, sources) or match_partly_scaled(wanted, sources)
     if scaled is not None:
         side = _side(values, projections, scaled[1], None, None, "", False, None)
         side.factor = scaled[0]
@@ -256,7 +260,8 @@ def find_side(
         produced = _token_major(inner.y, length)
         if produced is None:
             continue
-        matched = match_scaled(wanted, {"y": produced[0].flatten()})
+        row = {"y": produced[0].flatten()}
+        matched = match_scaled(wanted, row) or match_partly_scaled(wanted, row)
         if matched is None:
             continue
         factor, through = matched
@@ -267,7 +272,8 @@ def find_side(
         )
         inputs = taken[0].flatten()[torch.tensor([i for _, i in through])]
         limit = None
-        columns = match_columns(inputs, sources)
+        scaled = match_scaled(inputs, sources) if after_rope else None
+        columns = scaled[1] if scaled is not None else match_columns(inputs, sources)
         if columns is None:
             bounded = _clipped(inputs, sources)
             if bounded is None:

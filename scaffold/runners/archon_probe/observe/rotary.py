@@ -94,7 +94,8 @@ def _of_rotated_part(growth: list[Tensor]) -> list[float] | None:
 
 def _rotation(before: Tensor, after: Tensor) -> dict[str, Any] | None:
     size = before.shape[-1]
-    changed = ((before - after).abs().amax(dim=(0, 1)) > 1e-6).nonzero().flatten()
+    threshold = 1e-7 * before.abs().amax()
+    changed = ((before - after).abs().amax(dim=(0, 1)) > threshold).nonzero().flatten()
     if not len(changed) or int(changed.min()) > 1:
         return None
     dim = int(changed.max()) + 1
