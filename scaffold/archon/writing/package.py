@@ -12,7 +12,7 @@ def package_files(names: ModelNames) -> dict[str, str]:
     what = {
         "__init__.py": f"Archon model for the Hugging Face model_type ``{names.model_type}``.",
         "model/__init__.py": f"{names.prefix}: arguments, modules and the mapping of its weights.",
-        "infra/__init__.py": f"{names.prefix} across devices.",
+        "infra/__init__.py": f"{names.prefix} across processes.",
     }
     return {path: Source(doc, annotations=False).text() for path, doc in what.items()}
 
@@ -21,6 +21,7 @@ def spec_file(names: ModelNames) -> str:
     """Returns ``spec.py``."""
     source = Source(f"What the trainer needs of {names.prefix}.", names.first_party, False)
     source.use(names.shared("model_spec"), "ModelSpec")
+    source.use(names.shared("pipeline_parallel"), "pipeline_llm")
     source.use(names.own("infra", "parallelize"), names.parallelize)
     source.use(names.own("model", "args"), names.args)
     source.use(names.own("model", "model"), names.model)
@@ -31,6 +32,7 @@ def spec_file(names: ModelNames) -> str:
         "model_args_class": names.args,
         "state_dict_adapter_class": names.adapter,
         "parallelize_fn": names.parallelize,
+        "pipelining_fn": "pipeline_llm",
         "supported_model_types": f"frozenset({{{python_literal(names.model_type)}}})",
     }
     body = "".join(f"    {name}={text},\n" for name, text in rows.items())
