@@ -9,7 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from areal.api.errors import ConfigError
+from areal.experimental.models.archon.packing import refuse_tree_attention
+
+__all__ = [
+    "BaseArchonModel",
+    "BaseModelArgs",
+    "BaseStateDictAdapter",
+    "keep_tokens",
+    "refuse_tree_attention",
+]
 
 # Standard deviation of a fresh linear layer or embedding.
 # Source: `initializer_range` of most decoder configs in transformers.
@@ -83,6 +91,7 @@ class BaseArchonModel(nn.Module, ABC):
 
     def init_weights(self) -> None:
         """Gives every parameter a fresh value, as for training from nothing."""
+        fresh: set[int] = set()
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=INITIALIZER_RANGE)
@@ -90,25 +99,23 @@ class BaseArchonModel(nn.Module, ABC):
                     nn.init.zeros_(module.bias)
             elif module is not self and hasattr(module, "reset_parameters"):
                 module.reset_parameters()
+            else:
+                continue
+            fresh.update(id(parameter) for parameter in module.parameters(recurse=False))
+        for parameter in self.parameters():
+            if id(parameter) in fresh:
+                continue
+            # What a module holds beside layers: matrices like a linear's, and one number per head.
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=INITIALIZER_RANGE)
+            else:
+                nn.init.zeros_(parameter)
 
     def init_buffers(self, buffer_device: torch.device | str | None = None) -> None:
         """Computes buffers that are not in checkpoints; needed after building on ``meta``."""
         for module in self.modules():
             if module is not self and hasattr(module, "init_buffers"):
                 module.init_buffers(buffer_device)
-
-
-def refuse_tree_attention(tree_attn_meta: Any) -> None:
-    """Refuses a forward call that carries a tree of sequences.
-
-    Raises:
-        ConfigError: ``tree_attn_meta`` is given; ignoring it would attend across branches.
-    """
-    if tree_attn_meta is not None:
-        raise ConfigError(
-            "tree attention is not available in Archon models; pack each branch as a sequence of "
-            "its own and leave tree_attn_meta at None"
-        )
 
 
 def keep_tokens(hidden: Tensor, logits_to_keep: Tensor | None) -> Tensor:

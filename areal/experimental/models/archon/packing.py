@@ -132,12 +132,9 @@ class Packing:
         """Returns the packing of the whole row of ``total`` tokens; this may be a slice of it."""
         if self.positions.shape[0] == total:
             return self
-        return self.once(("whole", total), lambda: self._whole(total))
-
-    def _whole(self, total: int) -> Packing:
-        row = Packing(self.cu_seqlens.new_zeros(total), self.cu_seqlens, self.max_seqlen)
-        token = torch.arange(total, device=self.cu_seqlens.device)
-        return Packing(token - self.cu_seqlens[row.sequence_ids], self.cu_seqlens, self.max_seqlen)
+        return self.once(
+            ("whole", total), lambda: whole_row(total, self.cu_seqlens, self.max_seqlen)
+        )
 
     def in_chunks(self, chunk: int) -> Packing:
         """Returns the packing in which each sequence is cut into pieces of ``chunk`` tokens.
@@ -161,3 +158,23 @@ class Packing:
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
+
+
+def refuse_tree_attention(tree_attn_meta: Any) -> None:
+    """Refuses a forward call that carries a tree of sequences.
+
+    Raises:
+        ConfigError: ``tree_attn_meta`` is given; ignoring it would attend across branches.
+    """
+    if tree_attn_meta is not None:
+        raise ConfigError(
+            "tree attention is not available in Archon models; pack each branch as a sequence of "
+            "its own and leave tree_attn_meta at None"
+        )
+
+
+def whole_row(total: int, cu_seqlens: Tensor, max_seqlen: int | Tensor) -> Packing:
+    """Returns the packing of ``total`` tokens whose positions count from each sequence's start."""
+    token = torch.arange(total, device=cu_seqlens.device)
+    row = Packing.of(token, cu_seqlens, max_seqlen)
+    return Packing(token - row.cu_seqlens[row.sequence_ids], row.cu_seqlens, row.max_seqlen)

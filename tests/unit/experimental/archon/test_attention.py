@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.attention import AttentionCore
+from areal.experimental.models.archon.attention import AttentionCore, packed_attention
 from areal.experimental.models.archon.attention import cpu as cpu_backend
 from areal.experimental.models.archon.attention import softcap as softcap_backend
 from areal.experimental.models.archon.packing import Packing
@@ -139,12 +139,13 @@ def test_blocks_of_a_long_row_build_no_square_mask():
 def test_layers_of_a_call_share_masks_and_rows():
     packing = make_packing(LENGTHS)
     heads = make_heads(LENGTHS)
+    kept = []
     for layer in range(2):
         AttentionCore(layer, "varlen", scale=1.0, window=5)(*heads, packing)
         AttentionCore(layer, "varlen", scale=1.0, chunk=16)(*heads, packing)
-        kept = dict(packing._kept) if layer == 0 else kept
-    assert packing._kept.keys() == kept.keys()
-    assert all(packing._kept[key] is value for key, value in kept.items())
+        kept.append(dict(packing._kept))
+    assert kept[0].keys() == kept[1].keys()
+    assert all(kept[1][key] is value for key, value in kept[0].items())
 
 
 @pytest.mark.parametrize("name", ["plain", "window", "softcap", "sinks", "alibi"])
@@ -280,3 +281,46 @@ def test_cuda_follows_the_cpu_without_waiting_for_the_device(name, attn_type, dt
     tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-4
     for here, there in zip(*results, strict=True):
         torch.testing.assert_close(there.cpu(), here, atol=tolerance, rtol=tolerance)
+
+
+def test_a_compiled_block_is_not_compiled_again_for_other_lengths():
+    core = AttentionCore(0, "varlen", scale=0.4)
+
+    def block(q, k, v, packing):
+        return core(q * 2, k, v, packing) + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(block, backend="eager")
+    frames = []
+    for lengths in ((5, 7), (3, 9), (1, 1, 10)):
+        heads = [x.detach() for x in make_heads(lengths)]
+        out = compiled(*heads, make_packing(lengths))
+        assert torch.equal(out, block(*heads, make_packing(lengths)))
+        frames.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+    assert len(set(frames)) == 1
+
+
+@pytest.mark.parametrize("attn_type", ["varlen", "sdpa"])
+def test_one_function_attends_as_the_layers_do(attn_type):
+    heads = make_heads(LENGTHS)
+    packing = make_packing(LENGTHS)
+    out = packed_attention(
+        *heads,
+        cu_seqlens=packing.cu_seqlens,
+        max_seqlen=packing.max_seqlen,
+        attn_type=attn_type,
+        window=5,
+    )
+    expected = AttentionCore(0, attn_type, scale=DIM**-0.5, window=5)(*heads, packing)
+    assert torch.equal(out, expected)
+
+
+def test_a_padded_batch_and_a_tree_are_refused():
+    heads = [x.expand(2, -1, -1, -1) for x in make_heads((3,))]
+    cu_seqlens = torch.tensor([0, 3])
+    with pytest.raises(ConfigError, match="2 rows"):
+        packed_attention(*heads, cu_seqlens=cu_seqlens, max_seqlen=3)
+    with pytest.raises(ConfigError, match="tree attention"):
+        packed_attention(
+            *make_heads((3,)), cu_seqlens=cu_seqlens, max_seqlen=3, tree_attn_meta=object()
+        )

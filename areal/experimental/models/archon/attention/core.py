@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
@@ -78,6 +79,9 @@ class AttentionCore(nn.Module):
         """Shares the row of tokens with the processes of ``group`` (Ulysses)."""
         self._cp_group = group
 
+    # A compiled block calls it as it is: it reads the lengths of the call, for which each new batch
+    # would be compiled again, and its kernels are compiled already.
+    @torch.compiler.disable
     def forward(
         self,
         q: Tensor,
