@@ -22,6 +22,9 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import loss_parallel
 
+# torchrun starts this file by its path, so its folder is the first of the import path.
+from zoo import ZOO_SPEC
+
 from areal.api.config.train_engine import ArchonEngineConfig
 from areal.experimental.models.archon.activation_checkpoint import ActivationCheckpointConfig
 from areal.experimental.models.archon.model_spec import ModelSpec, get_model_spec
@@ -77,18 +80,19 @@ class Row:
 
 def build(case: Case, spec: ModelSpec) -> nn.Module:
     """Returns the whole model with weights that depend on the seed alone."""
-    from transformers import AutoConfig
+    config: Any = case.config
+    if case.model_type != "zoo":
+        from transformers import AutoConfig
 
-    config = AutoConfig.for_model(case.model_type, **case.config)
+        config = AutoConfig.for_model(case.model_type, **case.config)
     args = spec.model_args_class.from_hf_config(config, is_critic=case.is_critic)
     torch.manual_seed(1)
     model = spec.model_class(args)
-    model.init_weights()
     model.init_buffers("cpu")
     with torch.no_grad():
         # Norms of one and biases of zero would hide what is done to them.
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
+        for name, parameter in model.named_parameters():
+            parameter.normal_(float("norm" in name and name.endswith("weight")), 0.15)
     return model
 
 
@@ -115,7 +119,7 @@ def reference(
 
 def run_case(case: Case) -> dict[str, Any]:
     """Returns the largest errors of logits and gradients of one case."""
-    spec = get_model_spec(case.model_type)
+    spec = ZOO_SPEC if case.model_type == "zoo" else get_model_spec(case.model_type)
     dims = ArchonParallelDims(**case.dims, world_size=dist.get_world_size(), device_type="cpu")
     dp_rank = dims.get_mesh("dp").get_local_rank()
     model = build(case, spec)

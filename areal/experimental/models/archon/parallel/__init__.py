@@ -1,6 +1,7 @@
 """What the ``parallelize_<model>`` functions are made of."""
 
 from areal.experimental.models.archon.parallel.context import apply_cp
+from areal.experimental.models.archon.parallel.experts import expert_meshes
 from areal.experimental.models.archon.parallel.fsdp import apply_fsdp
 from areal.experimental.models.archon.parallel.styles import (
     AllTokens,
@@ -33,6 +34,7 @@ __all__ = [
     "apply_cp",
     "apply_fsdp",
     "apply_tp",
+    "expert_meshes",
     "is_tied",
     "replicate_rest",
     "retie",

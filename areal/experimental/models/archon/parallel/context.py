@@ -5,15 +5,14 @@ from __future__ import annotations
 import torch.distributed as dist
 from torch import nn
 
-from areal.experimental.models.archon.attention import AttentionCore
-
 
 def apply_cp(model: nn.Module, cp_group: dist.ProcessGroup) -> None:
-    """Lets every attention of a model exchange tokens for heads with the processes of a group.
+    """Lets a model exchange tokens for heads with the processes of a group where it attends.
 
     The model then takes this process's slice of tokens and positions, and the ``cu_seqlens`` of
     the whole row.
     """
     for module in model.modules():
-        if isinstance(module, AttentionCore):
+        # Attention, and rotary tables whose angles depend on where a token's sequence ends.
+        if hasattr(module, "set_cp_group"):
             module.set_cp_group(cp_group)

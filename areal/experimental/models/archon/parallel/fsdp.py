@@ -113,8 +113,9 @@ def _shard(module: Any, options: dict[str, Any], dims: ArchonParallelDims, resha
     for wrapped in module if isinstance(module, list) else [module]:
         if isinstance(wrapped, FSDPModule):
             wrapped.set_gradient_divide_factor(float(dims.fsdp_gradient_divide_factor))
-            if dims.device_type == "cpu":
-                # gloo has no scaled sum; sum first and divide after.
+            # gloo has no scaled sum: sum first and divide after. On a mesh of one process FSDP2
+            # sums nothing, and asked for this it would divide twice.
+            if dims.device_type == "cpu" and options["mesh"].size() > 1:
                 wrapped.set_force_sum_reduction_for_comms(True)
 
 

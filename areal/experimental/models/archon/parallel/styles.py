@@ -19,6 +19,7 @@ from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.distributed.tensor.parallel import ParallelStyle
 
 from areal.api.errors import ConfigError
+from areal.experimental.models.archon.norms import RMSNorm
 from areal.experimental.models.archon.parallel.collectives import (
     gather_along,
     own_slice,
@@ -26,6 +27,7 @@ from areal.experimental.models.archon.parallel.collectives import (
     sum_values,
 )
 from areal.experimental.models.archon.parallel.local import distribute_parameters, see_local
+from areal.experimental.models.archon.positions import AlibiSlopes
 
 _TOKENS = -2
 
@@ -55,29 +57,26 @@ class Replicated(_Style):
 class Region(_Style):
     """Gathers all tokens at the entry of a module whose insides are split by heads or channels.
 
+    Its last projection, ``Rowwise``, sums the parts and scatters the tokens again. ALiBi slopes
+    follow the heads by themselves.
+
     Args:
-        per_head: Own parameters and buffers of the module with one row for each head.
-        sums_output: Whether the module's output still has to be summed and its tokens scattered;
-            otherwise its last projection is ``Rowwise`` and does so.
+        per_head: Own parameters of the module with one row for each head.
     """
 
-    def __init__(self, *, per_head: tuple[str, ...] = (), sums_output: bool = False) -> None:
+    def __init__(self, *, per_head: tuple[str, ...] = ()) -> None:
         super().__init__(**dict.fromkeys(per_head, Shard(0)))
-        self.per_head = per_head
-        self.sums_output = sums_output
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
         group = mesh.get_group()
-        for name, buffer in module.named_buffers(recurse=False):
-            if name in self.per_head:
-                module.register_buffer(name, own_slice(buffer, 0, group).clone(), persistent=False)
+        for child in module.children():
+            if isinstance(child, AlibiSlopes):
+                child.first_head = child.n_heads // group.size() * group.rank()
 
         def enter(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
             return (gather_along(args[0], _TOKENS, group), *args[1:])
 
         module.register_forward_pre_hook(enter)
-        if self.sums_output:
-            module.register_forward_hook(lambda _, __, out: scatter_sum(out, _TOKENS, group))
 
 
 class Colwise(_Style):
@@ -98,7 +97,7 @@ class Rowwise(_Style):
     """Splits a linear layer's inputs; sums its outputs and returns this process's tokens.
 
     Args:
-        sums_output: Whether to do the latter; otherwise an enclosing ``Region`` does.
+        sums_output: Whether to do the latter; otherwise the module around it does.
     """
 
     def __init__(self, *, sums_output: bool = True) -> None:
@@ -119,19 +118,24 @@ class Rowwise(_Style):
             module.register_forward_hook(lambda _, __, out: scatter_sum(out, _TOKENS, group))
 
 
-class ProjectionNorm(_Style):
+class ProjectionNorm(ParallelStyle):
     """Norms a projection as a whole although each process has only its heads or channels of it.
 
     Without it, each process would norm by the statistics of its own channels.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-
-    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
-        group = mesh.get_group()
-        module.register_forward_pre_hook(lambda _, args: (gather_along(args[0], -1, group),))
-        module.register_forward_hook(lambda _, __, out: own_slice(out, -1, group))
+    def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
+        group = device_mesh.get_group()
+        if isinstance(module, RMSNorm):
+            # One number for each token is summed.
+            split = {"weight": Shard(0)}
+            distribute_parameters(module, device_mesh, split, self.src_data_rank)
+            module.set_tp_group(group)
+        else:
+            distribute_parameters(module, device_mesh, {}, self.src_data_rank)
+            module.register_forward_pre_hook(lambda _, args: (gather_along(args[0], -1, group),))
+            module.register_forward_hook(lambda _, __, out: own_slice(out, -1, group))
+        return module
 
 
 class VocabEmbedding(_Style):
