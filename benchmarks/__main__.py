@@ -28,6 +28,10 @@ GROUPS: dict[str, tuple[str, str]] = {
         "benchmarks.packing",
         "Training step on packed sequences (CPU seconds, 1 thread)",
     ),
+    "archon": (
+        "benchmarks.archon.table",
+        "Archon models beside Hugging Face's (CPU seconds, 1 thread)",
+    ),
     "grpo_step": ("benchmarks.grpo_step", "GRPO step and memory (CPU seconds, 1 thread)"),
     "cold_start": ("benchmarks.cold_start", "Start-up (wall seconds)"),
     "learning": ("benchmarks.learning", "Learning (wall seconds)"),
