@@ -1,8 +1,9 @@
 """Faster CPU arithmetic for the two module kinds that take most of a small model's time.
 
 ``nn.Linear`` in fp32 goes to MKL, which runs at half speed and less on processors that are not
-Intel's; oneDNN, which PyTorch ships too, does not. An RMS norm written in Python keeps six
-intermediate tensors for its backward; one autograd function keeps one.
+Intel's; oneDNN, which PyTorch ships too, does not. In 16 bits, without instructions for them, it
+runs at a hundredth of fp32's speed; so such products are done in fp32 and rounded once. An RMS norm
+written in Python keeps six intermediate tensors for its backward; one autograd function keeps one.
 """
 
 from __future__ import annotations
@@ -40,6 +41,16 @@ def prefers_onednn() -> bool:
     return "GenuineIntel" not in _processor_vendor()
 
 
+@functools.cache
+def multiplies_slowly(dtype: torch.dtype) -> bool:
+    """Says whether a 16-bit type has no products of its own on this processor."""
+    supports = {
+        torch.bfloat16: torch.ops.mkldnn._is_mkldnn_bf16_supported,
+        torch.float16: torch.ops.mkldnn._is_mkldnn_fp16_supported,
+    }
+    return dtype in supports and not supports[dtype]()
+
+
 def _processor_vendor() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -67,6 +78,9 @@ def matmul_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tenso
         b: [N, K].
         bias: [N].
     """
+    if a.device.type == "cpu" and multiplies_slowly(a.dtype):
+        wide_bias = None if bias is None else bias.float()
+        return matmul_transposed(a.float(), b.float(), wide_bias).to(a.dtype)
     if not _suits_onednn(a, b.shape[0]):
         return F.linear(a, b, bias)
     num_rows = a.numel() // a.shape[-1]
@@ -121,7 +135,7 @@ def linear_gradients(
         return grad_x, None
     rows, inputs = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
     if not _suits_onednn(rows, inputs.shape[1]):
-        return grad_x, F.linear(rows.t(), inputs.t())
+        return grad_x, matmul_transposed(rows.t(), inputs.t())
     # Rows of zeros add nothing to the sum over rows.
     rows, inputs = _with_even_rows(rows), _with_even_rows(inputs)
     return grad_x, _onednn_matmul(rows.t(), inputs.t())
@@ -131,7 +145,7 @@ class FastLinear(nn.Linear):
     """Is ``nn.Linear`` with products by the faster library."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if torch.is_grad_enabled() and x.dtype == torch.float32:
+        if torch.is_grad_enabled() and (x.dtype == torch.float32 or multiplies_slowly(x.dtype)):
             return _FastLinear.apply(x, self.weight, self.bias)
         return matmul_transposed(x, self.weight, self.bias)
 
@@ -201,11 +215,14 @@ def _is_plain_rms_norm(module: nn.Module) -> bool:
 
 
 def use_cpu_kernels(model: nn.Module) -> None:
-    """Swaps the classes of a CPU model's linear layers and RMS norms; parameters stay."""
+    """Swaps the classes of a CPU model's linear layers and RMS norms; parameters stay.
+
+    Which ones depends on the machine and the types alone.
+    """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(ONEDNN_CACHED_SHAPES))
     for module in model.modules():
         kind = type(module)
-        if kind is nn.Linear and prefers_onednn():
+        if kind is nn.Linear and (prefers_onednn() or multiplies_slowly(module.weight.dtype)):
             module.__class__ = FastLinear
         elif kind.__name__.endswith("RMSNorm") and _is_plain_rms_norm(module):
             module.fused_eps = _epsilon(module)

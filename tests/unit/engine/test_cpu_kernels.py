@@ -82,13 +82,42 @@ def test_frozen_parts_get_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_other_types_go_to_pytorch(dtype: torch.dtype) -> None:
+def test_other_types_go_to_pytorch(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_kernels, "multiplies_slowly", lambda _: False)
     plain = nn.Linear(7, 11, dtype=dtype)
     fast = copy.deepcopy(plain)
     fast.__class__ = FastLinear
     x = torch.randn(3, 7, dtype=dtype)
     assert torch.equal(fast(x), plain(x))
     assert fast(x).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_products_of_16_bits_are_those_of_fp32_rounded_once(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_kernels, "multiplies_slowly", lambda other: other == dtype)
+    torch.manual_seed(0)
+    fast = nn.Linear(70, 90, dtype=dtype)
+    fast.__class__ = FastLinear
+    x = torch.randn(300, 70, dtype=dtype, requires_grad=True)
+    wide = copy.deepcopy(fast).float()
+    wide.__class__ = nn.Linear
+    wide_x = x.detach().float().requires_grad_()
+    grad = torch.randn(300, 90, dtype=dtype)
+    fast(x).backward(grad)
+    wide(wide_x).backward(grad.float())
+    assert fast(x).dtype == fast.weight.grad.dtype == x.grad.dtype == dtype
+    pairs = [
+        (fast(x), wide(wide_x)),
+        (x.grad, wide_x.grad),
+        (fast.weight.grad, wide.weight.grad),
+    ]
+    for found, expected in pairs:
+        # At most one unit of the last place, where two fp32 sums round to both sides.
+        torch.testing.assert_close(
+            found.float(), expected.to(dtype).float(), rtol=2 * torch.finfo(dtype).eps, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("shape", [(16,), (5, 16), (2, 3, 16), (1, 4, 3, 16), (1, 0, 16)])
