@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.base import BaseStateDictAdapter
+from areal.experimental.models.archon.state_dict.copying import copy_in, gather
 from areal.experimental.models.archon.state_dict.plan import CheckpointPlan, listed, make_plan
 from areal.experimental.models.archon.state_dict.rules import (
     AnyRule,
-    HubTensor,
     Ignored,
     Rename,
     Rule,
@@ -224,27 +224,6 @@ def unwrapped(name: str) -> str:
     for wrapper in _WRAPPERS:
         name = f".{name}".replace(wrapper, "").removeprefix(".")
     return name
-
-
-def gather(holder: HubTensor, state: Mapping[str, Tensor]) -> Tensor:
-    """Returns a tensor of the Hub, made from the parameters in it; a view where it is one."""
-    first = holder.pieces[0]
-    source = state[first.archon]
-    if first.is_whole:
-        return source
-    if first.is_same and first.index is not None:
-        return source[first.index]
-    whole = torch.empty(holder.shape, dtype=source.dtype, device=source.device)
-    for piece in holder.pieces:
-        piece.hub_view(whole).copy_(piece.archon_view(state[piece.archon]))
-    return whole
-
-
-def copy_in(state: Mapping[str, Tensor], holder: HubTensor, tensor: Tensor) -> None:
-    """Copies a tensor of the Hub into those of its parameters that are given."""
-    for piece in holder.pieces:
-        if piece.archon in state:
-            piece.archon_view(state[piece.archon]).copy_(piece.hub_view(tensor))
 
 
 def fresh_head(shape: Shape) -> Tensor:

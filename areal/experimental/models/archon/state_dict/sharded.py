@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
+from areal.experimental.models.archon.state_dict.copying import place
 from areal.experimental.models.archon.state_dict.rules import Piece
 
 
@@ -53,5 +54,5 @@ def _arranged(piece: Piece, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     if piece.is_same:
         return tensor
     whole = torch.empty(shape, dtype=tensor.dtype)
-    piece.part_view(whole).copy_(piece.hub_view(tensor))
+    place(piece.part_view(whole), piece.hub_view(tensor))
     return whole

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,7 +68,10 @@ class CheckpointFiles:
 
     @contextmanager
     def reading(self, names: Iterable[str]) -> Iterator[Iterator[tuple[str, Tensor]]]:
-        """Yields an iterator over some tensors, one at a time, in the order in which they lie."""
+        """Yields an iterator over some tensors, in the order in which they lie.
+
+        A tensor is mapped from its file, and its memory is given back when the next one is taken.
+        """
         iterator = self._read(set(names))
         try:
             yield iterator
@@ -76,11 +81,24 @@ class CheckpointFiles:
     def _read(self, names: set[str]) -> Any:
         files = sorted({self.entries[name].file for name in names})
         for file in files:
-            # Mapped pages are read by the copy into the parameter and take no memory of ours.
             with safe_open(file, framework="pt") as shard:
                 for name in shard.offset_keys():
                     if name in names:
-                        yield name, shard.get_tensor(name)
+                        tensor = shard.get_tensor(name)
+                        yield name, tensor
+                        _unmap_pages(tensor)
+
+
+def _unmap_pages(tensor: Tensor) -> None:
+    """Drops the pages of a mapped file under a tensor, which would count as memory of ours.
+
+    The kernel keeps or frees the file's cache as it likes; reading the tensor again reads the file.
+    """
+    begin = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (tensor.data_ptr() + tensor.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if begin < end and hasattr(mmap, "MADV_DONTNEED"):
+        libc = ctypes.CDLL(None)
+        libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
 
 
 def _read_weight_map(folder: Path) -> dict[str, str] | None:

@@ -15,12 +15,11 @@ from torch.distributed.tensor import DTensor
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.state_dict.adapter import (
     RuleAdapter,
-    copy_in,
     fresh_head,
-    gather,
     unwrapped,
 )
 from areal.experimental.models.archon.state_dict.composite import language_names, refusal
+from areal.experimental.models.archon.state_dict.copying import copy_in, gather
 from areal.experimental.models.archon.state_dict.plan import CheckpointPlan, listed
 from areal.experimental.models.archon.state_dict.rules import HubTensor
 from areal.experimental.models.archon.state_dict.sharded import LocalPart

@@ -324,3 +324,23 @@ def test_files_without_an_index_are_taken_together(tmp_path: Path) -> None:
     save_file({names[0]: tensors[names[0]]}, tmp_path / "c.safetensors")
     with pytest.raises(ConfigError, match=f"in several shards: {names[0]}"):
         load_checkpoint(model, tmp_path, adapter)
+
+
+def test_loading_takes_no_more_memory_than_one_tensor(tmp_path: Path) -> None:
+    rows = 2048  # 8 MiB each, so that what Python itself needs does not count
+    shapes = {f"layers.{i}.{name}": (rows, 1024) for i in range(4) for name in ("w1", "w3")}
+    rules = [Fused("h.{}.gate_up", ("layers.{}.w1", "layers.{}.w3"))]
+    adapter, model = adapter_of(rules, shapes), module_of(shapes)
+    save_checkpoint(model, tmp_path, adapter)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(1)
+    before = _resident_mb("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again from now
+    load_checkpoint(model, tmp_path, adapter)
+    assert _resident_mb("VmHWM") - before < 1.5 * 2 * rows * 1024 * 4 / 2**20
+
+
+def _resident_mb(field: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
