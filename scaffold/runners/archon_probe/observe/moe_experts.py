@@ -18,6 +18,8 @@ from archon_probe.observe.mlp import activations
 from archon_probe.observe.moe_run import Bench, declared
 
 Gate = Callable[[Tensor, Tensor], Tensor]
+_SMALL = 0.0625
+"""Below any limit, exact in binary, and large enough to divide by."""
 
 
 @dataclass
@@ -233,8 +235,8 @@ def _measured(bench: Bench, call: ExpertCall, layout: Layout) -> Experts | None:
 
 def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str, Any], Gate] | None:
     one, far = torch.ones(1), 1e4
-    at_zero, at_one = float(unit(one, 0 * one)), float(unit(one, one))
-    slope = at_one - at_zero
+    at_zero = float(unit(one, 0 * one))
+    slope = (float(unit(one, _SMALL * one)) - at_zero) / _SMALL
     if abs(slope) < 1e-6:
         return None
     offset = declared(module, at_zero / slope) if at_zero else 0.0
@@ -245,18 +247,19 @@ def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str,
         return None
 
     def activation(gate: Tensor) -> Tensor:
-        return unit(gate, torch.ones_like(gate)) - unit(gate, torch.zeros_like(gate))
+        up = torch.full_like(gate, _SMALL)
+        return (unit(gate, up) - unit(gate, 0 * up)) / _SMALL
 
     largest = float(activation(far * one))
-    points = torch.tensor([0.5, 1.0, -1.0])
+    points = torch.tensor([_SMALL, -0.5, -1.0])
     alpha = _swish_slope(module, points, activation(points))
     if alpha is not None:
         return _gate(module, "silu", _swish(alpha), alpha, largest, up_limit, offset)
-    grid = torch.linspace(-3, 1, 33)
+    grid = torch.linspace(-3, _SMALL, 50)
     values = activation(grid)
     for name, function, _ in activations([], config):
         try:
-            is_it = is_close(function(grid).double(), values, 1e-5)
+            is_it = is_close(function(grid).double(), values, 1e-4)
         except (RuntimeError, TypeError, AttributeError):
             continue
         if is_it:
