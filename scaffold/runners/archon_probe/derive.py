@@ -74,7 +74,7 @@ def derive_config(real: Any) -> dict[str, Any]:
             unknown.append(_unknown(variation, error.module, error.what))
             continue
         measured.append((Case(variation.name, config, config.num_hidden_layers), found))
-        if _new_names(found, measured[:-1]):
+        if _may_be_kept_otherwise(variation) or _new_names(found, measured[:-1]):
             found_rules.append((measured[-1][0], *hub_rules(varied, found)))
     stage("fitting expressions")
     arguments = Arguments(real_case(real), measured)
@@ -128,6 +128,12 @@ def source_of(model: Any) -> dict[str, str]:
     }
 
 
+def _may_be_kept_otherwise(variation: Any) -> bool:
+    """Says whether a checkpoint may hold the same parameters in another layout."""
+    is_shape = isinstance(variation.value, (bool, int)) or variation.value is None
+    return is_shape and not variation.field.startswith("rope")
+
+
 def _new_names(found: Observation, before: Measured) -> bool:
     """Says whether an observation has parameters that none before had, or shares others."""
     known = {n for _, o in before for n in o.tensors}
@@ -147,9 +153,7 @@ def hub_rules(model: Any, found: Observation) -> tuple[list[Any], list[Any]]:
         for file in sorted(Path(folder).glob("*.safetensors")):
             hub |= load_file(file)
     archon = {n: t.detach().contiguous() for n, t in found.tensors.items()}
-    tied: dict[str, str] = {}
-    if found.head.get("tied"):
-        tied[f"{found.paths['output']}.weight"] = f"{found.paths['tok_embeddings']}.weight"
+    tied = getattr(model, "all_tied_weights_keys", {}) if found.head.get("tied") else {}
     parameters = {n for n, _ in model.named_parameters()}
     buffers = {n for n, _ in model.named_buffers()} - parameters
     unused = [n for n in hub if n in buffers and not _is_used(hub[n], archon)]

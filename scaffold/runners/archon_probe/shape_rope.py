@@ -32,9 +32,10 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
     parameters = getattr(shaper.measured[0][0].config, "rope_parameters", None)
     if isinstance(parameters, dict) and parameters and all(isinstance(v, dict) for v in parameters.values()):
         attention["rope"]["key"] = a.add_layer_types()
+        size = _whole_head(shaper, used)
         return {
             f"rope_{kind}": {
-                "expr": f"RopeArgs.from_hf(hf_config, layer_type={kind!r})",
+                "expr": f"RopeArgs.from_hf(hf_config, layer_type={kind!r}{size})",
                 "layer_type": kind,
                 **options,
             }
@@ -42,6 +43,12 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
         }
     text = _plain_expression(shaper, rows, used, parameters)
     return {"rope": {"expr": text, **options}}
+
+
+def _whole_head(shaper: Shaper, used: list[Any]) -> str:
+    """Returns the argument that says that whole heads rotate, where no configuration changes it."""
+    sizes = {m["head_dim"] for row in shaper.rows(lambda la: la["modules"]["attention"]) for m in row}
+    return ", dim={head_dim}" if {r["dim"] for r in used} <= sizes else ""
 
 
 def _plain_expression(shaper: Shaper, rows: Any, used: list[Any], parameters: Any) -> str:

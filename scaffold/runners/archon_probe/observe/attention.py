@@ -17,7 +17,7 @@ from archon_probe.observe.gates import observe_gate
 from archon_probe.observe.norm import observe_norm
 from archon_probe.observe.roles import UnknownStructureError
 from archon_probe.observe.rotary import observe_rotation, observe_temperature
-from archon_probe.observe.scores import Products, observe_scores
+from archon_probe.observe.scores import MASKED, Products, observe_scores
 
 
 @dataclass
@@ -47,10 +47,11 @@ def products_of(trace: Trace, path: str) -> Products:
     q, kt = before[-1].inputs[-2:]
     v = after[0].inputs[-1]
     scores = functions[at].inputs[0]
+    q = _heads(q, length, path)
     return Products(
-        _heads(q, length, path),
-        _heads(kt.transpose(-1, -2), length, path),
-        _heads(v, length, path),
+        q,
+        _shared(_heads(kt.transpose(-1, -2), length, path), len(q)),
+        _shared(_heads(v, length, path), len(q)),
         scores.reshape(-1, *scores.shape[-2:]),
         _heads(after[0].output, length, path),
     )
@@ -59,6 +60,11 @@ def products_of(trace: Trace, path: str) -> Products:
 def _is_square(function: Function) -> bool:
     x = function.inputs[0]
     return x.ndim >= 3 and x.shape[-1] >= x.shape[-2] > 1
+
+
+def _shared(x: Tensor, heads: int) -> Tensor:
+    """Repeats keys or values that a product broadcasts over its query heads."""
+    return x.repeat_interleave(heads // len(x), dim=0)
 
 
 def _heads(x: Tensor, length: int, path: str) -> Tensor:
@@ -131,7 +137,8 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
     features |= observe_scores(products, config)
     features["scale"] *= parts["q"].factor * parts["k"].factor
     _output(trace, call, products, linears, observed, config)
-    if features.get("sinks", {}).get("when"):
+    features["value_scale"] *= parts["v"].factor
+    if features["sinks"]["when"] and "sinks" not in observed.tensors:
         own = dict(call.module.named_parameters(recurse=False))
         sinks = [t for t in own.values() if t.ndim == 1 and len(t) == n_heads]
         if len(sinks) != 1:
@@ -245,6 +252,15 @@ def find_side(
         UnknownStructureError: They are no projection's numbers, normed or clipped or not.
     """
     length = values.shape[1]
+    groups = _repeats(values)
+    if groups > 1:
+        side = find_side(role, values[::groups], projections, norms, path)
+        size = values.shape[-1]
+        heads = [side.columns[i : i + size] for i in range(0, len(side.columns), size)]
+        side.columns = [c for head in heads for _ in range(groups) for c in head]
+        side.before_rope = side.before_rope.repeat_interleave(groups, dim=0)
+        side.rotated = side.rotated.repeat_interleave(groups, dim=0)
+        return side
     sources = {str(i): _rows(c.y)[0] for i, c in enumerate(projections)}
     wanted = values[:, 0].flatten()
     scaled = match_scaled(wanted, sources) or match_partly_scaled(wanted, sources)
@@ -291,6 +307,17 @@ def find_side(
             side.before_rope = picked
         return side
     raise UnknownStructureError(path, f"its {role} is no projection of its input, normed or not")
+
+
+def _repeats(values: Tensor) -> int:
+    """Returns how many consecutive heads are the same."""
+    heads = len(values)
+    for groups in range(heads, 1, -1):
+        if heads % groups == 0:
+            first = values[::groups].repeat_interleave(groups, dim=0)
+            if bool((first == values).all()):
+                return groups
+    return 1
 
 
 def _token_major(x: Tensor, length: int) -> Tensor | None:
@@ -362,12 +389,10 @@ def _output(
 ) -> None:
     """Finds the output projection, and what happens before it."""
     result = _rows(call.y)
-    last = [c for c in linears if is_close(_rows(c.y), result)]
-    if not last:
-        raise UnknownStructureError(call.path, "its output is no output projection's")
-    out = last[-1]
+    out, extra_bias = _last_map(call, linears, result)
     merged = products.output.transpose(0, 1).reshape(products.output.shape[1], -1)
     weight, bias = linear_weight(out.module), linear_bias(out.module)
+    bias = extra_bias if bias is None else bias
     assert weight is not None
     observed.tensors["wo.weight"] = weight
     observed.features["o_bias"] = bias is not None
@@ -390,6 +415,11 @@ def _output(
     if is_close(given, merged * factor):
         features["value_scale"] = rounded(float(factor))
         return
+    sinks = _sinks_as_factor(call, products, given)
+    if sinks is not None:
+        features["sinks"] = {"when": True}
+        observed.tensors["sinks"] = sinks
+        return
     gate = observe_gate(call, products.output, given, linears)
     if gate is None:
         raise UnknownStructureError(
@@ -397,3 +427,33 @@ def _output(
         )
     features["gate"], tensors = gate
     observed.tensors |= tensors
+
+
+def _last_map(call: Call, linears: list[Call], result: Tensor) -> tuple[Call, Tensor | None]:
+    """Returns the linear map whose output is the module's, and a bias that is added to it."""
+    for linear in reversed(linears):
+        if is_close(_rows(linear.y), result):
+            return linear, None
+    own = [p.detach() for p in call.module.parameters(recurse=False) if p.ndim == 1]
+    for linear in reversed(linears):
+        for bias in own:
+            if bias.shape == result.shape[1:] and is_close(_rows(linear.y) + bias, result):
+                return linear, bias
+    raise UnknownStructureError(call.path, "its output is no output projection's")
+
+
+def _sinks_as_factor(call: Call, products: Products, given: Tensor) -> Tensor | None:
+    """Finds sinks that scale the result by 1 - the share of the softmax they would take."""
+    heads, length, _ = products.output.shape
+    merged = products.output.transpose(0, 1)
+    shaped = given.reshape(length, heads, -1)
+    factor = ((shaped * merged).sum(-1) / merged.square().sum(-1)).double()
+    if not is_close(merged * factor[..., None], shaped):
+        return None
+    scores = products.scores[..., :length].double()
+    total = torch.logsumexp(torch.where(scores > MASKED, scores, -torch.inf), dim=-1).t()
+    for parameter in call.module.parameters(recurse=False):
+        row = parameter.detach().flatten()
+        if row.shape == (heads,) and is_close(torch.sigmoid(total - row.double()), factor):
+            return row
+    return None

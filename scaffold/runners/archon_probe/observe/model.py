@@ -105,18 +105,22 @@ def _kind(trace: Trace, name: str, group: list[Call], attentions: list[str]) -> 
     if len(group) == 1 and observe_norm(call.module, call.x) is not None:
         return "norm"
     parameters = [p for g in group for p in g.module.parameters()]
-    if any(p.ndim == 3 for p in parameters) or _has_router(group):
+    if any(p.ndim == 3 for p in parameters) or _has_experts(group):
         return "moe"
     if any(linear_weight(m) is not None for g in group for m in g.module.modules()):
         return "mlp"
     raise UnknownStructureError(name, f"a {type(call.module).__name__} that is no norm and no map")
 
 
-def _has_router(group: list[Call]) -> bool:
-    """Says whether experts stand in a list, each a block of its own."""
-    return any(
-        isinstance(m, nn.ModuleList) and len(m) > 1 for g in group for m in g.module.modules()
-    )
+def _has_experts(group: list[Call]) -> bool:
+    """Says whether experts stand in a list, or in matrices that no linear map holds."""
+    for module in (m for g in group for m in g.module.modules()):
+        if isinstance(module, nn.ModuleList) and len(module) > 1:
+            return True
+        own = list(module.parameters(recurse=False))
+        if linear_weight(module) is None and any(p.ndim >= 2 for p in own):
+            return True
+    return False
 
 
 def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> Observed:

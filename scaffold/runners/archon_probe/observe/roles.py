@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from archon_probe.capture import Call, Trace
@@ -99,9 +100,31 @@ def direct_calls(trace: Trace, layer: str, attentions: list[str]) -> list[Call]:
             if parent == layer or not parent.startswith(f"{layer}."):
                 break
             opened.add(parent)
+    called = {c.path for c in trace.under(layer)} | {layer}
     calls: list[Call] = []
     for call in trace.under(layer):
         parent = call.path.rpartition(".")[0]
+        while parent not in called and parent.startswith(layer):
+            parent = parent.rpartition(".")[0]  # a list is a place and runs nothing
         if parent in opened and call.path not in opened and call.outputs:
-            calls.append(call)
+            calls.append(without_additions(trace, call))
     return sorted(calls, key=lambda c: c.order)
+
+
+def without_additions(trace: Trace, call: Call) -> Call:
+    """Returns a call as if the layer, and not the module, added what it adds.
+
+    Some modules get the residual and add it to their result; one returns a bias beside it.
+    """
+    y = call.y
+    biases = [o for o in call.outputs[1:] if o.ndim == 1 and o.shape[0] == y.shape[-1]]
+    if biases:
+        return replace(call, outputs=[y + biases[0]])
+    others = [x for n, x in call.inputs.items() if x.shape == y.shape and x is not call.x]
+    for inner in reversed(trace.under(call.path)):
+        if not inner.outputs or inner.y.shape != y.shape:
+            continue
+        for other in others:
+            if torch.allclose(inner.y + other, y, rtol=1e-5, atol=1e-6):
+                return replace(call, outputs=[inner.y])
+    return call

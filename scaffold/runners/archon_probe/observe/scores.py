@@ -135,6 +135,8 @@ def _position_bias(raw: Tensor, scores: Tensor, visible: Tensor) -> dict[str, An
             return None
         scales.append(float(solution[0]))
         slopes.append(float(solution[1]))
+    if max(abs(s) for s in slopes) < 1e-5:
+        return {"scale": _scale(sum(scales) / heads)}
     if max(scales) - min(scales) > 1e-4 * abs(max(scales)):
         return None
     return {
