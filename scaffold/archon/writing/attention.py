@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from scaffold.archon.writing.attention_output import reset_method, write_output
 from scaffold.archon.writing.class_body import ModuleBody, maybe
 from scaffold.archon.writing.names import ModelNames
 from scaffold.archon.writing.norms import norm_text
-from scaffold.archon.writing.source import Source, class_text, function_text
+from scaffold.archon.writing.source import Source, class_text
 from scaffold.archon.writing.values import (
     ALWAYS,
     NEVER,
@@ -18,14 +19,6 @@ from scaffold.archon.writing.values import (
     product,
     value_text,
 )
-
-GATES = {
-    "sigmoid": "torch.sigmoid({})",
-    "softplus": "F.softplus({})",
-    "silu": "F.silu({})",
-    "tanh": "torch.tanh({})",
-}
-"""Functions of a gate on the attention's output, by the name that a design gives them."""
 
 _DOC_WIDTH = 88
 """Longest first line of the docstring of a class, between its indent and its quotes."""
@@ -67,12 +60,11 @@ class _AttentionWriter:
         self._projections()
         self._queries_keys_values()
         self._core()
-        self._output()
+        write_output(self.part, self.body, self.names, self.result, self.v_head_dim)
         core_id = ", core_id: int" if attention_count(self.design) > 1 else ""
         init = f"def __init__(self, args: {self.names.args}, layer_id: int{core_id}) -> None"
         methods = self.body.methods(init, forward_signature(self.design))
-        if has(self.part.get("sinks")):
-            methods.insert(1, self._reset_parameters())
+        methods.insert(1, reset_method(self.part))
         return class_text("Attention", "nn.Module", self._doc(), methods)
 
     def _imports(self) -> None:
@@ -254,58 +246,3 @@ class _AttentionWriter:
         self.body.setup.append(f"self.alibi = {maybe(call, guard, 'None')}")
         is_always = guard == ALWAYS
         return "self.alibi(q)" if is_always else "None if self.alibi is None else self.alibi(q)"
-
-    def _output(self) -> None:
-        body, part = self.body, self.part
-        norm: Json | None = part.get("out_norm")
-        gate: Json | None = part.get("gate")
-        is_normed = norm is not None and has(norm)
-        if norm is not None and is_normed:
-            heads = part["n_heads"] if norm.get("per_head") else None
-            body.setup.append(f"self.out_norm = {norm_text(norm, self.source, self.names, heads)}")
-        if gate is None or not has(gate):
-            is_over_heads = norm is not None and norm.get("over") == "head"
-            out = f"self.out_norm({self.result})" if is_normed and is_over_heads else self.result
-            out = f"merge_heads({out})"
-            out = f"self.out_norm({out})" if is_normed and not is_over_heads else out
-            body.step(f"return self.wo({out})")
-            return
-        self._gated_output(gate, norm if is_normed else None)
-
-    def _gated_output(self, gate: Json, norm: Json | None) -> None:
-        body = self.body
-        guard = guard_of(gate)
-        per_head = gate.get("per", "dim") == "head"
-        width = product(self.part["n_heads"], *([] if per_head else [self.v_head_dim]))
-        bias = value_text(gate.get("bias", False))
-        call = f"nn.Linear(args.dim, {width}, bias={bias})"
-        body.setup.append(f"self.gate = {maybe(call, guard, 'None')}")
-        value = GATES[gate["fn"]].format("self.gate(x)")
-        if "F." in value:
-            self.source.use_as("torch.nn.functional", "F")
-        else:
-            self.source.use("torch")
-        by_head = f"{value}.transpose(1, 2).unsqueeze(-1)"
-        shaped = by_head if per_head else f"split_heads({value}, {self._v_size()})"
-        before = norm is not None and norm.get("before_gate")
-        over_heads = norm is not None and norm.get("over") == "head"
-        out = f"self.out_norm({self.result})" if before and over_heads else self.result
-        body.step(f"out = {out}")
-        condition = ALWAYS if guard == ALWAYS else "self.gate is not None"
-        body.step(f"out = out * {shaped}", condition)
-        out = "out"
-        if norm is not None and over_heads and not before:
-            out = f"self.out_norm({out})"
-        out = f"merge_heads({out})"
-        if norm is not None and not over_heads:
-            out = f"self.out_norm({out})"
-        body.step(f"return self.wo({out})")
-
-    def _reset_parameters(self) -> str:
-        guard = guard_of(self.part["sinks"])
-        if guard == ALWAYS:
-            return function_text(
-                "def reset_parameters(self) -> None", ["nn.init.zeros_(self.sinks)"]
-            )
-        lines = ["if self.sinks is not None:", "    nn.init.zeros_(self.sinks)"]
-        return function_text("def reset_parameters(self) -> None", lines)

@@ -65,9 +65,10 @@ _DOCS: Mapping[str, str] = {
     "block.variants.when": "Whether blocks add their branches in this order.",
 }
 _MODULES = {
+    "attention": "Whether a block attends.",
     "moe": "Whether a block has experts.",
-    "mlp": "Whether a block has a feed-forward of its own.",
-    "norm": "Whether blocks have this norm.",
+    "mlp": "Whether a block has a feed-forward.",
+    "norm": "Whether a block has this norm.",
 }
 
 
@@ -79,8 +80,10 @@ def field_docs(design: Json) -> dict[str, str]:
         if doc and name not in found:
             found[name] = _by_layer(doc, design, name)
     for module in design["block"]["modules"]:
-        for name, _ in _uses(module.get("when"), ""):
-            found.setdefault(name, _MODULES.get(str(module["kind"]), ""))
+        when = module.get("when")
+        if isinstance(when, Mapping) and "expr" not in when:
+            name = next(_uses(when, ""))[0]
+            found.setdefault(name, _by_layer(_MODULES[str(module["kind"])], design, name))
     return {name: doc for name, doc in found.items() if doc}
 
 

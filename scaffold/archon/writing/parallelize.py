@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Template
 
+from scaffold.archon.writing.attention_output import own_parameters
 from scaffold.archon.writing.names import ModelNames
 from scaffold.archon.writing.source import Source
 from scaffold.archon.writing.values import Json, guard_of, has
@@ -130,10 +131,11 @@ def _attention_plan(design: Json) -> dict[str, str]:
 
         return mla_plan(design)
     norms = {name: part.get(name) for name in ("q_norm", "k_norm", "v_norm", "out_norm")}
-    styles = {name: _norm_style(norm) for name, norm in norms.items() if has(norm)}
+    styles = {name: _norm_style(name, norm) for name, norm in norms.items() if has(norm)}
     if None in styles.values():
         return {}
-    region = 'Region(per_head=("sinks",))' if has(part.get("sinks")) else "Region()"
+    own = ", ".join(f'"{name}"' for name in own_parameters(part))
+    region = f"Region(per_head=({own}{'' if ', ' in own else ','}))" if own else "Region()"
     plan = {"": region, ".wq": "Colwise()", ".wk": "Colwise()", ".wv": "Colwise()"}
     for name in ("q_norm", "k_norm", "v_norm"):
         if styles.get(name):
@@ -145,9 +147,10 @@ def _attention_plan(design: Json) -> dict[str, str]:
     return {**plan, ".wo": "Rowwise()"}
 
 
-def _norm_style(norm: Json | None) -> str | None:
-    """Returns the style of a norm of heads, "" where it needs none, None where there is none."""
-    if norm is None or norm.get("over", "head") == "head":
+def _norm_style(name: str, norm: Json | None) -> str | None:
+    """Returns the style of a norm, "" where it needs none, None where there is none for it."""
+    usual = "projection" if name == "out_norm" else "head"
+    if norm is None or norm.get("over", usual) == "head":
         return "PerHead()" if norm is not None and norm.get("per_head") else ""
     # The mean of a layer norm over all heads has no sum over processes: nothing is split then.
     return None if norm.get("kind") == "layer" else "ProjectionNorm()"

@@ -20,6 +20,8 @@ DESIGNS = {
     "qwen3": writing_designs.qwen3(),
     "gemma2": writing_designs.gemma2(),
     "gpt_neox": writing_designs.gpt_neox(),
+    "mixtral": writing_designs.mixtral(),
+    "half_sparse": writing_designs.half_sparse(),
     "every_thing": writing_designs.everything(),
     "positional": writing_designs.positional(),
 }
@@ -53,7 +55,7 @@ import torch
 LENGTHS = (7, 2, 12)
 
 
-@pytest.mark.parametrize("folder", ["every_thing", "positional"])
+@pytest.mark.parametrize("folder", ["every_thing", "positional", "half_sparse"])
 @pytest.mark.parametrize(
     "options", [{}, {"is_critic": True}, {"use_swapped": True}, {"alibi": False}]
 )

@@ -510,7 +510,7 @@ def positional() -> Json:
     ]
     attention = gqa(
         alibi={"when": arg("alibi"), "max_bias": 4, "multiplier": 0.5},
-        gate={"fn": "sigmoid", "per": "dim"},
+        gate={"fn": "sigmoid", "per": "dim", "head_bias": True},
         out_norm=rms(arg("head_dim"), over="head", before_gate=True),
         softcap=20.0,
     )
@@ -544,4 +544,76 @@ def positional() -> Json:
         "mlp": {"gated": True, "activation": "silu", "hidden_dim": arg("hidden_dim"), "bias": True},
         "head": {"multiplier": 0.0625},
         "unknown": [],
+    }
+
+
+def mixtral() -> Json:
+    """Experts in the place of the feed-forward."""
+    steps = [{**step, "call": "moe"} if step["out"] == "f" else step for step in LLAMA_STEPS]
+    experts = "model.layers.{}.block_sparse_moe.experts.{e}"
+    names = {name: hub for name, hub in LLAMA_NAMES.items() if "feed_forward" not in name}
+    names["layers.{}.moe.router.gate.weight"] = "model.layers.{}.block_sparse_moe.gate.weight"
+    stacked = [
+        {
+            "rule": "Stacked",
+            "hub": f"{experts}.{w}.weight",
+            "archon": f"layers.{{}}.moe.experts.{w}",
+        }
+        for w in ("w1", "w2", "w3")
+    ]
+    design = qwen3()
+    return {
+        **design,
+        "model_type": "mixtral",
+        "class_prefix": "Mixtral",
+        "source": source_of("mixtral", "Mixtral"),
+        "args": [
+            *common_args(),
+            field("window", "int | None", None, "hf_config.sliding_window", "Keys in sight."),
+            field("hidden_act", "str", "silu", "hf_config.hidden_act", "Activation."),
+            field("num_experts", "int", 8, "hf_config.num_local_experts", "Experts."),
+            field("top_k", "int", 2, "hf_config.num_experts_per_tok", "Experts of a token."),
+        ],
+        "block": {
+            "modules": [*design["block"]["modules"][:3], {"name": "moe", "kind": "moe"}],
+            "variants": [{"steps": steps}],
+        },
+        "attention": gqa(window=arg("window")),
+        "moe": {
+            "hidden_dim": arg("hidden_dim"),
+            "args": {
+                "num_experts": arg("num_experts"),
+                "top_k": arg("top_k"),
+                "route_norm": True,
+                "activation": arg("hidden_act"),
+            },
+        },
+        "weights": [*renames(names), *stacked, TIED],
+        "tiny": {**TINY, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 5},
+    }
+
+
+def half_sparse() -> Json:
+    """Feed-forwards in the first layers and experts in the others."""
+    design = mixtral()
+    steps = [
+        {**step, "call": ["moe", "feed_forward"]} if step["out"] == "f" else step
+        for step in LLAMA_STEPS
+    ]
+    modules = [
+        *design["block"]["modules"][:3],
+        {"name": "feed_forward", "kind": "mlp", "when": expr("not args.has_experts[layer_id]")},
+        {"name": "moe", "kind": "moe", "when": layer_arg("has_experts")},
+    ]
+    return {
+        **design,
+        "model_type": "half-sparse",
+        "class_prefix": "HalfSparse",
+        "args": [
+            *design["args"],
+            field("has_experts", "tuple[bool, ...]", [False, True] * 2, "(True,)", "Experts."),
+        ],
+        "block": {"modules": modules, "variants": [{"steps": steps}]},
+        "mlp": {"gated": True, "activation": "silu", "hidden_dim": arg("hidden_dim")},
+        "tiny": None,
     }
