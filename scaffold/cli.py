@@ -101,7 +101,7 @@ class KindCommand(click.Command):
             kind = catalogue.kind(self.kind_name)
             own = [GIT] if kind.new_folder else [OVERWRITE, NO_FORMAT, VERIFY]
             if kind.writer:  # whose units are proven before they are written
-                own = [NAME, PYTHON, EXPLAIN, KEEP_UNPROVEN, SKIP_PROOF, PROBE_TIMEOUT, *own[:-1]]
+                own = [NAME, PYTHON, EXPLAIN, KEEP_UNPROVEN, SKIP_PROOF, PROBE_TIMEOUT, *own]
             common = [TARGET, DRY_RUN, JSON, NO_INPUT]
             self.params = [*kind_params(catalogue, kind), *common, *own]
         return super().get_params(ctx)
@@ -409,9 +409,7 @@ def skills_sync(check: bool, **values: Any) -> Report:
     return sync_skills(find_skills(start.resolve()), check=check, dry_run=values["dry_run"])
 
 
-@click.group(
-    "archon", cls=Commands, help="Tells what is known about models, and what is proven of them."
-)
+@click.group("archon", cls=Commands, help="Tells what is known and proven of models.")
 def archon() -> None:
     pass
 

@@ -81,12 +81,12 @@ def make(
         from scaffold import models
 
         wish = models.Wish(*(values[field] for field in models.Wish._fields))
-        return models.add_model(kind, typed, given, wish, options, log)
-    if kind.subject:
+        report = models.add_model(kind, typed, given, wish, options, log)
+    elif kind.subject:
         report = commands.add_tests(kind, typed, chosen, given["to"], options)
     else:
         report = commands.add_unit(kind, typed, styles, given, options)
-    if values["verify"] and not options.dry_run:
+    if values["verify"] and report.ok and not options.dry_run:
         commands.verify_added(report, log, options)
     return report
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from scaffold.archon.explain import features, unknown_lines
 from scaffold.archon.proof import proof_lines, variations
@@ -64,8 +64,9 @@ def coverage_row(
 
 
 def _held(rows: Iterable[Row], part: str) -> int:
-    ran = (row for row in rows if row["status"] != "refused")
-    return sum(bool((row.get(part) or {}).get("ok")) for row in ran)
+    ran = [row for row in rows if row["status"] != "refused"]
+    found = [cast("Row", row.get(part) or {}) for row in ran]
+    return sum(bool(each.get("ok")) for each in found)
 
 
 def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: bool) -> str:
