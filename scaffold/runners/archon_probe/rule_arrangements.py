@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from archon_probe.rule_merging import EVERY_ROW
 from archon_probe.rule_values import ValueIndex
 
-# As a number of groups: as many as a part has rows, so that rows of the parts alternate.
-EVERY_ROW = "rows"
 # Sizes by which blocks of rows are most often counted, so that these names come first.
 _USUAL_GROUPS = ("n_kv_heads", "n_heads")
 

@@ -8,6 +8,8 @@ from typing import Any
 from archon_probe.rule_problems import Problem, named
 
 Rule = dict[str, Any]
+# As a number of groups: as many as a part has rows, so that rows of the parts alternate.
+EVERY_ROW = "rows"
 # Fields that say how sure a rule is, or that another config may change.
 _SECONDARY = ("assumed", "candidates", "groups", "when")
 
@@ -29,7 +31,7 @@ def merge_rules(
     seen: dict[str, list[int]] = {}
     order: list[str] = []
     problems: list[Problem] = []
-    for number, (rules, _) in enumerate(findings):
+    for number, (rules, args) in enumerate(findings):
         previous = -1
         for rule in rules:
             key = rule_key(rule) if not rule.get("assumed") else f"assumed {rule_key(rule)}"
@@ -39,10 +41,35 @@ def merge_rules(
             previous = order.index(key)
             seen.setdefault(key, []).append(number)
             if "candidates" in rule:
-                narrow(merged[key], rule["candidates"], problems)
+                narrow(merged[key], _sayable(rule["candidates"], args), problems)
+    _agree_on_groups(merged.values(), problems)
     _replace_assumed(merged)
     _add_conditions(merged, seen, [dict(args) for _, args in findings], problems)
     return without_repetition(merged[key] for key in order if key in merged), problems
+
+
+def _sayable(candidates: Sequence[Any], args: Mapping[str, Any]) -> list[Any]:
+    """Returns the names of a number of groups that the model's arguments have, if any do."""
+    known = [c for c in candidates if not isinstance(c, str) or c == EVERY_ROW or c in args]
+    return known or list(candidates)
+
+
+def _agree_on_groups(rules: Iterable[Rule], problems: list[Problem]) -> None:
+    """Lets weight and bias of the same modules have the same groups.
+
+    A bias may exist in one config only, which does not show by itself what its groups follow.
+    """
+    by_modules: dict[str, list[Rule]] = {}
+    for rule in rules:
+        if "candidates" in rule:
+            modules = [part.rpartition(".")[0] for part in rule["archon"]]
+            by_modules.setdefault(repr(modules), []).append(rule)
+    for siblings in by_modules.values():
+        common = [
+            c for c in siblings[0]["candidates"] if all(c in s["candidates"] for s in siblings)
+        ]
+        for rule in siblings if common else ():
+            narrow(rule, common, problems)
 
 
 def _replace_assumed(merged: dict[str, Rule]) -> None:

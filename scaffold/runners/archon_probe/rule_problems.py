@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -40,6 +40,8 @@ def unexplained(
     if index is not None:
         owners, _ = index.look_up(tensor)
         shares = {index.names[int(o)]: int((owners == o).sum()) for o in owners.unique() if o >= 0}
+        # Random values meet by accident; what was taken from a parameter shares a good part of it.
+        shares = {name: n for name, n in shares.items() if n > tensor.numel() / 20}
         if shares:
             problem["nearest"] = max(shares, key=lambda n: shares[n])
             problem["why"] = (
@@ -80,6 +82,19 @@ def _relation(tensor: Tensor, other: Tensor) -> str | None:
     if float(ratio.std()) < 1e-5 * float(ratio.mean().abs()):
         return f"it is {1 / float(ratio.mean()):.6g} times it everywhere"
     return None
+
+
+def grouped(problems: Sequence[Problem]) -> list[Problem]:
+    """Returns one problem for all layers and experts that have it, with their number."""
+    found: dict[tuple[str, str, str], list[Problem]] = {}
+    for problem in problems:
+        pattern = ".".join("{}" if p.isdigit() else p for p in problem["name"].split("."))
+        key = (problem["side"], pattern, repr(problem.get("shape")))
+        found.setdefault(key, []).append(problem)
+    return [
+        same[0] if len(same) == 1 else same[0] | {"name": pattern, "count": len(same)}
+        for (_, pattern, _), same in found.items()
+    ]
 
 
 def named(name: str, why: str) -> Problem:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from archon_probe.rule_arrangements import Match, explain
 from archon_probe.rule_merging import Rule, merge_rules, narrow, rule_key, without_repetition
-from archon_probe.rule_problems import Problem, named, repeated_values, unexplained
+from archon_probe.rule_problems import Problem, grouped, named, repeated_values, unexplained
 from archon_probe.rule_values import ValueIndex, fill_distinct
 
 __all__ = ["fill_distinct", "find_rules", "merge_rules"]
@@ -61,7 +61,7 @@ def find_rules(
     rules = _generalised({name: found[name] for name in in_order}, problems)
     rules += [{"rule": "Ignored", "hub": _pattern(n)} for n in hub if n in ignorable]
     rules += _tied_rules(index.twins, found, tied or {}, problems)
-    return without_repetition(rules), problems
+    return without_repetition(rules), grouped(problems)
 
 
 def _uncovered(

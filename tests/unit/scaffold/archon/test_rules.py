@@ -152,6 +152,39 @@ def test_number_of_groups_is_the_name_that_fits_every_config() -> None:
     assert [rule["groups"] for rule in fused] == ["n_kv_heads"]
 
 
+def test_a_bias_of_one_config_follows_the_groups_of_its_weight() -> None:
+    weight = {"rule": "Fused", "hub": "w", "archon": ["q.weight", "k.weight"]}
+    bias = {"rule": "Fused", "hub": "b", "archon": ["q.bias", "k.bias"]}
+    rules, problems = merge_rules(
+        [
+            ([weight | {"candidates": [1, "n_kv_heads"]}], {"n_kv_heads": 1}),
+            (
+                [
+                    weight | {"candidates": [1, "n_kv_heads"]},
+                    bias | {"candidates": [1, "n_kv_heads"]},
+                ],
+                {"n_kv_heads": 1},
+            ),
+            ([weight | {"candidates": ["n_kv_heads", 2]}], {"n_kv_heads": 2}),
+        ]
+    )
+    assert problems == []
+    assert {rule["hub"]: rule["groups"] for rule in rules} == {"w": "n_kv_heads", "b": "n_kv_heads"}
+
+
+def test_groups_are_called_by_an_argument_that_exists() -> None:
+    rule = {"rule": "Fused", "hub": "a", "archon": ["b", "c"]}
+    found = rule | {"candidates": ["n_kv_heads", "n_heads", 6]}
+    [merged], _ = merge_rules([([found], {"n_heads": 6})])
+    assert merged["groups"] == "n_heads"
+
+
+def test_layers_with_the_same_problem_are_counted() -> None:
+    hub = {f"h.{i}.extra": torch.rand(3) for i in range(4)}
+    _, problems = find_rules({"a": torch.rand(2)}, hub, {})
+    assert [(p["name"], p.get("count")) for p in problems] == [("h.{}.extra", 4), ("a", None)]
+
+
 def test_no_name_for_the_groups_of_every_config_is_a_problem() -> None:
     rule = {"rule": "Fused", "hub": "a", "archon": ["b", "c"], "groups": 1}
     _, problems = merge_rules(
