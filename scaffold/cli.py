@@ -426,9 +426,9 @@ MODEL_PARAMS = [
 ]
 
 
-@archon.command("explain", params=[click.Argument(["model"]), *MODEL_PARAMS])
+@archon.command("explain", params=[click.Argument(["typed"], metavar="MODEL"), *MODEL_PARAMS])
 def archon_explain(
-    model: str, text_only: bool, trust_remote_code: bool, timeout_s: float, **values: Any
+    typed: str, text_only: bool, trust_remote_code: bool, timeout_s: float, **values: Any
 ) -> Report:
     """Tells each decision about a model with its evidence; writes nothing.
 
@@ -438,14 +438,16 @@ def archon_explain(
 
     given = {"text_only": text_only, "trust_remote_code": trust_remote_code}
     wish = models.Wish(python=values["python"], timeout_s=timeout_s)
-    return models.explain_model(model, given, wish, _options(values), _log)
+    return models.explain_model(typed, given, wish, _options(values), _log)
 
 
 @archon.command(
     "coverage",
     params=[
         click.Option(["--types"], metavar="A,B", help="Only these model_types. [default: all]"),
-        click.Option(["--jobs"], type=click.IntRange(min=1), default=2, help="How many at once."),
+        click.Option(
+            ["--jobs"], type=click.IntRange(min=1), default=2, metavar="N", help="How many at once."
+        ),
         click.Option(["--resume"], is_flag=True, help="Take what is known of unchanged sources."),
         click.Option(["--fast"], is_flag=True, help="Only the default configurations."),
         PYTHON,
