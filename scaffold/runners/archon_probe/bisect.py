@@ -168,6 +168,10 @@ class _Capture:
         for handle in self.handles:
             handle.remove()
 
+    def all_gradients(self) -> dict[str, Tensor]:
+        """Returns gradients in the order of the outputs; zeros where the loss needs none."""
+        return {n: self.gradients.get(n, torch.zeros_like(t)) for n, t in self.outputs.items()}
+
     def _hook(self, name: str) -> Any:
         def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             given, tensor = _first_tensor([args, kwargs]), _first_tensor(output)
@@ -205,13 +209,16 @@ def _capture_alone(model: Any, names: list[str], batch: Batch) -> Traced:
 def _traced(runs: list[_Capture], lengths: tuple[int, ...]) -> Traced:
     """Joins what several runs captured; what cannot be told apart by tokens is left out."""
 
-    def rows(kind: str) -> Rows:
-        parts = [getattr(run, kind) for run in runs]
+    def rows(parts: list[dict[str, Tensor]]) -> Rows:
         shared = [name for name in parts[0] if all(name in part for part in parts)]
         joined = {name: _joined([part[name] for part in parts], lengths) for name in shared}
         return {name: tensor for name, tensor in joined.items() if tensor is not None}
 
-    return Traced(rows("outputs"), rows("gradients"), rows("inputs"))
+    return Traced(
+        rows([run.outputs for run in runs]),
+        rows([run.all_gradients() for run in runs]),
+        rows([run.inputs for run in runs]),
+    )
 
 
 def _capture_packed(model: Any, names: list[str], batch: Batch) -> Traced:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import PretrainedConfig
 
-from archon_probe import oracle
+from archon_probe import oracle, prove
 from archon_probe.oracle import Batch, Reference
 from archon_probe.random_weights import random_model
 
@@ -38,53 +40,60 @@ class Mutation:
 
 @dataclasses.dataclass(frozen=True)
 class Caught:
-    """Whether a proof saw a mistake, and by how much it is over the tolerance."""
+    """Whether a proof saw a mistake.
+
+    Attributes:
+        by: What saw it: "forward", "backward" or the class of an error.
+        error: How large the difference is, in the measure of the proof.
+    """
 
     name: str
+    is_exact: bool
     is_caught: bool
     by: str
     error: float
 
 
-def check_mutations(spec: Any, config: PretrainedConfig, only: str | None = None) -> list[Caught]:
-    """Makes each mistake that the model of a config can have, and proves it.
+def check_mutations(spec: Any, config: PretrainedConfig) -> list[Caught]:
+    """Makes each mistake that the model of a config can have, and proves it."""
+    return check(spec, config, None)
+
+
+def check(spec: Any, config: PretrainedConfig, mistakes: list[Mutation] | None) -> list[Caught]:
+    """Makes mistakes in the model of a config, and proves each.
 
     Args:
-        only: Part of the names of the mistakes to make.
+        mistakes: Which; None for all that the model can have.
+
+    Raises:
+        ValueError: The model refuses the config.
     """
-    import tempfile
-    from pathlib import Path
-
-    from archon_probe.prove import build, read_args
-
+    args, refusal = prove.read_args(spec, config)
+    if refusal is not None:
+        raise ValueError(refusal)
     hf_model = random_model(config)
     with tempfile.TemporaryDirectory() as folder:
         saved = oracle.save_and_load(hf_model, Path(folder))
     batch = oracle.make_batch(config.vocab_size)
     truth = oracle.reference(hf_model, batch)
-    args, refusal = read_args(spec, config)
-    if refusal is not None:
-        raise ValueError(refusal)
-    built = build(spec, args, saved)
-    chosen = [m for m in mutations(built.model) if only is None or only in m.name]
-    return [_caught(mutation, built, batch, truth) for mutation in chosen]
+    built = prove.build(spec, args, saved)
+    made = mutations(built.model) if mistakes is None else mistakes
+    return [_caught(mutation, built, batch, truth) for mutation in made]
 
 
 def _caught(mutation: Mutation, built: Any, batch: Batch, truth: Reference) -> Caught:
-    from archon_probe.prove import compare_gradients, compare_logits, run_packed
-
     wrong = dataclasses.replace(built, model=copy.deepcopy(built.model))
     mutation.apply(wrong.model)
     try:
-        run = run_packed(wrong, batch)
+        run = prove.run_packed(wrong, batch)
     except Exception as error:
         # A mistake that makes the model fail shows itself.
-        return Caught(mutation.name, True, type(error).__name__, float("inf"))
-    forward = compare_logits(run, truth)
+        return Caught(mutation.name, mutation.is_exact, True, type(error).__name__, float("inf"))
+    forward = prove.compare_logits(run, truth)
     if not forward.ok:
-        return Caught(mutation.name, True, "forward", forward.error)
-    backward = compare_gradients(run, truth)
-    return Caught(mutation.name, not backward.ok, "backward", backward.error)
+        return Caught(mutation.name, mutation.is_exact, True, "forward", forward.error)
+    backward = prove.compare_gradients(run, truth)
+    return Caught(mutation.name, mutation.is_exact, not backward.ok, "backward", backward.error)
 
 
 def mutations(model: nn.Module) -> list[Mutation]:

@@ -1,0 +1,146 @@
+"""A proof says what is proven, what is refused and what is wrong, and never mixes them up."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+if RUNNERS not in sys.path:
+    sys.path.append(RUNNERS)
+
+from archon_probe import prove as proofs  # noqa: E402
+from archon_probe.tiny import tiny_config  # noqa: E402
+from archon_probe.variations import Variation  # noqa: E402
+
+from tests.unit.scaffold.archon.ports import Port, PortAdapter, port  # noqa: E402
+
+
+def outcome(spec: Any, **options: Any) -> proofs.Outcome:
+    config = tiny_config("qwen3")
+    config = type(config)(**{**config.to_dict(), **options})
+    with proofs._quiet():
+        return proofs.prove_one(spec, Variation("flip", "", None, config), is_default=not options)
+
+
+def test_what_is_the_same_is_proven() -> None:
+    found = outcome(port())
+
+    assert (found.status, found.message) == ("proven", "")
+    assert found.forward.ok
+    assert found.backward.ok
+    assert found.weights.ok
+    assert found.backward.tensor  # the worst is named even when it is good
+
+
+def test_a_refused_variation_is_not_proven() -> None:
+    found = outcome(port(), tie_word_embeddings=True)
+
+    assert (found.status, found.message) == ("refused", "this port has no ties")
+    assert not found.forward.ok
+
+
+class Scaled(Port):
+    """Is off by 0.1 per mille."""
+
+    def forward(self, *args: Any) -> Tensor:
+        return super().forward(*args) * 1.0001
+
+
+class Detached(Port):
+    """Gives the right logits and a wrong gradient."""
+
+    def forward(self, *args: Any) -> Tensor:
+        bias = self.hf.model.norm.weight
+        return super().forward(*args) + (bias - bias.detach()).sum()
+
+
+class Broken(Port):
+    """Cannot be run."""
+
+    def forward(self, *args: Any) -> Tensor:
+        raise RuntimeError("no kernel")
+
+
+class Lossy(PortAdapter):
+    """Loses a tensor on the way back."""
+
+    def to_hf(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {n: t for n, t in super().to_hf(state).items() if n != "lm_head.weight"}
+
+
+class Rounding(PortAdapter):
+    """Rounds weights on the way in and back."""
+
+    def from_hf(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {n: t.bfloat16().float() for n, t in super().from_hf(state).items()}
+
+
+class Renaming(PortAdapter):
+    """Gives single tensors another name than all of them together."""
+
+    def convert_single_to_hf(self, name: str, tensor: Tensor) -> list[tuple[str, Tensor]]:
+        return [(name, tensor)]
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ({"model_class": Scaled}, "forward: logits differ by"),
+        ({"model_class": Detached}, "backward: the gradient of model.norm.weight"),
+        ({"model_class": Broken}, "RuntimeError: no kernel"),
+        ({"state_dict_adapter_class": Lossy}, "keys missing: ['lm_head.weight']"),
+        ({"state_dict_adapter_class": Rounding}, "forward: logits differ by"),
+        ({"state_dict_adapter_class": Renaming}, "weights: one by one: keys missing"),
+    ],
+)
+def test_what_is_wrong_fails_and_says_where(parts: dict[str, Any], text: str) -> None:
+    found = outcome(port(**parts))
+
+    assert found.status == "failed"
+    assert text in found.message
+
+
+def test_a_default_that_is_refused_fails() -> None:
+    with proofs._quiet():
+        config = type(tiny_config("qwen3"))(tie_word_embeddings=True)
+        flip = Variation("default", "", None, tiny_config(config))
+        assert proofs.prove_one(port(), flip, is_default=True).status == "failed"
+
+
+def test_the_model_of_the_package_is_proven() -> None:
+    spec = "areal.experimental.models.archon.qwen3.spec:QWEN3_SPEC"
+
+    found = proofs.prove({"model_type": "qwen3", "spec": spec, "fast": True})
+
+    assert found["ok"], found["summary"]
+    assert found["counts"]["proven"] > 4
+    assert found["bisection"] is None
+
+
+def test_a_proof_says_first_where_a_port_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proofs, "load_spec", lambda path: port(model_class=Scaled))
+
+    found = proofs.prove({"model_type": "qwen3", "spec": "a:B"})
+
+    assert not found["ok"]
+    assert found["summary"] == "qwen3: 1 failed of 1 configurations"
+    assert found["bisection"]["variation"] == "default"
+
+
+def test_sequences_are_not_mixed_up() -> None:
+    """A port that runs the packed row as one sequence."""
+
+    class Unpacked(Port):
+        def forward(self, tokens: Tensor, *rest: Any) -> Tensor:
+            return self.hf(input_ids=tokens, use_cache=False).logits
+
+    found = outcome(port(model_class=Unpacked))
+
+    assert "first at token 13" in found.message  # the first of the second sequence
+    assert torch.isfinite(torch.tensor(found.forward.error))
