@@ -91,5 +91,6 @@ def _declared_dim(config: Any, head_dim: int) -> int:
     """Returns the rotated dimensions that a configuration states."""
     parameters = getattr(config, "rope_parameters", None) or {}
     factor = parameters.get("partial_rotary_factor") or getattr(config, "partial_rotary_factor", None) or 1.0
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    size = getattr(config, "qk_rope_head_dim", None) or getattr(config, "head_dim", None)
+    size = size or config.hidden_size // config.num_attention_heads
     return int(size * factor) if size else head_dim

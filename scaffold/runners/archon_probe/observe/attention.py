@@ -90,7 +90,7 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
     linears = [c for c in leaves if linear_weight(c.module) is not None]
     projections = [c for c in linears if is_close(_rows(c.x), x)]
     observed = Observed({"kind_of_attention": "gqa"})
-    norms = _norms(trace, call)
+    norms = norms_under(trace, call)
     parts: dict[str, Side] = {}
     limit = None
     for role, values in (("q", products.q), ("k", products.k), ("v", products.v)):
@@ -219,7 +219,8 @@ class Side:
         return found
 
 
-def _norms(trace: Trace, call: Call) -> list[tuple[Call, dict[str, Any]]]:
+def norms_under(trace: Trace, call: Call) -> list[tuple[Call, dict[str, Any]]]:
+    """Returns the calls of norms inside a module, with what they are."""
     found: list[tuple[Call, dict[str, Any]]] = []
     for inner in trace.under(call.path):
         if not inner.inputs or linear_weight(inner.module) is not None:
