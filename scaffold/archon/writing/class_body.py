@@ -81,3 +81,8 @@ def maybe(text: str, guard: str, otherwise: str) -> str:
     if guard == ALWAYS:
         return text
     return otherwise if guard == NEVER else f"{text} if {guard} else {otherwise}"
+
+
+def model_value(value: Any) -> str:
+    """Returns a value as it stands in the methods of a model, which keeps its arguments."""
+    return value_text(value).replace("args.", "self.model_args.")
