@@ -60,6 +60,21 @@ class RopeArgs:
                     f"{(self.dim + 1) // 2} pairs of dimensions rotate"
                 )
 
+    @property
+    def score_multiplier(self) -> float:
+        """Is what latent attention multiplies scores with beside its scale.
+
+        Source:
+            YaRN with ``mscale_all_dim``, as DeepSeek-V2 uses it: (0.1 m ln(factor) + 1) squared.
+        """
+        strength, factor = (
+            self.scaling.get("mscale_all_dim") or 0.0,
+            self.scaling.get("factor", 1.0),
+        )
+        if self.kind == "default" or not strength or factor <= 1:
+            return 1.0
+        return (0.1 * strength * math.log(factor) + 1.0) ** 2
+
     @classmethod
     def from_hf(
         cls, hf_config: Any, layer_type: str | None = None, dim: int | None = None
