@@ -9,6 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from areal.api.errors import ConfigError
+from areal.api.registry import nearest_names
+from areal.experimental.models.archon.attention import ATTENTION_BACKENDS
 from areal.experimental.models.archon.packing import refuse_tree_attention
 
 __all__ = [
@@ -33,6 +36,14 @@ class BaseModelArgs(ABC):
     """
 
     attn_type: str = "varlen"
+
+    def __post_init__(self) -> None:
+        if self.attn_type not in ATTENTION_BACKENDS:
+            known = nearest_names(self.attn_type, ATTENTION_BACKENDS)
+            raise ConfigError(f"unknown attn_type {self.attn_type!r}{known}")
+        heads, kv_heads = (getattr(self, name, None) for name in ("n_heads", "n_kv_heads"))
+        if isinstance(heads, int) and isinstance(kv_heads, int) and heads % max(kv_heads, 1):
+            raise ConfigError(f"{heads} query heads do not share {kv_heads} key-value heads evenly")
 
     @classmethod
     @abstractmethod

@@ -149,9 +149,11 @@ class Packing:
     def _in_chunks(self, chunk: int) -> Packing:
         total = self.positions.shape[0]
         most = self.cu_seqlens.shape[0] - 1 + total // chunk
-        starts = torch.nonzero_static(self.positions % chunk == 0, size=most, fill_value=total)
+        # Not the given positions: those of padding at the end may all be 0.
+        position = whole_row(total, self.cu_seqlens, self.max_seqlen).positions % chunk
+        starts = torch.nonzero_static(position == 0, size=most, fill_value=total)
         cu_seqlens = torch.cat((starts[:, 0], starts.new_full((1,), total))).to(torch.int32)
-        return Packing(self.positions % chunk, cu_seqlens, chunk)
+        return Packing(position, cu_seqlens, chunk)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
         """Returns what ``make`` returned the first time that this packing was asked for ``key``."""

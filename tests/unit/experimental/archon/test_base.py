@@ -118,3 +118,15 @@ def test_the_rotary_base_is_found_where_any_version_keeps_it():
     assert BaseModelArgs._get_rope_theta(config) == 5e5
     config.rope_parameters = {"rope_theta": 7.0}
     assert BaseModelArgs._get_rope_theta(config) == 7.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_heads": 3, "n_kv_heads": 2}, "3 query heads do not share 2"),
+        ({"attn_type": "varln"}, "did you mean 'varlen'"),
+    ],
+)
+def test_arguments_that_no_model_has_are_refused_before_it_is_built(change, message):
+    with pytest.raises(ConfigError, match=message):
+        SPEC.model_args_class(**{**SIZES, **change})

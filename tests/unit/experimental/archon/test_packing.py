@@ -63,3 +63,9 @@ def test_what_is_derived_is_kept():
     made = [packing.once("key", lambda: object()) for _ in range(2)]
     assert made[0] is made[1]
     assert packing.rows(64) is packing.rows(64)
+
+
+def test_padding_without_positions_does_not_shift_the_chunks():
+    positions = torch.cat((torch.arange(9), torch.zeros(6, dtype=torch.long)))
+    cut = Packing.of(positions, torch.tensor([0, 9, 15]), 9).in_chunks(4)
+    assert [n for n in cut.lengths if n] == [4, 4, 1, 4, 2]

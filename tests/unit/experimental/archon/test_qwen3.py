@@ -67,3 +67,24 @@ def test_logits_equal_those_of_transformers(variation, attn_type):
         logits = model(tokens, *rest)
     assert logits.shape == expected.shape
     assert (logits - expected).abs().max() < TOLERANCE * expected.std()
+
+
+@pytest.mark.parametrize("variation", VARIATIONS)
+def test_gradients_equal_those_of_transformers(variation):
+    reference = random_reference(**VARIATIONS[variation]).train()
+    model = build(reference)
+    tokens, *rest = packed(LENGTHS)
+    torch.manual_seed(2)
+    direction = torch.randn(1, sum(LENGTHS), 97)
+    logits = torch.cat([reference(x).logits for x in tokens.split(LENGTHS, dim=1)], dim=1)
+    (logits * direction).sum().backward()
+    (model(tokens, *rest) * direction).sum().backward()
+    adapter = get_model_spec("qwen3").state_dict_adapter_class(model.model_args)
+    found = {name: parameter.grad for name, parameter in model.named_parameters()}
+    if model.model_args.enable_weight_tying:
+        found["output.weight"] = found["tok_embeddings.weight"]
+    found = adapter.to_hf(found)
+    for name, parameter in reference.named_parameters():
+        error = (found[name] - parameter.grad).abs().max()
+        # Norm weights and biases sum over all tokens, which cancels: 10 times that of logits.
+        assert error < 10 * TOLERANCE * parameter.grad.std(), name
