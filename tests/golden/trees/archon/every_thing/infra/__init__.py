@@ -1,0 +1,1 @@
+"""EveryThing across processes."""

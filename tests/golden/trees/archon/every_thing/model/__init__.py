@@ -1,0 +1,1 @@
+"""EveryThing: arguments, modules and the mapping of its weights."""

@@ -1,0 +1,1 @@
+"""Gemma2 across processes."""

@@ -1,0 +1,1 @@
+"""Gemma2: arguments, modules and the mapping of its weights."""

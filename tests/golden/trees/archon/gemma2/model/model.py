@@ -1,0 +1,118 @@
+"""Gemma2: a decoder with grouped queries and a gated feed-forward.
+
+Source: transformers 5.23.0, Gemma2ForCausalLM.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from areal.experimental.models.archon.attention import AttentionCore, merge_heads, split_heads
+from areal.experimental.models.archon.base import (
+    BaseArchonModel,
+    keep_tokens,
+    refuse_tree_attention,
+)
+from areal.experimental.models.archon.feed_forward import GatedFeedForward
+from areal.experimental.models.archon.gemma2.model.args import Gemma2ModelArgs
+from areal.experimental.models.archon.norms import RMSNorm
+from areal.experimental.models.archon.packing import AttentionPlan, Packing
+from areal.experimental.models.archon.rope import RopeTable, RotaryEmbedding, apply_rotary
+
+
+class Attention(nn.Module):
+    """Attends with grouped queries."""
+
+    def __init__(self, args: Gemma2ModelArgs, layer_id: int) -> None:
+        super().__init__()
+        self.head_dim = args.head_dim
+        self.wq = nn.Linear(args.dim, args.n_heads * args.head_dim, bias=False)
+        self.wk = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=False)
+        self.wv = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=False)
+        self.wo = nn.Linear(args.n_heads * args.head_dim, args.dim, bias=False)
+        self.core = AttentionCore(
+            layer_id,
+            args.attn_type,
+            scale=args.query_pre_attn_scalar**-0.5,
+            window=args.windows[layer_id],
+            softcap=args.attn_logit_softcapping,
+        )
+
+    def forward(self, x: Tensor, rope: RopeTable, packing: Packing) -> Tensor:
+        q = split_heads(self.wq(x), self.head_dim)
+        k = split_heads(self.wk(x), self.head_dim)
+        v = split_heads(self.wv(x), self.head_dim)
+        q = apply_rotary(q, rope)
+        k = apply_rotary(k, rope)
+        return self.wo(merge_heads(self.core(q, k, v, packing)))
+
+
+class TransformerBlock(nn.Module):
+    """Adds attention, then the feed-forward, each normed before and after."""
+
+    def __init__(self, args: Gemma2ModelArgs, layer_id: int) -> None:
+        super().__init__()
+        self.attention_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0)
+        self.attention = Attention(args, layer_id)
+        self.attention_post_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0)
+        self.ffn_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0)
+        self.feed_forward = GatedFeedForward(args.dim, args.hidden_dim, args.hidden_activation)
+        self.ffn_post_norm = RMSNorm(args.dim, args.norm_eps, offset=1.0)
+
+    def forward(self, x: Tensor, rope: RopeTable, packing: Packing) -> Tensor:
+        h = x + self.attention_post_norm(self.attention(self.attention_norm(x), rope, packing))
+        return h + self.ffn_post_norm(self.feed_forward(self.ffn_norm(h)))
+
+
+class Gemma2Model(BaseArchonModel):
+    """Gemma2 for causal language modelling, or as a critic."""
+
+    def __init__(self, args: Gemma2ModelArgs) -> None:
+        super().__init__()
+        self.model_args = args
+        self.tok_embeddings = nn.Embedding(args.vocab_size, args.dim)
+        self.rope = RotaryEmbedding(args.rope)
+        self.layers = nn.ModuleDict(
+            {str(layer_id): TransformerBlock(args, layer_id) for layer_id in range(args.n_layers)}
+        )
+        self.norm = RMSNorm(args.dim, args.norm_eps, offset=1.0)
+        if args.is_critic:
+            self.score = nn.Linear(args.dim, args.num_labels, bias=False)
+        else:
+            self.output = nn.Linear(args.dim, args.vocab_size, bias=False)
+        self.tie_weights()
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cu_seqlens: Tensor,
+        max_seqlen: int | Tensor,
+        tree_attn_meta: Any = None,
+        *,
+        logits_to_keep: Tensor | None = None,
+        attention_plan: AttentionPlan | None = None,
+    ) -> Tensor:
+        refuse_tree_attention(tree_attn_meta)
+        packing = Packing.of(positions, cu_seqlens, max_seqlen, attention_plan)
+        h = tokens if self.tok_embeddings is None else self._embed(tokens)
+        rope = self.rope(packing, h.dtype)
+        for layer in self.layers.values():
+            h = layer(h, rope, packing)
+        if self.norm is None:
+            return h
+        h = keep_tokens(self.norm(h), logits_to_keep)
+        if self.model_args.is_critic:
+            return h if self.score is None else self.score(h)
+        return h if self.output is None else self._logits(h)
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        h = self.tok_embeddings(tokens)
+        return h * torch.tensor(self.model_args.embedding_multiplier, dtype=h.dtype)
+
+    def _logits(self, h: Tensor) -> Tensor:
+        cap, logits = self.model_args.final_logit_softcapping, self.output(h)
+        return logits if cap is None else cap * torch.tanh(logits / cap)
