@@ -27,8 +27,8 @@ from areal.experimental.models.archon.ulysses import (
 )
 
 # "varlen" is the one to use. "flex" takes flex attention for everything where there is CUDA, and
-# "sdpa" is the reference, whose cost grows with the square of the packed row: so a name that is not here
-# is refused, where falling back to "sdpa" would hide a misspelling.
+# "sdpa" is the reference, whose cost grows with the square of the packed row: so a name that is not
+# here is refused, where falling back to "sdpa" would hide a misspelling.
 ATTENTION_BACKENDS = {
     "flex": flex_packed_attention,
     "sdpa": masked_attention,
