@@ -128,9 +128,8 @@ def _flops_per_token(batches: list[Batch]) -> float:
     """
     with torch.device("meta"):
         model = make_hf(SIZES, torch.bfloat16, torch.device("meta"), "sdpa")
-    weights = (
-        num_parameters(model) - SIZES.vocab_size * SIZES.hidden_size
-    )  # a look-up is no product
+    embedding = SIZES.vocab_size * SIZES.hidden_size  # a look-up is no product
+    weights = num_parameters(model) - embedding
     lengths = torch.cat([batch["attention_mask"].sum(1) for batch in batches]).double()
     mean_length = float((lengths * lengths).sum() / lengths.sum())
     attention = 6 * SIZES.num_layers * SIZES.num_heads * SIZES.head_dim * mean_length

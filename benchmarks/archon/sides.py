@@ -39,7 +39,7 @@ class Sizes:
     num_heads: int = 4
     num_kv_heads: int = 2
     head_dim: int = 64
-    vocab_size: int = 4096
+    vocab_size: int = 2048
     num_sequences: int = 16
     padded_length: int = 256
 
@@ -221,4 +221,5 @@ def num_parameters(module: nn.Module) -> int:
 
 def warm_up(step: Step, batches: list[Batch]) -> Tensor:
     """Runs all batches once and returns the loss of the first."""
-    return [step(batch) for batch in batches][0]
+    first, *_ = [step(batch) for batch in batches]
+    return first
