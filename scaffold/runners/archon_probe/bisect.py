@@ -233,7 +233,8 @@ def _joined(tensors: list[Tensor], lengths: tuple[int, ...]) -> Tensor | None:
     """Returns [T, rest]: the dimension of tokens is the one whose size is always the length."""
     for dim in range(tensors[0].dim()):
         if all(t.dim() > dim and t.shape[dim] == n for t, n in zip(tensors, lengths, strict=True)):
-            return torch.cat([t.movedim(dim, 0).flatten(1) for t in tensors])
+            rows = [t.movedim(dim, 0).reshape(n, -1) for t, n in zip(tensors, lengths, strict=True)]
+            return torch.cat(rows).float()  # tokens are whole numbers
     return None
 
 

@@ -98,3 +98,14 @@ def test_what_cannot_be_run_says_why() -> None:
         model.layers["0"].forward = None
 
     assert "its forward fails" in bisect(spoiled(fail), tiny_config("qwen3"), "x")["unknown"]
+
+
+def test_a_wrong_embedding_is_found_behind_whole_numbers() -> None:
+    def scaled(model: Any) -> None:
+        forward = model.tok_embeddings.forward
+        model.tok_embeddings.forward = lambda tokens: 1.01 * forward(tokens)
+
+    found = bisect(spoiled(scaled), tiny_config("qwen3"), "default")
+
+    assert found["archon"]["module"] == "tok_embeddings"
+    assert found["input_differs"] is False
