@@ -8,6 +8,7 @@ import mmap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,13 @@ def _unmap_pages(tensor: Tensor) -> None:
     begin = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
     end = (tensor.data_ptr() + tensor.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
     if begin < end and hasattr(mmap, "MADV_DONTNEED"):
-        libc = ctypes.CDLL(None)
-        libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_DONTNEED)
+        size = ctypes.c_size_t(end - begin)
+        _libc().madvise(ctypes.c_void_p(begin), size, mmap.MADV_DONTNEED)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 def _read_weight_map(folder: Path) -> dict[str, str] | None:
