@@ -11,9 +11,11 @@ import sys
 import time
 import traceback
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -45,7 +47,12 @@ ROW_INPUTS = ("tokens", "positions", "cu_seqlens", "max_seqlen")
 
 @dataclass
 class Case:
-    """Is one model, one way to split it, and its options."""
+    """Is one model, one way to split it, and its options.
+
+    Attributes:
+        config: Fields of a zoo model, or that change the tiny config of a committed one.
+        mistake: What is done wrong on purpose, a key of ``MISTAKES``.
+    """
 
     model_type: str
     mode: str
@@ -53,7 +60,8 @@ class Case:
     config: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     is_critic: bool = False
-    schedule: str = "Interleaved1F1B"
+    schedule: str = "1F1B"
+    mistake: str | None = None
 
 
 @dataclass
@@ -78,13 +86,30 @@ class Row:
         return cls(tokens, labels, positions, cu_seqlens, max(lengths))
 
 
+# A comparison that these pass would prove nothing.
+_LOCAL = "areal.experimental.models.archon.parallel.local"
+MISTAKES: dict[str, tuple[str, Any]] = {
+    "gradients are not summed": (f"{_LOCAL}.sum_gradients", lambda x, _: x),
+    "norms see their own channels": (
+        "areal.experimental.models.archon.norms.all_reduce",
+        lambda x, group: x * group.size(),
+    ),
+    "all processes have the first heads' slopes": (
+        "areal.experimental.models.archon.parallel.styles.AlibiSlopes",
+        type(None),
+    ),
+}
+
+
 def build(case: Case, spec: ModelSpec) -> nn.Module:
     """Returns the whole model with weights that depend on the seed alone."""
     config: Any = case.config
     if case.model_type != "zoo":
-        from transformers import AutoConfig
+        from archon_probe.tiny import tiny_config
 
-        config = AutoConfig.for_model(case.model_type, **case.config)
+        config = tiny_config(case.model_type)
+        for name, value in case.config.items():
+            setattr(config, name, value)
     args = spec.model_args_class.from_hf_config(config, is_critic=case.is_critic)
     torch.manual_seed(1)
     model = spec.model_class(args)
@@ -93,6 +118,9 @@ def build(case: Case, spec: ModelSpec) -> nn.Module:
         # Norms of one and biases of zero would hide what is done to them.
         for name, parameter in model.named_parameters():
             parameter.normal_(float("norm" in name and name.endswith("weight")), 0.15)
+        for module in model.modules():
+            for name in module._buffers.keys() - module._non_persistent_buffers_set:
+                getattr(module, name).normal_(0, 0.15)
     return model
 
 
@@ -140,8 +168,9 @@ def run_case(case: Case) -> dict[str, Any]:
     if dims.pp_enabled:
         found, parts = run_pipeline(case, spec, model, dims, rows[own], options)
     else:
-        spec.parallelize_fn(model, dims, **options)
-        found, parts = [forward_backward(model, rows[own][0], dims, case)], [model]
+        with mock.patch(*MISTAKES[case.mistake]) if case.mistake else nullcontext():
+            spec.parallelize_fn(model, dims, **options)
+            found, parts = [forward_backward(model, rows[own][0], dims, case)], [model]
     logits = [error(*pair) for pair in zip(found, outputs[own], strict=True)] if found else [0.0]
     return {"logits": max(logits), **compare_gradients(parts, gradients)}
 
@@ -256,10 +285,9 @@ def main(cases_path: str, results_path: str) -> None:
         dist.all_gather_object(everywhere, result)
         if dist.get_rank() == 0:
             # Where a case hangs, the last line names the one before it.
-            print(
-                f"{case.model_type} {case.mode}: {everywhere[0]}"[:400], file=sys.stderr, flush=True
-            )
-        results.append({"seconds": round(time.perf_counter() - start, 2), "ranks": everywhere})
+            seconds = time.perf_counter() - start
+            print(f"{case.model_type} {case.mode} {seconds:.1f} s", file=sys.stderr, flush=True)
+        results.append(everywhere)
     if dist.get_rank() == 0:
         with open(results_path, "w") as file:
             json.dump(results, file)

@@ -164,6 +164,8 @@ class ZooModel(BaseArchonModel):
             self.score = nn.Linear(args.dim, args.num_labels, bias=has("bias"))
         else:
             self.output = nn.Linear(args.dim, args.vocab_size, bias=has("bias"))
+        if has("tied"):
+            self.output.weight = self.tok_embeddings.weight
 
     def forward(
         self,

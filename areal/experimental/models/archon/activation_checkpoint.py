@@ -87,6 +87,8 @@ def apply_ac(
         if not model_compile_enabled:
             raise ConfigError("ac_mode 'memory_budget' is decided by the compiler: enable_compile")
         functorch_config.activation_memory_budget = ac_config.memory_budget
+        # Distributed parameters bring their device mesh into the graph, which holds no activations.
+        functorch_config.unsafe_treat_script_objects_as_zero_size = True
         return
     saved = default_save_list() if op_sac_save_list is None else op_sac_save_list
     for number, (name, block) in enumerate(model.layers.items()):

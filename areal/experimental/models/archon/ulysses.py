@@ -8,9 +8,6 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed._functional_collectives import (
-    all_to_all_single_autograd,
-)
 
 from areal.api.errors import ConfigError
 
@@ -119,8 +116,23 @@ def _exchange(x: Tensor, scatter_dim: int, gather_dim: int, group: dist.ProcessG
         )
     scatter_dim, gather_dim = scatter_dim % x.dim(), gather_dim % x.dim()
     parts = x.unflatten(scatter_dim, (size, -1)).movedim(scatter_dim, 0).contiguous()
-    arrived = all_to_all_single_autograd(parts, None, None, group)
+    arrived = _Exchange.apply(parts, size, group.group_name)
     return arrived.movedim(0, gather_dim).flatten(gather_dim, gather_dim + 1)
+
+
+class _Exchange(torch.autograd.Function):
+    """Sends part i to process i; its backward sends the gradients back."""
+
+    @staticmethod
+    def forward(ctx, parts: Tensor, size: int, name: str) -> Tensor:
+        ctx.how = size, name
+        even = [parts.shape[0] // size] * size
+        ops = torch.ops._c10d_functional
+        return ops.wait_tensor(ops.all_to_all_single(parts.contiguous(), even, even, name))
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _Exchange.apply(gradient, *ctx.how), None, None
 
 
 class _Gather(torch.autograd.Function):

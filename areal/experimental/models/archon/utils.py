@@ -80,8 +80,6 @@ def validate_parallelism(model_args: Any, parallel_dims: ArchonParallelDims) -> 
     elif dims.tp_enabled and getattr(model_args, "moe_args", None) is not None:
         inner = getattr(model_args, "moe_inter_dim", None)
         _check_divides(inner, "moe_inter_dim", dims.tp, "tp")
-    if dims.pp > model_args.n_layers:
-        raise ConfigError(f"pp={dims.pp}, but the model has only {model_args.n_layers} layers")
 
 
 def _check_divides(size: int | None, name: str, parts: int, axis: str) -> None:

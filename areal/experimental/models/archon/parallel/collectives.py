@@ -7,6 +7,7 @@ and a parameter that every process holds in full sums its gradient over them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,12 +19,40 @@ from areal.api.errors import ConfigError
 _ops = torch.ops._c10d_functional
 
 
-def gather_along(x: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
+@dataclass(frozen=True)
+class Peers:
+    """Names a group of processes by plain values, which compiled code can hold as constants.
+
+    A ``ProcessGroup`` serves wherever one of these is asked for, except in compiled blocks.
+    """
+
+    count: int
+    place: int
+    group_name: str
+
+    @classmethod
+    def of(cls, group: dist.ProcessGroup) -> Peers:
+        """Returns the plain values of a group."""
+        return cls(group.size(), group.rank(), group.group_name)
+
+    def size(self) -> int:
+        """Returns how many processes there are."""
+        return self.count
+
+    def rank(self) -> int:
+        """Returns which of them this process is."""
+        return self.place
+
+
+Group = dist.ProcessGroup | Peers
+
+
+def gather_along(x: Tensor, dim: int, group: Group) -> Tensor:
     """Returns every process's ``x`` end to end; backward sums the parts and scatters the sum."""
     return _GatherAlong.apply(x, dim % x.dim(), group.size(), group.group_name)
 
 
-def scatter_sum(x: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
+def scatter_sum(x: Tensor, dim: int, group: Group) -> Tensor:
     """Returns this process's slice of the sum of every process's ``x``; backward gathers.
 
     Raises:
@@ -33,22 +62,22 @@ def scatter_sum(x: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
     return _ScatterSum.apply(x, dim % x.dim(), group.size(), group.group_name)
 
 
-def sum_parts(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+def sum_parts(x: Tensor, group: Group) -> Tensor:
     """Returns the sum of every process's ``x`` where gradients are parts: backward sums too."""
     return _SumBoth.apply(x, group.group_name)
 
 
-def sum_values(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+def sum_values(x: Tensor, group: Group) -> Tensor:
     """Returns the sum of every process's ``x`` where gradients are whole: backward is identity."""
     return _SumForward.apply(x, group.group_name)
 
 
-def sum_gradients(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+def sum_gradients(x: Tensor, group: Group) -> Tensor:
     """Returns ``x``; backward sums the gradient over the processes."""
     return _SumBackward.apply(x, group.group_name)
 
 
-def own_slice(x: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
+def own_slice(x: Tensor, dim: int, group: Group) -> Tensor:
     """Returns this process's slice of what every process holds in full.
 
     Its gradient is zero outside of the slice: a part, as the rule wants.
@@ -57,7 +86,7 @@ def own_slice(x: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
     return x.chunk(group.size(), dim)[group.rank()]
 
 
-def check_slices(size: int, group: dist.ProcessGroup) -> None:
+def check_slices(size: int, group: Group) -> None:
     """Raises ConfigError where a dimension does not divide by the number of processes."""
     if size % group.size():
         raise ConfigError(

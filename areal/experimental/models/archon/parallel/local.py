@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, distribute_tensor
 
-from areal.experimental.models.archon.parallel.collectives import sum_gradients
+from areal.experimental.models.archon.parallel.collectives import Peers, sum_gradients
 
-_classes: dict[tuple[type, tuple[str, ...]], type] = {}
+_classes: dict[tuple[type, tuple[str, ...], Peers], type] = {}
 
 
 def distribute_parameters(
@@ -33,17 +33,20 @@ def distribute_parameters(
             sum over the mesh.
         src_data_rank: Whose values are distributed; None takes each process's own.
     """
-    own = {name: p for name, p in module.named_parameters(recurse=False) if not _is_distributed(p)}
+    own = {
+        name: p for name, p in module.named_parameters(recurse=False) if not isinstance(p, DTensor)
+    }
     for name, parameter in own.items():
         placement = placements.get(name, Replicate())
         whole = distribute_tensor(parameter, mesh, [placement], src_data_rank=src_data_rank)
         module._parameters[name] = nn.Parameter(whole, requires_grad=parameter.requires_grad)
     if own:
-        see_local(module, tuple(own))
+        see_local(module, mesh, tuple(own))
 
 
 def see_local(
     module: nn.Module,
+    mesh: DeviceMesh,
     names: tuple[str, ...] = (),
     forward: Callable[..., Any] | None = None,
 ) -> None:
@@ -53,20 +56,22 @@ def see_local(
 
     Args:
         module: Changed in place; its class keeps its name.
+        mesh: Of tensor parallelism.
         names: Of its own parameters.
         forward: Replaces the forward, where the local computation differs.
     """
-    cls = type(module)
-    key = (cls, names)
+    cls, peers = type(module), Peers.of(mesh.get_group())
     if forward is not None:
-        module.__class__ = _make_class(cls, names, forward)
+        module.__class__ = _make_class(cls, names, peers, forward)
         return
+    # Modules of one kind share a class, so that the code compiled for one block serves all.
+    key = (cls, names, peers)
     if key not in _classes:
-        _classes[key] = _make_class(cls, names, cls.forward)
+        _classes[key] = _make_class(cls, names, peers, cls.forward)
     module.__class__ = _classes[key]
 
 
-def _make_class(cls: type, names: tuple[str, ...], inner: Callable[..., Any]) -> type:
+def _make_class(cls: type, names: tuple[str, ...], peers: Peers, inner: Callable[..., Any]) -> type:
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         before, self._reads_local = self._reads_local, True
         try:
@@ -74,27 +79,23 @@ def _make_class(cls: type, names: tuple[str, ...], inner: Callable[..., Any]) ->
         finally:
             self._reads_local = before
 
-    members: dict[str, Any] = {name: _local_view(name) for name in names}
+    members: dict[str, Any] = {name: _local_view(name, peers) for name in names}
     return type(cls.__name__, (cls,), {**members, "forward": forward, "_reads_local": False})
 
 
-def local_parameter(parameter: Tensor | None) -> Tensor | None:
+def _local_view(name: str, peers: Peers) -> property:
+    def read(self: nn.Module) -> Tensor | None:
+        parameter = self._parameters[name]
+        return _local(parameter, peers) if self._reads_local else parameter
+
+    return property(read)
+
+
+def _local(parameter: Tensor | None, peers: Peers) -> Tensor | None:
     """Returns this process's part; a replicated parameter's gradient will be summed."""
     if not isinstance(parameter, DTensor):
         return parameter
     local = parameter.to_local()
     if parameter.placements[0].is_replicate() and parameter.requires_grad:
-        return sum_gradients(local, parameter.device_mesh.get_group())
+        return sum_gradients(local, peers)
     return local
-
-
-def _local_view(name: str) -> property:
-    def read(self: nn.Module) -> Tensor | None:
-        parameter = self._parameters[name]
-        return local_parameter(parameter) if self._reads_local else parameter
-
-    return property(read)
-
-
-def _is_distributed(parameter: Tensor) -> bool:
-    return isinstance(parameter, DTensor)

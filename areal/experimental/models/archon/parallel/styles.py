@@ -21,6 +21,7 @@ from torch.distributed.tensor.parallel import ParallelStyle
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.norms import RMSNorm
 from areal.experimental.models.archon.parallel.collectives import (
+    Peers,
     gather_along,
     own_slice,
     scatter_sum,
@@ -68,7 +69,7 @@ class Region(_Style):
         super().__init__(**dict.fromkeys(per_head, Shard(0)))
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
-        group = mesh.get_group()
+        group = Peers.of(mesh.get_group())
         for child in module.children():
             if isinstance(child, AlibiSlopes):
                 child.first_head = child.n_heads // group.size() * group.rank()
@@ -105,7 +106,7 @@ class Rowwise(_Style):
         self.sums_output = sums_output
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
-        group = mesh.get_group()
+        group = Peers.of(mesh.get_group())
         size = group.size()
 
         # Every process adds its share of the bias, so that the sum has it once.
@@ -113,7 +114,7 @@ class Rowwise(_Style):
             bias = self.bias
             return F.linear(x, self.weight, None if bias is None else bias / size)
 
-        see_local(module, (), forward)
+        see_local(module, mesh, forward=forward)
         if self.sums_output:
             module.register_forward_hook(lambda _, __, out: scatter_sum(out, _TOKENS, group))
 
@@ -125,13 +126,13 @@ class ProjectionNorm(ParallelStyle):
     """
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        group = device_mesh.get_group()
         if isinstance(module, RMSNorm):
             # One number for each token is summed.
-            split = {"weight": Shard(0)}
+            split: dict[str, Placement] = {"weight": Shard(0)}
             distribute_parameters(module, device_mesh, split, self.src_data_rank)
-            module.set_tp_group(group)
+            module.set_tp_group(device_mesh.get_group())
         else:
+            group = Peers.of(device_mesh.get_group())
             distribute_parameters(module, device_mesh, {}, self.src_data_rank)
             module.register_forward_pre_hook(lambda _, args: (gather_along(args[0], -1, group),))
             module.register_forward_hook(lambda _, __, out: own_slice(out, -1, group))
@@ -145,7 +146,7 @@ class VocabEmbedding(_Style):
         super().__init__(weight=Shard(0))
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
-        group = mesh.get_group()
+        group = Peers.of(mesh.get_group())
         first = -(-module.num_embeddings // group.size()) * group.rank()
 
         def forward(self: nn.Embedding, tokens: Tensor) -> Tensor:
@@ -162,7 +163,7 @@ class VocabEmbedding(_Style):
             return scatter_sum(found.masked_fill(elsewhere.unsqueeze(-1), 0), _TOKENS, group)
 
         _check_plain(module, nn.Embedding)
-        see_local(module, (), forward)
+        see_local(module, mesh, forward=forward)
 
 
 class OwnTokens(_Style):
@@ -172,7 +173,7 @@ class OwnTokens(_Style):
         super().__init__()
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
-        group = mesh.get_group()
+        group = Peers.of(mesh.get_group())
         module.register_forward_hook(lambda _, __, out: own_slice(out, _TOKENS, group))
 
 
@@ -183,7 +184,7 @@ class AllTokens(_Style):
         super().__init__()
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
-        group = mesh.get_group()
+        group = Peers.of(mesh.get_group())
         module.register_forward_hook(lambda _, __, out: gather_along(out, _TOKENS, group))
 
 
@@ -222,7 +223,7 @@ class ScoreHead(_Style):
         super().__init__(weight=Shard(1))
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
-        group = mesh.get_group()
+        group = Peers.of(mesh.get_group())
 
         # The loss is computed everywhere from the same scores, so the bias's gradient is whole
         # already and must not be summed: the bias is read as it is kept.
@@ -231,7 +232,7 @@ class ScoreHead(_Style):
             bias = self._parameters["bias"]
             return scores if bias is None else scores + bias.to_local()
 
-        see_local(module, (), forward)
+        see_local(module, mesh, forward=forward)
 
 
 def _check_plain(module: nn.Module, kind: type[nn.Module]) -> None:
