@@ -21,10 +21,18 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
         f"{word}: {counts['proven']} of {len(rows)} configurations equal, "
         f"{counts['refused']} refused, as they are when a model is built of them"
     ]
+    lines += _tests(proof)
     lines += [_failure(row) for row in rows if row["status"] not in counts]
     lines += [str(row) for row in proof.get("problems", [])]
     lines += _bisection(proof)
     return tuple(lines)
+
+
+def _tests(proof: Proof) -> list[str]:
+    found = cast("dict[str, Any]", proof.get("test") or {})
+    if found.get("skipped"):
+        return [f"its test was not run: {found['skipped']}"]
+    return [f"its test: {found['passed']} passed"] if found else []
 
 
 def variations(proof: Proof) -> list[dict[str, Any]]:

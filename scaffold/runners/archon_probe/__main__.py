@@ -73,9 +73,23 @@ def derive_model(request: Request) -> dict[str, Any]:
     from archon_probe.model_source import resolve
 
     stage("reading the configuration")
-    resolve(request)  # what cannot be ported is refused before torch is imported
-    derive = importlib.import_module("archon_probe.derive").derive
-    return {"design": derive(request)}
+    config = resolve(request)  # what cannot be ported is refused before torch is imported
+    design = importlib.import_module("archon_probe.derive").derive(request)
+    design.setdefault("tiny", tiny_values(config))
+    return {"design": design}
+
+
+def tiny_values(config: Any) -> dict[str, Any]:
+    """Returns the fields that make a configuration tiny, for a model's own test.
+
+    A configuration that holds others is left out: the test then does without one.
+    """
+    tiny = importlib.import_module("archon_probe.tiny")
+    values = tiny.explicit_values(tiny.tiny_config(config))
+    try:
+        return json.loads(json.dumps(values))
+    except TypeError:
+        return {}
 
 
 def prove_model(request: Request) -> dict[str, Any]:
@@ -88,7 +102,15 @@ def prove_model(request: Request) -> dict[str, Any]:
         lay_over(request["package"], Path(request["overlay"]))
     prove = importlib.import_module("archon_probe.prove").prove
     stage("proving")
-    return prove(request)
+    proof = prove(request)
+    if request.get("test") and proof["ok"]:
+        from archon_probe.staged_test import run_staged_test
+
+        stage("running the test that was written")
+        proof["test"] = run_staged_test(Path(request["test"]))
+        proof["problems"] = [f"its test: {row}" for row in proof["test"]["failures"]]
+        proof["ok"] = not proof["problems"]
+    return proof
 
 
 def list_types(request: Request) -> dict[str, Any]:

@@ -1,0 +1,58 @@
+"""Runs the test that was written with a model, where the model is staged."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+
+class _Recorder:
+    """Is a plugin of pytest that keeps what happened to each test."""
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        self.passed = 0
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Takes the outcome of one phase of one test."""
+        self.passed += report.when == "call" and report.passed
+        if report.failed:
+            self.failures.append(f"{report.nodeid.rpartition('::')[2]}: {_cause(report)}")
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """Takes the outcome of collecting; an import that fails ends there."""
+        if report.failed:
+            self.failures.append(f"collection: {_cause(report)}")
+
+
+def run_staged_test(path: Path) -> dict[str, Any]:
+    """Returns how many tests of a file passed, and what is to be said of the others.
+
+    Args:
+        path: The test's file; its folder holds nothing else.
+    """
+    if find_spec("pytest") is None:
+        return {"passed": 0, "failures": [], "skipped": "the interpreter has no pytest"}
+    import pytest
+
+    settings = path.with_name("pytest.ini")
+    settings.write_text("[pytest]\n", encoding="utf-8")  # and not those of a folder above
+    options = ["-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", str(settings)]
+    recorder = _Recorder()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        pytest.main([*options, str(path)], plugins=[recorder])
+    failures = recorder.failures
+    if not failures and not recorder.passed:
+        failures = ["no test of it was run"]
+    return {"passed": recorder.passed, "failures": failures, "skipped": ""}
+
+
+def _cause(report: Any) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else str(report.longrepr)
+    rows = [row for row in text.strip().splitlines() if row]
+    errors = [row[2:].strip() for row in rows if row.startswith("E ")]
+    return (errors[-1] if errors and crash is None else rows[0] if rows else "")[:300]
