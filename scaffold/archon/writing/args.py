@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,9 @@ _MESSAGE_WIDTH = 85
 """Longest piece of a message, which stands inside two levels of brackets."""
 
 _REFUSE = "_refuse_what_is_missing"
+_NO_USES = ("args", "evidence", "refusals", "unknown", "source", "tiny", "ropes")
+"""Parts of a design in which the name of an argument does not mean that the model reads it."""
+
 _IMPORTED = {
     "RopeArgs": ("rope", "RopeArgs"),
     "MoEArgs": ("moe", "MoEArgs"),
@@ -45,7 +49,28 @@ def args_file(design: Json, names: ModelNames) -> str:
 
 def all_fields(design: Json) -> list[Json]:
     """Returns the fields that are read from the config: the design's, the ropes', the experts'."""
-    return [*outer_args(design), *_rope_fields(design), *moe_fields(design)]
+    fields = [*outer_args(design), *_rope_fields(design), *moe_fields(design)]
+    text = json.dumps({key: part for key, part in design.items() if key not in _NO_USES})
+    made = {"moe_args", *design.get("ropes", {})}
+    for field in list(fields):
+        name = str(field["name"])
+        if name in STANDARD or name in made or re.search(rf"\b{name}\b", text):
+            continue
+        # What serves only to compute another field stands in that field's expression.
+        found = spelled(str(field["expr"]))
+        fields = [
+            {**each, "expr": _with(str(each["expr"]), name, found)}
+            for each in fields
+            if each["name"] != name
+        ]
+    return fields
+
+
+def _with(text: str, name: str, found: str) -> str:
+    """Returns an expression in which another stands for a name in braces."""
+    text = re.sub(rf"([=(]|, )\{{{name}\}}(?=[,)])", lambda match: match[1] + found, text)
+    whole = found if re.fullmatch(r"[\w.]+", found) else f"({found})"
+    return text.replace(f"{{{name}}}", whole)
 
 
 def _rope_fields(design: Json) -> list[Json]:
@@ -99,7 +124,9 @@ def _field_text(field: Json, source: Source, names: ModelNames) -> str:
 
 
 def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
-    body = [f"{_REFUSE}(hf_config)"] if design.get("refusals") else []
+    # The trainer hands over the whole configuration of a model with several senses.
+    body = ["hf_config = hf_config.get_text_config()"] if design.get("composite") else []
+    body += [f"{_REFUSE}(hf_config)"] if design.get("refusals") else []
     expressions = {str(field["name"]): _by_kind(spelled(str(field["expr"]))) for field in fields}
     shared = _locals(expressions)
     body += [f"{name} = {_resolved(expressions[name])}" for name in shared]

@@ -186,3 +186,13 @@ def test_expressions() -> None:
     assert spelled("'a' if x['b'] == \"c\" else f'{d}'") == '"a" if x["b"] == "c" else f\'{d}\''
     assert product({"expr": "args.a + 1"}, 1, {"arg": "b"}) == "(args.a + 1) * args.b"
     assert factor("args.a * args.b") == "args.a * args.b"
+
+
+def test_an_argument_that_only_computes_another_is_no_field() -> None:
+    design = writing_designs.qwen3()
+    half = writing_designs.field("half", "int", 8, "hf_config.head_dim // 2", "Half a head.")
+    rope = {"expr": "RopeArgs.from_hf(hf_config, dim={half})", "default": "RopeArgs(dim=8)"}
+    design = {**design, "args": [*design["args"], half], "ropes": {"rope": rope}}
+    text = write_model(design)["model/args.py"]
+    assert '"rope": RopeArgs.from_hf(hf_config, dim=hf_config.head_dim // 2),' in text
+    assert "half" not in text
