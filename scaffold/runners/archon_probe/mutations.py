@@ -31,11 +31,13 @@ class Mutation:
         name: Says what is wrong.
         apply: Makes it in a model, in place.
         is_exact: Whether it changes what is computed for certain, so that a proof must catch it.
+        argue: Changes the arguments that the model is built of, instead of the model.
     """
 
     name: str
     apply: Change
     is_exact: bool = True
+    argue: Callable[[Any], Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,13 +80,24 @@ def check(spec: Any, config: PretrainedConfig, mistakes: list[Mutation] | None) 
     truth = oracle.reference(hf_model, batch)
     built = prove.build(spec, args, saved)
     made = mutations(built.model) if mistakes is None else mistakes
-    return [_caught(mutation, built, batch, truth) for mutation in made]
+    return [_caught(mutation, spec, built, batch, truth) for mutation in made]
 
 
-def _caught(mutation: Mutation, built: Any, batch: Batch, truth: Reference) -> Caught:
-    wrong = dataclasses.replace(built, model=copy.deepcopy(built.model))
-    mutation.apply(wrong.model)
+def _spoiled(spec: Any, mutation: Mutation, built: Any) -> nn.Module:
+    if mutation.argue is None:
+        model = copy.deepcopy(built.model)
+    else:
+        model = spec.model_class(mutation.argue(built.args))
+        model.load_state_dict(built.model.state_dict())
+        model.init_buffers(torch.device("cpu"))
+        model.eval()
+    mutation.apply(model)
+    return model
+
+
+def _caught(mutation: Mutation, spec: Any, built: Any, batch: Batch, truth: Reference) -> Caught:
     try:
+        wrong = dataclasses.replace(built, model=_spoiled(spec, mutation, built))
         run = prove.run_packed(wrong, batch)
     except Exception as error:
         # A mistake that makes the model fail shows itself.
@@ -100,6 +113,7 @@ def mutations(model: nn.Module) -> list[Mutation]:
     """Returns the mistakes that a model can have, by its parts."""
     found = [*_rotary(model), *_attention(model), *_norms(model), *_weights(model)]
     found += [*_packing(model), *_gradients(model), *_experts(model)]
+    found += [*_positions(model), *_arguments(model)]
     return list({m.name: m for m in found}.values())
 
 
@@ -203,21 +217,27 @@ def _dropped(
 
 def _norms(model: nn.Module) -> Iterator[Mutation]:
     """Yields, for each role of a norm, its epsilon, its offset and its absence."""
-    roles = {
-        name.split(".")[-1]
-        for name, module in model.named_modules()
-        if hasattr(module, "eps") and hasattr(module, "offset")
-    }
+    roles = {name.split(".")[-1] for name, module in model.named_modules() if _is_norm(module)}
     for role in sorted(roles):
         yield Mutation(f"{role}: eps x10", _of_role(role, _setter("eps", lambda e: 10 * e)))
-        yield Mutation(f"{role}: offset", _of_role(role, _setter("offset", lambda o: o + 0.01)))
+        yield Mutation(f"{role}: off by 0.01", _of_role(role, _offset))
         yield Mutation(f"{role}: missing", _of_role(role, _missing))
+
+
+def _is_norm(module: Any) -> bool:
+    own = hasattr(module, "eps") and hasattr(module, "offset")
+    return own or isinstance(module, nn.LayerNorm)
+
+
+def _offset(module: Any) -> None:
+    forward = module.forward
+    module.forward = lambda x, *args, **kwargs: forward(x, *args, **kwargs) * 1.01
 
 
 def _of_role(role: str, change: Callable[[Any], None]) -> Change:
     def apply(model: nn.Module) -> None:
         for name, module in model.named_modules():
-            if name.split(".")[-1] == role and hasattr(module, "eps"):
+            if name.split(".")[-1] == role and _is_norm(module):
                 change(module)
 
     return apply
@@ -235,7 +255,9 @@ def _weights(model: nn.Module) -> Iterator[Mutation]:
             roles[parts[-2]] = None
         del parameter
     for role in roles:
-        yield Mutation(f"{role}: no bias", _zeroed(f"{role}.bias"))
+        # The softmax does not see what all keys of a query have in common.
+        is_seen = role != "wk" or bool(_modules(model, "RotaryEmbedding"))
+        yield Mutation(f"{role}: no bias", _zeroed(f"{role}.bias"), is_seen)
     owners = [
         n for n, m in model.named_modules() if {"w1", "w3"} <= {c for c, _ in m.named_children()}
     ]
@@ -326,6 +348,33 @@ def _detached(role: str) -> Change:
         found[-1].forward = lambda *a, **k: forward(*a, **k).detach()
 
     return apply
+
+
+def _positions(model: nn.Module) -> Iterator[Mutation]:
+    for kind in ("LearnedPositions", "SinusoidalPositions"):
+        if _modules(model, kind):
+            later = _setter("offset", lambda offset: offset - 1 if offset else 1)
+            yield Mutation(f"{kind} off by one", _each(kind, later))
+    if _modules(model, "AlibiSlopes"):
+        yield Mutation("alibi x1.02", _each("AlibiSlopes", _setter("scale", lambda s: 1.02 * s)))
+
+
+def _arguments(model: Any) -> Iterator[Mutation]:
+    """Yields, for every number and switch that the model is built of, another value.
+
+    Not all of them have to be caught: some are for initialisation, or for what is not built here.
+    """
+    args = getattr(model, "model_args", None)
+    for field in dataclasses.fields(args) if dataclasses.is_dataclass(args) else ():
+        value = getattr(args, field.name)
+        if not isinstance(value, float | bool) or field.name == "is_critic":
+            continue
+        text, new = next(_other_values(value))
+
+        def argue(old: Any, name: str = field.name, new: Any = new) -> Any:
+            return dataclasses.replace(old, **{name: new})
+
+        yield Mutation(f"argument {field.name} {text}", lambda _: None, False, argue)
 
 
 def _experts(model: nn.Module) -> Iterator[Mutation]:

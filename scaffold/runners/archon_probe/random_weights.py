@@ -76,7 +76,7 @@ def randomise(model: nn.Module, seed: int = 0) -> None:
             parameter.copy_(fresh + noise * NOISE_STD)
         else:
             fan_in = inputs.get(id(parameter)) or min(parameter.shape[-2:])
-            parameter.copy_(noise * (GAIN / math.sqrt(fan_in)))
+            parameter.copy_(noise * (GAIN / math.sqrt(max(fan_in, 1))))
     for buffer in _state_buffers(model):
         if _is_constant(buffer):
             buffer.add_(torch.randn(buffer.shape, generator=generator) * NOISE_STD)

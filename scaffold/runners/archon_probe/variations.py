@@ -86,7 +86,7 @@ def variations(config: PretrainedConfig, *, is_checked: bool = True) -> list[Var
     seen = {_key(config)}
     singles = list(_made(config, values, ((f,) for f in flips), seen, is_checked))
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
-    pairs = _pairs([*((v.field, v.value) for v in singles), *mixes])
+    pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
     return singles + list(_made(config, values, pairs, seen, is_checked))
 
 
@@ -363,6 +363,15 @@ def _rope_changes(size: int) -> Iterator[dict[str, Any]]:
     }  # fmt: skip
     yield {"partial_rotary_factor": 0.5}
     yield {"partial_rotary_factor": 0.25}
+
+
+def _odd_heads(config: PretrainedConfig) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Yields six heads, which are no power of two, on a width that they divide."""
+    names = tiny.field_names(config)
+    wide = next((f for f in names if tiny.matches("hidden_size", config, f)), None)
+    heads = next((f for f in names if tiny.matches("num_attention_heads", config, f)), None)
+    if wide is not None and heads is not None:
+        yield (wide, 48), (heads, 6)
 
 
 def _pairs(singles: list[tuple[str, Any]]) -> Iterator[tuple[tuple[str, Any], ...]]:
