@@ -49,7 +49,7 @@ def args_file(design: Json, names: ModelNames) -> str:
 
 def all_fields(design: Json) -> list[Json]:
     """Returns the fields that are read from the config: the design's, the ropes', the experts'."""
-    fields = [*outer_args(design), *_rope_fields(design), *moe_fields(design)]
+    fields: list[Json] = [*outer_args(design), *_rope_fields(design), *moe_fields(design)]
     text = json.dumps({key: part for key, part in design.items() if key not in _NO_USES})
     made = {"moe_args", *design.get("ropes", {})}
     for field in list(fields):
@@ -58,11 +58,8 @@ def all_fields(design: Json) -> list[Json]:
             continue
         # What serves only to compute another field stands in that field's expression.
         found = spelled(str(field["expr"]))
-        fields = [
-            {**each, "expr": _with(str(each["expr"]), name, found)}
-            for each in fields
-            if each["name"] != name
-        ]
+        kept = [each for each in fields if each["name"] != name]
+        fields = [{**each, "expr": _with(str(each["expr"]), name, found)} for each in kept]
     return fields
 
 
