@@ -1,9 +1,10 @@
 """Faster CPU arithmetic for the two module kinds that take most of a small model's time.
 
-``nn.Linear`` in fp32 goes to MKL, which runs at half speed and less on processors that are not
-Intel's; oneDNN, which PyTorch ships too, does not. In 16 bits, without instructions for them, it
-runs at a hundredth of fp32's speed; so such products are done in fp32 and rounded once. An RMS norm
-written in Python keeps six intermediate tensors for its backward; one autograd function keeps one.
+``nn.Linear`` in fp32 goes to MKL, which uses no AVX-512 on processors that are not Intel's and then
+runs at half speed; oneDNN, which PyTorch ships too, does use it. In 16 bits, without instructions
+for them, it runs at a hundredth of fp32's speed; so such products are done in fp32 and rounded
+once. An RMS norm written in Python keeps six intermediate tensors for its backward; one autograd
+function keeps one.
 """
 
 from __future__ import annotations
@@ -31,13 +32,19 @@ MIN_ROW_STEP = 16
 
 @functools.cache
 def prefers_onednn() -> bool:
-    """Says whether fp32 products go to oneDNN here: it exists and the processor is not Intel's.
+    """Says whether fp32 products go to oneDNN here: MKL would leave half of the processor unused.
 
     The answer depends on the machine alone, never on a timing, so that a resumed run repeats its
     arithmetic.
     """
     if not (torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()):
         return False
+    return is_not_intels() and torch.backends.cpu.get_cpu_capability() == "AVX512"
+
+
+@functools.cache
+def is_not_intels() -> bool:
+    """Says whether the processor is another maker's than MKL's."""
     return "GenuineIntel" not in _processor_vendor()
 
 
@@ -222,7 +229,7 @@ def use_cpu_kernels(model: nn.Module) -> None:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(ONEDNN_CACHED_SHAPES))
     for module in model.modules():
         kind = type(module)
-        if kind is nn.Linear and (prefers_onednn() or multiplies_slowly(module.weight.dtype)):
+        if kind is nn.Linear and (is_not_intels() or multiplies_slowly(module.weight.dtype)):
             module.__class__ = FastLinear
         elif kind.__name__.endswith("RMSNorm") and _is_plain_rms_norm(module):
             module.fused_eps = _epsilon(module)
