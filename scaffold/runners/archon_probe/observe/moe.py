@@ -365,23 +365,15 @@ def _check(
         if not torch.equal(mine, chosen):
             raise UnknownStructureError("", "its choice is not reproduced")
     weights = routed.choice.weights
-    every = compute(experts.layout, experts.gate, x)
-    if args["num_zero_experts"]:
-        same = x.unsqueeze(1).expand(-1, args["num_zero_experts"], -1)
-        every = torch.cat([every, same], dim=1)
-    if args["score_before_experts"]:
-        parts = [
-            compute(experts.layout, experts.gate, x * weights[:, k : k + 1])
-            for k in range(args["top_k"])
-        ]
-        total = sum(
-            p.gather(1, chosen[:, k, None, None].expand(-1, 1, x.shape[1]))[:, 0]
-            for k, p in enumerate(parts)
-        )
-    else:
-        picked = every.gather(1, chosen.unsqueeze(-1).expand(-1, -1, x.shape[1]))
-        total = (picked * weights.unsqueeze(-1)).sum(1)
-    assert isinstance(total, Tensor)
+    count = args["num_experts"]
+    total = torch.zeros_like(x)
+    for k in range(args["top_k"]):
+        index, weight = chosen[:, k], weights[:, k : k + 1]
+        given = x * weight if args["score_before_experts"] else x
+        part = compute(experts.layout, experts.gate, given, index.clamp(max=count - 1))
+        # Experts after the routed ones return what they get.
+        part = torch.where((index < count).unsqueeze(-1), part, given)
+        total += part if args["score_before_experts"] else part * weight
     difference = float((total - routed.output).norm() / routed.output.norm())
     if difference > 2e-5:
         raise UnknownStructureError("", f"routed output is off by {difference:.2g}")
@@ -391,13 +383,14 @@ def _check(
 @torch.no_grad()
 def _find_unused(bench: Bench, run: Run, found: dict[str, Any]) -> None:
     """Lists tensors that may be anything without a change of the output."""
+    few = bench.run(run.x[:48])
     for name, tensor in bench.tensors():
         if tensor.numel() == 0:
             continue
         with bench.changed():
             noise = torch.linspace(-1, 1, tensor.numel()).reshape(tensor.shape)
             tensor.add_(noise)
-            y = bench.run(run.x).y
-        if torch.equal(y, run.y):
+            y = bench.run(few.x).y
+        if torch.equal(y, few.y):
             found["unused"].append(name)
             found["evidence"].append(f"{name} changes nothing")

@@ -86,18 +86,50 @@ def find_experts(bench: Bench, call: ExpertCall) -> Experts | None:
         bench: Holds the module.
         call: Reaches its experts.
     """
-    layouts, config = list(layouts_of(call)), bench.config
-    for layout in layouts:
-        for name, function, _ in activations([], config):
+    judge = _Judge(bench, call)
+    named = [(name, function) for name, function, _ in activations([], bench.config)]
+    for layout in layouts_of(call):
+        for name, function in named:
             gate = _named(function)
-            if _agrees(bench, call, layout, gate, 1.0) and _agrees(bench, call, layout, gate, 40.0):
+            if judge.accepts(layout, gate):
                 args = {"activation": name, **_plain_args(layout)}
                 return Experts(layout, args, gate, [f"{layout.how}; {name}(gate) * up"])
-    for layout in layouts:
-        found = _measured(bench, call, layout)
+    for layout in layouts_of(call):
+        found = _measured(bench, call, judge, layout)
         if found is not None:
             return found
     return None
+
+
+class _Judge:
+    """Compares readings of the experts with what they return, for ordinary and for large tokens.
+
+    Args:
+        bench: Holds the module.
+        call: Reaches its experts.
+    """
+
+    def __init__(self, bench: Bench, call: ExpertCall) -> None:
+        x = bench.tokens(24)
+        self.experts = torch.arange(24) % call.num_experts
+        index, ones = self.experts.unsqueeze(-1), torch.ones(24, 1)
+        # Limits show in large numbers only.
+        self.cases = [
+            (given, call.ask(given, index, ones), tolerance)
+            for given, tolerance in ((x, 2e-5), (x * 40, 1e-4))
+        ]
+
+    @torch.no_grad()
+    def accepts(self, layout: Layout, gate: Gate) -> bool:
+        """Says whether a layout and a gate give what the experts return."""
+        for x, expected, tolerance in self.cases:
+            try:
+                found = compute(layout, gate, x, self.experts)
+            except (RuntimeError, TypeError, AttributeError):
+                return False
+            if not is_close(found, expected, tolerance):
+                return False
+        return True
 
 
 def _named(function: Any) -> Gate:
@@ -185,31 +217,18 @@ def _biases(
 # --- what an expert computes
 
 
-def compute(layout: Layout, gate: Gate, x: Tensor) -> Tensor:
-    """Runs every expert on every token: [T, E, D]."""
-    up = torch.einsum("td,ehd->teh", x, layout.w3)
-    given = torch.einsum("td,ehd->teh", x, layout.w1)
+def compute(layout: Layout, gate: Gate, x: Tensor, experts: Tensor) -> Tensor:
+    """Runs each token [T, D] through one expert [T]: [T, D]."""
+    up = torch.einsum("td,thd->th", x, layout.w3[experts])
+    given = torch.einsum("td,thd->th", x, layout.w1[experts])
     if layout.b1 is not None and layout.b3 is not None:
-        given, up = given + layout.b1, up + layout.b3
-    out = torch.einsum("teh,edh->ted", gate(given, up), layout.w2)
-    return out if layout.b2 is None else out + layout.b2
+        given, up = given + layout.b1[experts], up + layout.b3[experts]
+    out = torch.einsum("th,tdh->td", gate(given, up), layout.w2[experts])
+    return out if layout.b2 is None else out + layout.b2[experts]
 
 
 @torch.no_grad()
-def _agrees(bench: Bench, call: ExpertCall, layout: Layout, gate: Gate, size: float) -> bool:
-    x = bench.tokens(24) * size
-    experts = torch.arange(24).unsqueeze(-1) % call.num_experts
-    expected = call.ask(x, experts, torch.ones(24, 1))
-    try:
-        every = compute(layout, gate, x)
-    except (RuntimeError, TypeError, AttributeError):
-        return False
-    found = every.gather(1, experts.unsqueeze(-1).expand(-1, 1, bench.dim))[:, 0]
-    return is_close(found, expected, 1e-4 if size > 1 else 2e-5)
-
-
-@torch.no_grad()
-def _measured(bench: Bench, call: ExpertCall, layout: Layout) -> Experts | None:
+def _measured(bench: Bench, call: ExpertCall, judge: _Judge, layout: Layout) -> Experts | None:
     """Measures limits, offset and slope by feeding one hidden unit chosen numbers."""
 
     def unit(gate: Tensor, up: Tensor) -> Tensor:
@@ -224,9 +243,7 @@ def _measured(bench: Bench, call: ExpertCall, layout: Layout) -> Experts | None:
             return call.ask(x, nought, torch.ones(len(x), 1))[:, 0].double()
 
     found = _measure_gate(call.module, bench.config, unit)
-    if found is None or not _agrees(bench, call, layout, found[1], 1.0):
-        return None
-    if not _agrees(bench, call, layout, found[1], 40.0):
+    if found is None or not judge.accepts(layout, found[1]):
         return None
     args = found[0] | {"expert_bias_terms": layout.b2 is not None}
     numbers = ", ".join(f"{k} {v}" for k, v in found[0].items())

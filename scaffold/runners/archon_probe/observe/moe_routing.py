@@ -271,6 +271,8 @@ def find_guards(bench: Bench, found: Routing, read: Any) -> None:
         or (args["score_after_topk"] and args["score_func"] == "softmax")
     ):
         return
+    if all(v is None or v[1] > 0.99 for v in (_shrunk(bench, found, read, c) for c in (55, 30))):
+        return
     exact = {c: _shrunk(bench, found, read, c) for c in (5, 10, 15, 20, 25, 30, 35, 40, 46, 55)}
     partial = {c: v for c, v in exact.items() if v is not None and v[1] < 0.99}
     if not partial:
