@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -51,8 +52,9 @@ def with_written(
 def named_design(request: Request, design: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a design with the names that its code gets in the target."""
     names = request.names
+    asked = str(request.answers["model_type"])
     prefix = design["class_prefix"]
-    if request.key != str(request.answers["model_type"]).replace("-", "_").replace(".", "_"):
+    if request.key != re.sub(r"\W", "_", asked):
         prefix = pascal(request.key)
     return {
         **design,
@@ -61,5 +63,5 @@ def named_design(request: Request, design: Mapping[str, Any]) -> dict[str, Any]:
         "module": names["module"],
         "spec_name": f"{names['upper']}_SPEC",
         "registered": names["registered"],
-        "test": names["test"],
+        "composite": "" if asked == design["model_type"] else asked,
     }

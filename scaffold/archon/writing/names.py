@@ -20,6 +20,7 @@ class ModelNames:
         module: Dotted name of that folder.
         prefix: What its classes start with.
         spec: Name of its spec in ``spec.py``.
+        composite: The model_type of a configuration of which this model's is the part for text.
     """
 
     model_type: str
@@ -27,6 +28,12 @@ class ModelNames:
     module: str
     prefix: str
     spec: str
+    composite: str = ""
+
+    @property
+    def model_types(self) -> tuple[str, ...]:
+        """Every model_type whose configuration it is built from."""
+        return tuple(sorted(filter(None, {self.model_type, self.composite})))
 
     @property
     def archon(self) -> str:
@@ -77,4 +84,5 @@ def names_of(design: Json) -> ModelNames:
         module=str(design.get("module") or f"{ARCHON}.{folder}"),
         prefix=str(design["class_prefix"]),
         spec=str(design.get("spec_name") or f"{folder.upper()}_SPEC"),
+        composite=str(design.get("composite") or ""),
     )

@@ -26,6 +26,7 @@ def spec_file(names: ModelNames) -> str:
     source.use(names.own("model", "args"), names.args)
     source.use(names.own("model", "model"), names.model)
     source.use(names.own("model", "state_dict_adapter"), names.adapter)
+    types = ", ".join(python_literal(each) for each in names.model_types)
     rows = {
         "name": python_literal(names.folder),
         "model_class": names.model,
@@ -33,7 +34,7 @@ def spec_file(names: ModelNames) -> str:
         "state_dict_adapter_class": names.adapter,
         "parallelize_fn": names.parallelize,
         "pipelining_fn": "pipeline_llm",
-        "supported_model_types": f"frozenset({{{python_literal(names.model_type)}}})",
+        "supported_model_types": f"frozenset({{{types}}})",
     }
     body = "".join(f"    {name}={text},\n" for name, text in rows.items())
     source.add(f"{names.spec} = ModelSpec(\n{body})")
