@@ -154,6 +154,9 @@ class ArchonParallelDims:
         self._named = {name: mesh[name] for name in sizes}
         for name, axes in self._flattened.items():
             self._named[name] = _flatten(mesh, axes, name)
+        if self.etp_enabled:
+            # Slicing a flattened axis out of the world mesh is deprecated; this takes meshes.
+            self._named["ep_tp"] = DeviceMesh._concatenate([self._named["ep"], self._named["tp"]])
         return mesh
 
     @property
@@ -200,9 +203,7 @@ class ArchonParallelDims:
 
         "ep_tp" is the two-dimensional mesh of experts and their matrices, where ``etp == tp``.
         """
-        world = self.world_mesh
-        if name == "ep_tp":
-            return world[("ep", "tp")] if self.etp_enabled else None
+        assert self.world_mesh is not None  # Making it fills the table.
         return self._named.get(name)
 
     def get_group(self, name: str) -> dist.ProcessGroup | None:
