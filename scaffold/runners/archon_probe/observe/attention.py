@@ -132,6 +132,10 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
         raise UnknownStructureError(
             call.path, "queries are neither rotated nor left as projected and normed"
         )
+    if not rotation["when"]:
+        # Where nothing rotates, the order of norm and rotation shows nothing.
+        for role in ("q_norm", "k_norm"):
+            features[role].pop("after_rope", None)
     features["temperature"] = observe_temperature(rotation.pop("temperature"), config)
     features["rope"] = rotation
     features |= observe_scores(products, config)
@@ -337,9 +341,6 @@ def _clipped(
 ) -> tuple[float, list[tuple[str, int]]] | None:
     """Matches numbers that were clamped: where several stand at one bound, neighbours tell."""
     limit = float(wanted.abs().max())
-    at_bound = (wanted.abs() - limit).abs() < 1e-6 * limit
-    if int(at_bound.sum()) < 2:
-        return None
     for name, row in sources.items():
         clamped = row.clamp(-limit, limit)
         for start in range(0, len(row) - len(wanted) + 1):

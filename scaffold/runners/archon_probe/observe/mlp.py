@@ -55,7 +55,7 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
         found = _combination(function, ups, given)
         if found is None:
             continue
-        tensors |= {f"activation.{n}": p for n, p in parameters.items()}
+        tensors |= {f"act.{n}": p for n, p in parameters.items()}
         for part, (linear, rows) in found.items():
             weight, bias = linear_weight(linear.module), linear_bias(linear.module)
             assert weight is not None
@@ -84,10 +84,11 @@ def activations(modules: list[nn.Module], config: Any) -> Iterator[tuple[str, An
 
     for module in modules:
         own = {n: p.detach() for n, p in module.named_parameters(recurse=False)}
+        state = {n: b for n, b in module.named_buffers(recurse=False)}
         for name, factory in ACT2FN.items():
             kind = factory[0] if isinstance(factory, tuple) else factory
             if own and isinstance(kind, type) and type(module) is kind:
-                yield name, module, own
+                yield name, module, own | state
     used = [v for v in config.to_dict().values() if isinstance(v, str) and v in ACT2FN]
     for name in dict.fromkeys([*used, *ACT2FN]):
         function = ACT2FN[name]
