@@ -83,6 +83,9 @@ def _arranged(
         return Match("Rename", [])
     if part.dim() == tensor.dim() >= 2 and torch.equal(tensor.transpose(-2, -1), part):
         return Match("Transposed", [])
+    for axis in range(tensor.dim()):
+        if tensor.dim() == part.dim() + 1 and torch.equal(tensor.squeeze(axis), part):
+            return Match("Unsqueezed", [], options={"axis": axis} if axis else {})
     if part.dim() == 3 and tensor.dim() == 2:
         if torch.equal(tensor, _flat(part)):
             return Match("Flattened", [])

@@ -8,9 +8,11 @@ The rules that are found here are plain dicts; their names and fields are those 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from archon_probe.rule_arrangements import Match, explain
@@ -50,8 +52,10 @@ def find_rules(
         match = None if name in ignorable else explain(tensor, index, sizes, layer_of(name))
         if match is not None:
             found[name] = match
-        elif name not in ignorable:
-            problems.append(unexplained("hub", name, tensor, index))
+    wanted = {n: t for n, t in hub.items() if n not in found and n not in ignorable}
+    found |= _equals_in_layer(wanted, {n: archon[n] for n in _uncovered(found, index, archon)})
+    problems = [p for p in problems if p["name"] in _uncovered(found, index, archon)]
+    problems += [unexplained("hub", n, t, index) for n, t in wanted.items() if n not in found]
     problems += [
         unexplained("archon", name, archon[name], None, hub)
         for name in _uncovered(found, index, archon)
@@ -62,6 +66,18 @@ def find_rules(
     rules += [{"rule": "Ignored", "hub": _pattern(n)} for n in hub if n in ignorable]
     rules += _tied_rules(index.twins, found, tied or {}, problems)
     return without_repetition(rules), grouped(problems)
+
+
+def _equals_in_layer(hub: Mapping[str, Tensor], archon: Mapping[str, Tensor]) -> dict[str, Match]:
+    """Returns pairs that only each other equal in their layer, as constants of an activation do."""
+    pairs = [
+        (name, part)
+        for name, tensor in hub.items()
+        for part, values in archon.items()
+        if layer_of(name) == layer_of(part) and torch.equal(tensor, values)
+    ]
+    hubs, parts = Counter(name for name, _ in pairs), Counter(part for _, part in pairs)
+    return {n: Match("Rename", [p]) for n, p in pairs if hubs[n] == parts[p] == 1}
 
 
 def _uncovered(

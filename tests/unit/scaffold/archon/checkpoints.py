@@ -257,6 +257,12 @@ LAYOUTS: dict[str, Layout] = {
         {"c_attn.weight": _blocks(48, 8, 8), "c_attn.bias": _blocks(48, 8, 8)},
         _GPT2,
     ),
+    "ernie4_5_moe": Layout(
+        "ernie4_5_moe",
+        {"moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 40, "moe_layer_start_index": 1},
+        _FUSED_EXPERTS | {"e_score_correction_bias": lambda tensor: {"": tensor[0]}},
+        _PLAIN,
+    ),
     "dbrx": Layout(
         "dbrx",
         {},

@@ -32,6 +32,12 @@ EXPECTED: dict[str, dict[str, dict[str, Any]]] = {
         "{e}.w2.weight": {"rule": "Stacked"},
         "{e}.w3.weight": {"rule": "Stacked"},
     },
+    "ernie4_5_moe": {
+        "{e}.gate_proj.weight": {"rule": "Stacked"},
+        "{e}.up_proj.weight": {"rule": "Stacked"},
+        "{e}.down_proj.weight": {"rule": "Stacked"},
+        "e_score_correction_bias": {"rule": "Unsqueezed"},
+    },
     "granitemoe": {"input_linear.weight": {"rule": "Fused", "groups": 1, "axis": 1}},
     "gpt_oss": {
         "gate_up_proj": {"rule": "Fused", "groups": "rows", "axis": 1, "transposed": True},
@@ -253,8 +259,26 @@ def test_what_no_rule_says_is_named_with_the_nearest_candidate() -> None:
     assert "shares values" in found["hub", "b.weight"]["why"]
 
 
+def test_constants_that_repeat_in_every_layer_find_their_twin() -> None:
+    archon = {f"layers.{i}.act.{n}": torch.tensor(v) for i in (0, 1) for n, v in _CONSTANTS.items()}
+    hub = {f"h.{i}.act_fn.{n}": torch.tensor(v) for i in (0, 1) for n, v in _CONSTANTS.items()}
+    rules, problems = find_rules(archon, hub, {})
+    assert problems == []
+    assert {rule["hub"]: rule["archon"] for rule in rules} == {
+        "h.{}.act_fn.beta": "layers.{}.act.beta",
+        "h.{}.act_fn.eps": "layers.{}.act.eps",
+    }
+
+
+_CONSTANTS = {"beta": 0.5, "eps": -1e-6}
+
+
 def test_constant_parameters_are_a_problem() -> None:
-    _, problems = find_rules({"norm.weight": torch.ones(4)}, {"norm.weight": torch.ones(4)}, {})
+    _, problems = find_rules(
+        {"norm.weight": torch.ones(4), "b.weight": torch.ones(4)},
+        {"norm.weight": torch.ones(4)},
+        {},
+    )
     assert "not distinct" in problems[0]["why"]
 
 

@@ -11,6 +11,7 @@ from areal.experimental.models.archon.state_dict.rules import (
     Stacked,
     Tied,
     Transposed,
+    Unsqueezed,
 )
 from areal.experimental.models.archon.state_dict.streaming import (
     LoadReport,
@@ -30,6 +31,7 @@ __all__ = [
     "Stacked",
     "Tied",
     "Transposed",
+    "Unsqueezed",
     "load_checkpoint",
     "save_checkpoint",
 ]

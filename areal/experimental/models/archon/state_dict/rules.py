@@ -171,6 +171,22 @@ class Transposed(Rule):
 
 
 @dataclass(frozen=True)
+class Unsqueezed(Rule):
+    """Maps a tensor that has one more dimension, of size one, than the parameter.
+
+    Args:
+        axis: Which dimension of the tensor that is.
+    """
+
+    axis: int = 0
+    when: str | None = None
+
+    def _layout(self, shapes: Sequence[Shape], layer: int | None, args: Any) -> Layout:
+        shape = (*shapes[0][: self.axis], 1, *shapes[0][self.axis :])
+        return Layout(shape, ((lambda tensor: tensor.squeeze(self.axis), _same),))
+
+
+@dataclass(frozen=True)
 class Fused(Rule):
     """Maps a tensor whose rows hold several parameters.
 
