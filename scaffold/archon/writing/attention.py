@@ -13,6 +13,7 @@ from scaffold.archon.writing.values import (
     ALWAYS,
     NEVER,
     Json,
+    fixed,
     given,
     guard_of,
     has,
@@ -177,9 +178,9 @@ class _AttentionWriter:
     def _norm(self, states: dict[str, str], *, over: str, after_rope: bool) -> None:
         for name in "qkv":
             norm: Json | None = self.part.get(f"{name}_norm")
-            if norm is None or not has(norm) or norm.get("over", "head") != over:
+            if norm is None or not has(norm) or fixed(norm, "over", "head") != over:
                 continue
-            if bool(norm.get("after_rope", False)) == after_rope:
+            if bool(fixed(norm, "after_rope", False)) == after_rope:
                 states[name] = f"self.{name}_norm({states[name]})"
 
     def _rotate(self, states: dict[str, str]) -> None:

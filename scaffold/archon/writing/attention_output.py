@@ -8,7 +8,7 @@ from scaffold.archon.writing.class_body import ModuleBody, maybe
 from scaffold.archon.writing.names import ModelNames
 from scaffold.archon.writing.norms import norm_text
 from scaffold.archon.writing.source import function_text
-from scaffold.archon.writing.values import ALWAYS, Json, guard_of, has, product, value_text
+from scaffold.archon.writing.values import ALWAYS, Json, fixed, guard_of, has, product, value_text
 
 GATES = {
     "sigmoid": "torch.sigmoid({})",
@@ -49,7 +49,7 @@ def write_output(
 
 def _write_gate(part: Json, gate: Json, body: ModuleBody, v_head_dim: Any) -> None:
     guard = guard_of(gate)
-    per_head = gate.get("per", "dim") == "head"
+    per_head = fixed(gate, "per", "dim") == "head"
     width = product(part["n_heads"], *([] if per_head else [v_head_dim]))
     call = f"nn.Linear(args.dim, {width}, bias={value_text(gate.get('bias', False))})"
     body.setup.append(f"self.gate = {maybe(call, guard, 'None')}")
@@ -62,7 +62,7 @@ def _write_gate(part: Json, gate: Json, body: ModuleBody, v_head_dim: Any) -> No
         zeros = f"nn.Parameter(torch.zeros({value_text(part['n_heads'])}))"
         body.setup.append(f"self.gate_bias = {maybe(zeros, guard, 'None')}")
         logits += " + self.gate_bias" + ("" if per_head else "[:, None, None]")
-    value = GATES[str(gate["fn"])].format(logits)
+    value = GATES[fixed(gate, "fn", "sigmoid")].format(logits)
     if value.startswith("F."):
         body.source.use_as("torch.nn.functional", "F")
     else:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from scaffold.archon.writing.names import ModelNames
 from scaffold.archon.writing.norms import norm_text
 from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import Json, given, has, value_text
+from scaffold.archon.writing.values import Json, fixed, given, has, value_text
 
 
 def feed_forward_text(mlp: Json, source: Source, names: ModelNames) -> str:
     """Returns the call that makes a block's feed-forward."""
-    kind = "GatedFeedForward" if mlp.get("gated", True) else "FeedForward"
+    kind = "GatedFeedForward" if fixed(mlp, "gated", True) else "FeedForward"
     source.use(names.shared("feed_forward"), kind)
     sizes = ["args.dim", value_text(mlp["hidden_dim"]), value_text(mlp["activation"])]
     options = _bias_options(mlp)

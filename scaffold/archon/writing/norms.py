@@ -7,7 +7,7 @@ from typing import Any
 from scaffold.archon.writing.class_body import maybe
 from scaffold.archon.writing.names import ModelNames
 from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import Json, guard_of, value_text
+from scaffold.archon.writing.values import Json, fixed, guard_of, value_text
 
 
 def norm_text(norm: Json, source: Source, names: ModelNames, heads: Any = None) -> str:
@@ -22,8 +22,8 @@ def norm_text(norm: Json, source: Source, names: ModelNames, heads: Any = None) 
 
 
 def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
-    is_layer_norm = norm.get("kind") == "layer"
-    offset = norm.get("offset", 0.0)
+    is_layer_norm = fixed(norm, "kind", "rms") == "layer"
+    offset = fixed(norm, "offset", 0.0)
     has_weight = norm.get("weight", True)
     sizes = [value_text(norm["dim"]), value_text(norm["eps"])]
     if is_layer_norm and not offset and heads is None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from scaffold.render import python_literal
+from scaffold.spec import TemplateError
 
 Json = Mapping[str, Any]
 NEVER = "False"
@@ -116,6 +117,25 @@ def has(part: Any) -> bool:
 def given(value: Any) -> bool:
     """Tells whether an optional value is there at all; null is the same as absent."""
     return value is not None
+
+
+def fixed(part: Json, key: str, usual: Any) -> Any:
+    """Returns an option that decides what is written, and so cannot follow the config.
+
+    Args:
+        usual: What it is when the design does not say.
+
+    Raises:
+        TemplateError: The design reads it from the arguments.
+    """
+    value = part.get(key, usual)
+    if isinstance(value, Mapping):
+        raise TemplateError(
+            f"{key!r} of a part follows the config ({value_text(value)}); only models in which it "
+            "is always the same can be written",
+            code="template_invalid",
+        )
+    return value
 
 
 def factor(text: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from scaffold.archon.writing import write_model
 from scaffold.archon.writing.values import factor, literal, product, spelled, value_text
+from scaffold.spec import TemplateError
 from tests.unit.scaffold.archon import writing_designs
 
 ROOT = Path(__file__).parents[4]
@@ -196,3 +197,10 @@ def test_an_argument_that_only_computes_another_is_no_field() -> None:
     text = write_model(design)["model/args.py"]
     assert '"rope": RopeArgs.from_hf(hf_config, dim=hf_config.head_dim // 2),' in text
     assert "half" not in text
+
+
+def test_what_decides_the_text_cannot_follow_the_config() -> None:
+    design = writing_designs.qwen3()
+    mlp = {**design["mlp"], "gated": writing_designs.arg("use_glu")}
+    with pytest.raises(TemplateError, match=r"'gated' of a part follows the config \(args.use_glu"):
+        write_model({**design, "mlp": mlp})

@@ -54,7 +54,7 @@ def pair(tmp_path: Path) -> Pair:
 
 def logits_of(pair: Pair) -> tuple[Tensor, Tensor]:
     """Returns the logits of a packed batch by both models."""
-    tokens = torch.randint(3, TINY["vocab_size"], (1, sum(LENGTHS)))
+    tokens = torch.randint(3, pair.theirs.config.vocab_size, (1, sum(LENGTHS)))
     positions = torch.cat([torch.arange(length) for length in LENGTHS]).unsqueeze(0)
     cu_seqlens = torch.tensor([0, *LENGTHS]).cumsum(0).int()
     ours = pair.ours(tokens, positions, cu_seqlens, max(LENGTHS))
