@@ -324,3 +324,17 @@ def test_a_padded_batch_and_a_tree_are_refused():
         packed_attention(
             *make_heads((3,)), cu_seqlens=cu_seqlens, max_seqlen=3, tree_attn_meta=object()
         )
+
+
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_a_type_that_the_cpu_only_emulates_is_computed_in_fp32(is_fast, monkeypatch):
+    seen = []
+    plain = cpu_backend._sdpa
+    monkeypatch.setattr(cpu_backend, "_is_fast", lambda dtype: is_fast)
+    monkeypatch.setattr(
+        cpu_backend, "_sdpa", lambda q, *rest: seen.append(q.dtype) or plain(q, *rest)
+    )
+    heads = make_heads((5,), dtype=torch.bfloat16)
+    out = AttentionCore(0, "varlen", scale=0.4)(*heads, make_packing((5,)))
+    assert seen == [torch.bfloat16 if is_fast else torch.float32]
+    assert out.dtype == torch.bfloat16
