@@ -16,9 +16,10 @@ KINDS_BY_LAYER_TYPE = "rope_parameters"
 def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
     """Adds ``rope`` to the attention of a design, and returns the tables it needs."""
     attention = design.get("attention", {})
+    name = next(m["name"] for m in design["block"]["modules"] if m["kind"] == "attention")
     rows = [
         [m["rope"] if m != ABSENT else ABSENT for m in row]
-        for row in shaper.rows(lambda layer: layer["modules"]["attention"])
+        for row in shaper.rows(lambda layer: layer["modules"][name])
     ]
     used = [r for row in rows for r in row if r != ABSENT and r["when"]]
     if not used:
@@ -32,7 +33,7 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
     parameters = getattr(shaper.measured[0][0].config, "rope_parameters", None)
     if isinstance(parameters, dict) and parameters and all(isinstance(v, dict) for v in parameters.values()):
         attention["rope"]["key"] = a.add_layer_types()
-        size = _whole_head(shaper, used)
+        size = _whole_head(shaper, used, name)
         return {
             f"rope_{kind}": {
                 "expr": f"RopeArgs.from_hf(hf_config, layer_type={kind!r}{size})",
@@ -45,9 +46,10 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
     return {"rope": {"expr": text, **options}}
 
 
-def _whole_head(shaper: Shaper, used: list[Any]) -> str:
+def _whole_head(shaper: Shaper, used: list[Any], name: str) -> str:
     """Returns the argument that says that whole heads rotate, where no configuration changes it."""
-    sizes = {m["head_dim"] for row in shaper.rows(lambda la: la["modules"]["attention"]) for m in row}
+    rows = shaper.rows(lambda layer: layer["modules"][name])
+    sizes = {m["head_dim"] for row in rows for m in row}
     return ", dim={head_dim}" if {r["dim"] for r in used} <= sizes else ""
 
 
