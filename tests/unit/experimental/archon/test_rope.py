@@ -269,18 +269,26 @@ def test_older_configs_are_read_as_well():
 
 
 def test_the_original_context_beside_the_parameters_wins():
-    parameters = dict(KINDS["longrope"])
-    config = Phi3Config(
-        hidden_size=64,
-        num_attention_heads=4,
-        max_position_embeddings=CONTEXT,
-        original_max_position_embeddings=16,
-        pad_token_id=0,
-        rope_parameters={"rope_theta": 1e4, **parameters},
+    """In a config that transformers read, and in the raw one, where it has not moved yet."""
+    sizes = {
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "max_position_embeddings": CONTEXT,
+        "original_max_position_embeddings": 16,
+        "pad_token_id": 0,
+    }
+    parameters = {"rope_theta": 1e4, **KINDS["longrope"], "original_max_position_embeddings": 8}
+    read = Phi3Config(**sizes, rope_parameters=dict(parameters))
+    raw = SimpleNamespace(**sizes, rope_parameters=dict(parameters))
+    for config in (read, raw):
+        found = RopeArgs.from_hf(config)
+        assert found.scaling["original_max_position_embeddings"] == 16
+        assert found.attention_factor == pytest.approx(math.sqrt(1 + math.log(2) / math.log(16)))
+    del (
+        raw.original_max_position_embeddings,
+        raw.rope_parameters["original_max_position_embeddings"],
     )
-    found = RopeArgs.from_hf(config)
-    assert found.scaling["original_max_position_embeddings"] == 16
-    assert found.attention_factor == pytest.approx(math.sqrt(1 + math.log(2) / math.log(16)))
+    assert RopeArgs.from_hf(raw).scaling["original_max_position_embeddings"] == CONTEXT
 
 
 def test_bad_parameters_are_refused():
