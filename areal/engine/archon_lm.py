@@ -40,6 +40,8 @@ from areal.experimental.models.archon.state_dict import load_checkpoint, save_ch
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+# As the configuration spells a type, and as the router's arguments do.
+_ROUTER_DTYPES = {"fp32": "float32"}
 # Rope kinds whose frequencies change with the length of the sequence, beyond the length that the
 # model was pretrained on. Cached keys keep those of the length at which they were computed.
 _LENGTH_DEPENDENT = ("dynamic", "longrope")
@@ -98,6 +100,12 @@ class ArchonCausalLM(CausalLM):
         return out if keep_N is not None else out[0]
 
     def require_plans(self) -> None:
+        if self.options.enable_compile:
+            raise ConfigError(
+                "actor.archon.enable_compile is for training alone: each step of the embedded "
+                "engine has other shapes, and compiling for them takes longer than it saves; set "
+                "it to false"
+            )
         was_training = self.module.training
         self.module.eval()
         try:
@@ -243,9 +251,7 @@ def build_archon_model(
     """
     model_spec = require_archon_model(hf_config.model_type, what)
     try:
-        args = model_spec.model_args_class.from_hf_config(
-            hf_config, **_model_options(model_spec.model_args_class, options)
-        )
+        args = _model_args(model_spec.model_args_class, hf_config, options)
         with default_dtype(dtype), torch.device("meta"):
             module = model_spec.model_class(args)
     except ConfigError as error:
@@ -256,11 +262,14 @@ def build_archon_model(
     return ArchonCausalLM(module.eval(), hf_config, model_spec, options)
 
 
-def _model_options(args_class: type, options: ArchonEngineConfig) -> dict[str, Any]:
-    """Returns the options that a model is built with; one without experts has no router."""
-    names = {field.name for field in dataclasses.fields(args_class)}
-    found = {"attn_type": options.attn_type, "router_dtype": options.moe_router_dtype}
-    return {name: value for name, value in found.items() if name in names}
+def _model_args(args_class: Any, hf_config: Any, options: ArchonEngineConfig) -> Any:
+    """Returns what the model is built from; one without experts has no router."""
+    args = args_class.from_hf_config(hf_config, attn_type=options.attn_type)
+    moe_args = getattr(args, "moe_args", None)
+    if moe_args is None or options.moe_router_dtype is None:
+        return args
+    routed = dataclasses.replace(moe_args, router_dtype=_ROUTER_DTYPES[options.moe_router_dtype])
+    return dataclasses.replace(args, moe_args=routed)
 
 
 def _draw_weights(module: nn.Module, seed: int) -> None:
@@ -272,7 +281,7 @@ def _draw_weights(module: nn.Module, seed: int) -> None:
 
 def prepare_archon_model(lm: ArchonCausalLM) -> ArchonCausalLM:
     """Lets a model that has its weights use what is fast on its device."""
-    if lm.device.type == "cpu":
+    if lm.device.type == "cpu" and not lm.options.enable_compile:
         use_cpu_kernels(lm.module)
         fuse_siblings(lm.module)
     return lm

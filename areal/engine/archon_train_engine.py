@@ -11,6 +11,7 @@ from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec
 from areal.engine.archon_lm import ArchonCausalLM, load_archon_model, make_archon_model
 from areal.engine.train_engine import PackedTrainEngine, check_single_process
+from areal.experimental.models.archon.compile import apply_compile
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -62,6 +63,8 @@ class ArchonTrainEngine(PackedTrainEngine):
         if self.config.archon.use_deterministic_algorithms:
             torch.use_deterministic_algorithms(True)
         super().initialize(addr, ft_spec)
+        if self.config.archon.enable_compile:
+            apply_compile(self.module)
 
 
 def check_archon_options(config: TrainEngineConfig) -> None:

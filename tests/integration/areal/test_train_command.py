@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.integration.areal.conftest import Areal, command, environment
+from tests.tiny_archon import BACKENDS
 from tests.tiny_runs import rl_yaml, train_stats
 
 # What a user keeps in the working folder; the reward also writes down what it was asked.
@@ -54,13 +55,14 @@ class OwnWorkflow(RLVRWorkflow):
 '''
 
 
-def own_run(folder: Path, model: Path, **sections: Any) -> Path:
+def own_run(folder: Path, model: Path, backend: str = "fsdp:d1", **sections: Any) -> Path:
     """Writes a user's module and the configuration of a deterministic run that uses it."""
     folder.mkdir(exist_ok=True)
     (folder / "own.py").write_text(textwrap.dedent(OWN_MODULE))
     merged = {
         "run": {"algorithm": "grpo", "workflow": "own.OwnWorkflow", "reward_fn": "own.sevens"},
         "actor": {
+            "backend": backend,
             "path": str(model),
             "optimizer": {"lr": 0.003, "lr_scheduler_type": "cosine", "warmup_steps": 2},
             "gae_lambda": "own.log_rows",
@@ -84,13 +86,19 @@ def trained_rows(folder: Path) -> dict[int, list[int]]:
     return {int(version): json.loads(rows) for version, rows in (x.split(" ", 1) for x in lines)}
 
 
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """The backend of the whole run and of those that are killed."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
 def whole_run(
-    areal: Areal, warm_model: Path, tmp_path_factory: pytest.TempPathFactory
+    areal: Areal, warm_model: Path, backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, str]:
     """Runs from the first step to the last without a break; returns the folder and what it said."""
     folder = tmp_path_factory.mktemp("whole")
-    own_run(folder, warm_model)
+    own_run(folder, warm_model, backend)
     done = areal("train", "-c", "config.yaml", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder, done.stderr
@@ -133,9 +141,9 @@ def kill_during(argv: list[str], folder: Path, step: int) -> None:
 
 
 def check_killed_run(
-    areal: Areal, model: Path, folder: Path, whole: Path, steps: list[int]
+    areal: Areal, model: Path, backend: str, folder: Path, whole: Path, steps: list[int]
 ) -> None:
-    own_run(folder, model)
+    own_run(folder, model, backend)
     for step in steps:
         kill_during(command("train", "-c", "config.yaml"), folder, step)
     done = areal("train", "-c", "config.yaml", cwd=folder)
@@ -153,18 +161,23 @@ def check_killed_run(
 
 
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(
-    areal: Areal, warm_model: Path, whole_run: tuple[Path, str], tmp_path: Path
+    areal: Areal, warm_model: Path, backend: str, whole_run: tuple[Path, str], tmp_path: Path
 ) -> None:
-    check_killed_run(areal, warm_model, tmp_path, whole_run[0], [5])
+    check_killed_run(areal, warm_model, backend, tmp_path, whole_run[0], [5])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_run_survives_kills_at_random_steps(
-    areal: Areal, warm_model: Path, whole_run: tuple[Path, str], tmp_path: Path, seed: int
+    areal: Areal,
+    warm_model: Path,
+    backend: str,
+    whole_run: tuple[Path, str],
+    tmp_path: Path,
+    seed: int,
 ) -> None:
     steps = sorted(random.Random(seed).sample(range(2, 12), 3))
-    check_killed_run(areal, warm_model, tmp_path, whole_run[0], steps)
+    check_killed_run(areal, warm_model, backend, tmp_path, whole_run[0], steps)
 
 
 def test_wrong_input_is_one_line_and_status_1(areal: Areal, tmp_path: Path) -> None:

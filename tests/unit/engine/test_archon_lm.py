@@ -214,6 +214,19 @@ def test_a_layer_that_mixes_tokens_by_itself_is_found_by_trying() -> None:
         LocalInferenceEngine(InferenceEngineConfig(), SharedWeights(lm))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")  # PyTorch's compiler
+def test_compiled_blocks_train_and_do_not_generate() -> None:
+    lm = tiny_archon()
+    lm.options = ArchonEngineConfig(enable_compile=True)
+    config = TrainEngineConfig(backend="archon:d1", archon=lm.options)
+    ArchonTrainEngine(config, SharedWeights(lm)).initialize(None, None)
+    blocks = lm.module.layers.values()
+    # What it compiles to is the compiler's affair, and takes minutes.
+    assert all(block._compiled_call_impl is not None for block in blocks)
+    with pytest.raises(ConfigError, match="enable_compile"):
+        LocalInferenceEngine(InferenceEngineConfig(), SharedWeights(lm))
+
+
 def test_generation_ends_where_frequencies_would_change() -> None:
     rope = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
     lm = archon_of(tiny_model(rope_parameters=rope, max_position_embeddings=64))
