@@ -15,6 +15,7 @@ from archon_probe.capture import Call
 from archon_probe.observe.algebra import explain, is_close
 from archon_probe.observe.mlp import observe_mlp
 from archon_probe.observe.moe_experts import ExpertCall, Experts, compute, find_experts
+from archon_probe.observe.moe_memory import Place, place_of, remembered
 from archon_probe.observe.moe_routing import (
     Choice,
     Routing,
@@ -61,17 +62,22 @@ def observe_moe(module: nn.Module, x: Tensor, config: Any = None) -> dict[str, A
         ``tensors`` (by their names in Archon's layer), ``unused`` (parameters that change nothing),
         ``evidence``; and ``unknown``, what could not be found: then the rest is not complete.
     """
-    bench = Bench(module, x.shape[-1], config)
+
+    def look(read: set[str]) -> tuple[dict[str, Any], dict[str, Place]]:
+        return _look(Bench(module, x.shape[-1], config, read))
+
+    return remembered(module, config, look)
+
+
+def _look(bench: Bench) -> tuple[dict[str, Any], dict[str, Place]]:
     bench.randomise()
     found: dict[str, Any] = {"args": {}, "tensors": {}, "unused": [], "evidence": [], "unknown": []}
     try:
         _observe(bench, found)
     except UnknownStructureError as error:
         found["unknown"].append(error.what)
-    bench.restore()
-    # They are views of the copy, which has the original's values again.
-    found["tensors"] = {n: t.detach().clone() for n, t in found["tensors"].items()}
-    return found
+    sources = dict(bench.tensors())
+    return found, {n: place_of(t, sources) for n, t in found.pop("tensors").items()}
 
 
 def _observe(bench: Bench, found: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from archon_probe.capture import Call
+from archon_probe.observe.moe_memory import WatchedConfig, tensors_of
 
 WATCHED = {"topk", "softmax", "sigmoid", "tanh", "linear", "matmul", "mm"}
 
@@ -61,25 +62,27 @@ class Bench:
         module: Stays as it is.
         dim: Features of a token.
         config: The model's; one that a part keeps, if None.
+        read: Gets the names of the config's fields that the module reads while it runs.
     """
 
-    def __init__(self, module: nn.Module, dim: int, config: Any = None) -> None:
+    def __init__(
+        self, module: nn.Module, dim: int, config: Any = None, read: set[str] | None = None
+    ) -> None:
         self.module = copy.deepcopy(module).float().eval()
         self.dim = dim
         kept = [getattr(part, "config", None) for part in module.modules()]
         self.config = config or next((c for c in kept if hasattr(c, "to_dict")), _NoConfig())
-        self.original = [t.detach().clone() for _, t in self.tensors()]
         for part in self.module.modules():
             config = getattr(part, "config", None)
             if hasattr(config, "_experts_implementation"):
                 # The grouped kernels ask for alignments that a tiny config need not have.
-                part.config = copy.copy(config)
-                part.config._experts_implementation = "eager"
+                plain = copy.copy(config)
+                plain._experts_implementation = "eager"
+                part.config = WatchedConfig(plain, set() if read is None else read)
 
     def tensors(self) -> list[tuple[str, Tensor]]:
         """Lists parameters and buffers of real numbers."""
-        named = [*self.module.named_parameters(), *self.module.named_buffers()]
-        return [(n, t) for n, t in named if t.is_floating_point()]
+        return list(tensors_of(self.module).items())
 
     @torch.no_grad()
     def randomise(self) -> None:
@@ -94,12 +97,6 @@ class Bench:
                 tensor.copy_(noise * 0.1)
             else:
                 tensor.copy_(noise / self.dim**0.5)
-
-    @torch.no_grad()
-    def restore(self) -> None:
-        """Brings the original values back, also into every view that was taken."""
-        for (_, tensor), value in zip(self.tensors(), self.original, strict=True):
-            tensor.copy_(value)
 
     @contextmanager
     def changed(self) -> Iterator[None]:

@@ -18,6 +18,8 @@ RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
+from archon_probe.observe import moe as moe_probe  # noqa: E402
+from archon_probe.observe import moe_memory  # noqa: E402
 from archon_probe.observe.moe import observe_moe  # noqa: E402
 
 # Named otherwise in the table of layers, where several mean the same.
@@ -145,3 +147,63 @@ def test_a_router_that_is_not_known_is_said() -> None:
 
     gate.__class__ = Strange
     assert "router" in found_of(layer)["unknown"][0]
+
+
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[nn.Module]:
+    """Returns the modules that the probe looks at from now on, and lets it forget the others."""
+    seen: list[nn.Module] = []
+    look = moe_probe._look
+
+    def watched(bench: Any) -> Any:
+        seen.append(bench.module)
+        return look(bench)
+
+    monkeypatch.setattr(moe_probe, "_look", watched)
+    monkeypatch.setattr(moe_memory, "_findings", {})
+    return seen
+
+
+def test_a_layer_like_another_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = looks(monkeypatch)
+    first = LAYERS["softmax of the chosen, limits and biases"].build()
+    second = LAYERS["softmax of the chosen, limits and biases"].build()
+    with torch.no_grad():
+        second.experts.gate_up_proj.mul_(2)
+    found = [found_of(layer) for layer in (first, second)]
+
+    assert len(seen) == 1
+    assert found[0]["args"] == found[1]["args"]
+    assert torch.equal(found[1]["tensors"]["experts.w3"], 2 * found[0]["tensors"]["experts.w3"])
+    assert torch.equal(found[1]["tensors"]["experts.b2"], second.experts.down_proj_bias)
+
+
+def test_a_layer_that_is_set_up_otherwise_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = looks(monkeypatch)
+    first = LAYERS["sigmoid, capped logits"].build()
+    second = LAYERS["sigmoid, capped logits"].build()
+    second.gate.router_logit_softcapping = 0.5
+    found = [found_of(layer)["args"]["router_softcap"] for layer in (first, second)]
+
+    assert found == [1.5, 0.5]
+    assert len(seen) == 2
+
+
+def test_a_field_of_the_config_that_a_layer_reads_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = looks(monkeypatch)
+
+    def scaled(factor: float) -> nn.Module:
+        layer = LAYERS["softmax of all, normed"].build()
+        layer.config = copy.copy(layer.experts.config)
+        layer.experts.config = layer.config
+        layer.config.factor, layer.config.other = factor, factor
+        layer.__class__ = _Scaled
+        return layer
+
+    class _Scaled(type(LAYERS["softmax of all, normed"].build())):
+        def forward(self, hidden_states: Tensor) -> Tensor:
+            return super().forward(hidden_states) * self.config.factor
+
+    found = [found_of(scaled(f))["args"]["route_scale"] for f in (2.0, 3.0, 2.0)]
+
+    assert found == [2.0, 3.0, 2.0]
+    assert len(seen) == 2
