@@ -17,8 +17,7 @@ from areal.experimental.models.archon import ARCHON_MODELS, get_model_spec
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
 
-# Splitting changes only the order of sums. In fp32 (one rounding is 6e-8) over 64 to 100 terms and
-# two to four layers that is 1e-6 of a tensor's root mean square; a part that is missing is 1e-1.
+# Of logits; ``worker.py`` says why, and what is allowed to gradients.
 TOLERANCE = 1e-5
 A_MISTAKE = 1e-2
 
@@ -190,7 +189,7 @@ def check_equal(ranks):
     for found in ranks:
         assert "failure" not in found, found["failure"]
         assert found["logits"] <= TOLERANCE
-        assert found["gradient"] <= TOLERANCE, found["worst"]
+        assert found["excess"] <= 1, found
 
 
 @pytest.mark.parametrize("name", names(ON_TWO))

@@ -29,6 +29,7 @@ from zoo import ZOO_SPEC
 
 from areal.api.config.train_engine import ArchonEngineConfig
 from areal.experimental.models.archon.activation_checkpoint import ActivationCheckpointConfig
+from areal.experimental.models.archon.attention import AttentionCore
 from areal.experimental.models.archon.model_spec import ModelSpec, get_model_spec
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 from areal.experimental.models.archon.pipeline_parallel import (
@@ -40,6 +41,12 @@ from areal.experimental.models.archon.ulysses import ulysses_gather_output, ulys
 
 LENGTHS = ((9, 4, 19), (16, 16), (1, 30, 1), (7, 5, 12, 8))
 """Tokens of the sequences of each row; each sums to 32, which 2 * tp * cp divides."""
+
+# Splitting changes only the order of sums. In fp32 (one rounding is 6e-8) over 64 to 100 terms and
+# two to eight layers that is 1e-6 of a tensor's root mean square; a part that is missing is 1e-1.
+# Where terms cancel, another order changes more, in one process too: four times that is allowed.
+TOLERANCE = 1e-5
+MOST_NOISE = 1e-4
 
 MICROBATCHES = 4
 ROW_INPUTS = ("tokens", "positions", "cu_seqlens", "max_seqlen")
@@ -119,7 +126,7 @@ def build(case: Case, spec: ModelSpec) -> nn.Module:
         for name, parameter in model.named_parameters():
             parameter.normal_(float("norm" in name and name.endswith("weight")), 0.15)
         for module in model.modules():
-            for name in module._buffers.keys() - module._non_persistent_buffers_set:
+            for name in sorted(module._buffers.keys() - module._non_persistent_buffers_set):
                 getattr(module, name).normal_(0, 0.15)
     return model
 
@@ -131,11 +138,38 @@ def loss_of(logits: Tensor, labels: Tensor, is_critic: bool) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
 
-def reference(
-    case: Case, spec: ModelSpec, rows: list[Row]
+@dataclass
+class Expected:
+    """Is what one process computes.
+
+    Attributes:
+        outputs: Logits of each row.
+        gradients: Mean of the rows' gradients, by parameter.
+        noise: How much each changes where attention sums in another order.
+    """
+
+    outputs: list[Tensor]
+    gradients: dict[str, Tensor]
+    noise: dict[str, float]
+
+
+def expect(case: Case, spec: ModelSpec, rows: list[Row]) -> Expected:
+    """Runs the whole model on all rows, twice: with each of two attention backends."""
+    outputs, gradients = run_whole(build(case, spec), rows, case)
+    other = build(case, spec)
+    for module in other.modules():
+        if isinstance(module, AttentionCore):
+            module.attn_type = "sdpa" if module.attn_type == "varlen" else "varlen"
+    _, again = run_whole(other, rows, case)
+    floor = floor_of(gradients)
+    noise = {name: error(again[name], gradients[name], floor) for name in gradients}
+    return Expected(outputs, gradients, noise)
+
+
+def run_whole(
+    model: nn.Module, rows: list[Row], case: Case
 ) -> tuple[list[Tensor], dict[str, Tensor]]:
-    """Returns each row's logits and the mean of the rows' gradients, from one process."""
-    model = build(case, spec)
+    """Returns each row's logits and the mean of the rows' gradients."""
     outputs = []
     for row in rows:
         logits = model(row.tokens, row.positions, row.cu_seqlens, row.max_seqlen)
@@ -154,7 +188,7 @@ def run_case(case: Case) -> dict[str, Any]:
     per_process = MICROBATCHES if dims.pp_enabled else 1
     seeds = range(dims.dp_shard * per_process)
     rows = [Row.draw(model.model_args.vocab_size, seed) for seed in seeds]
-    outputs, gradients = reference(case, spec, rows)
+    expected = expect(case, spec, rows)
     own = slice(dp_rank * per_process, (dp_rank + 1) * per_process)
     options = {
         "param_dtype": torch.float32,
@@ -171,8 +205,9 @@ def run_case(case: Case) -> dict[str, Any]:
         with mock.patch(*MISTAKES[case.mistake]) if case.mistake else nullcontext():
             spec.parallelize_fn(model, dims, **options)
             found, parts = [forward_backward(model, rows[own][0], dims, case)], [model]
-    logits = [error(*pair) for pair in zip(found, outputs[own], strict=True)] if found else [0.0]
-    return {"logits": max(logits), **compare_gradients(parts, gradients)}
+    pairs = zip(found, expected.outputs[own], strict=True) if found else ()
+    logits = max((error(*pair) for pair in pairs), default=0.0)
+    return {"logits": logits, **compare_gradients(parts, expected)}
 
 
 def run_pipeline(
@@ -228,34 +263,34 @@ def forward_backward(model: nn.Module, row: Row, dims: ArchonParallelDims, case:
     return logits.detach()
 
 
-def compare_gradients(parts: list[nn.Module], expected: dict[str, Tensor]) -> dict[str, Any]:
-    """Returns the largest error of any gradient and whose it is.
+def compare_gradients(parts: list[nn.Module], expected: Expected) -> dict[str, Any]:
+    """Returns the largest error of a gradient, also over what is allowed to it, and whose it is."""
+    floor = floor_of(expected.gradients)
+    worst = {"gradient": 0.0, "excess": 0.0, "worst": ""}
+    for part in parts:
+        for name, parameter in part.named_parameters():
+            name = name.replace("_checkpoint_wrapped_module.", "")
+            gradient = parameter.grad
+            if gradient is None:
+                raise AssertionError(f"{name} has no gradient")
+            if isinstance(gradient, DTensor):
+                if any(p.is_partial() for p in gradient.placements):
+                    raise AssertionError(f"{name}: {gradient.placements} is not summed")
+                gradient = gradient.full_tensor()
+            found = error(gradient, expected.gradients[name], floor)
+            excess = found / min(max(TOLERANCE, 4 * expected.noise[name]), MOST_NOISE)
+            if not excess <= worst["excess"]:
+                worst = {"gradient": found, "excess": excess, "worst": name}
+    return worst
+
+
+def floor_of(gradients: dict[str, Tensor]) -> float:
+    """Returns what errors are measured against at least.
 
     Gradients that are zero but for rounding (a key's bias under softmax) are measured against the
     largest of the model.
     """
-    floor = 1e-3 * max(float(g.norm()) / g.numel() ** 0.5 for g in expected.values())
-    worst, where = 0.0, ""
-    seen = set()
-    for part in parts:
-        for name, parameter in part.named_parameters():
-            name = name.replace("_checkpoint_wrapped_module.", "").replace("_orig_mod.", "")
-            if name not in expected:
-                raise AssertionError(f"{name} has no gradient in one process")
-            if parameter.grad is None:
-                raise AssertionError(f"{name} has no gradient")
-            gradient = parameter.grad
-            if isinstance(gradient, DTensor):
-                if any(p.is_partial() for p in gradient.placements):
-                    raise AssertionError(
-                        f"{name}: the gradient {gradient.placements} is not summed"
-                    )
-                gradient = gradient.full_tensor()
-            found = error(gradient, expected[name], floor)
-            seen.add(name)
-            if not found <= worst:
-                worst, where = found, name
-    return {"gradient": worst, "worst": where, "seen": len(seen)}
+    return 1e-2 * max(float(g.norm()) / g.numel() ** 0.5 for g in gradients.values())
 
 
 def error(found: Tensor, expected: Tensor, floor: float = 0.0) -> float:
