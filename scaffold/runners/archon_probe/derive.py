@@ -195,23 +195,41 @@ def refusal(unknown: dict[str, Any], base: Any, real: Any) -> dict[str, str] | N
         real: The configuration that was asked for.
     """
     name, value = unknown["values"]
-    if not isinstance(name, str) or name.startswith("rope"):
+    if not isinstance(name, str):
+        return None
+    names = name.split(" + ")
+    values = value if len(names) > 1 else [value]
+    conditions = [_held(n, v, base, real) for n, v in zip(names, values, strict=True)]
+    if None in conditions:
+        return None
+    told = ", ".join(f"{n}={{hf_config.{n}!r}}" for n in names)
+    # The message becomes an f-string, whose braces are those of `told` only.
+    why = f"{unknown['module']}: {unknown['what']}"[:120].replace("{", "{{").replace("}", "}}")
+    return {
+        "condition": " and ".join(filter(None, conditions)),
+        "message": f"{told} is not reproduced ({why})",
+    }
+
+
+def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
+    """Returns when a field is flipped as it was, or None where that cannot be told."""
+    if name.startswith("rope"):
         return None
     field = f"hf_config.{name}"
-    held = getattr(base, name, None)
-    if isinstance(held, (int, float)) and held != getattr(real, name, None):
+    held = _read(base, name)
+    if isinstance(held, (int, float)) and held != _read(real, name):
         return None  # a size that was shrunk: its values say nothing of real ones
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        condition = f"{field} == {value!r}" if not isinstance(value, bool) else f"{field} is {value}"
-        if value is None:
-            condition = f"{field} is None"
-    elif isinstance(held, (int, float)) and not isinstance(held, bool):
-        condition = f"{field} != {held!r}"
-    elif held is None:
-        condition = f"{field} is not None"
-    else:
-        condition = f"{field} == {value!r}"
-    return {
-        "condition": condition,
-        "message": f"{name}={{{field}!r}} is not reproduced ({unknown['module']}: {unknown['what']})"[:160],
-    }
+    if isinstance(value, bool) or value is None:
+        return f"{field} is {value}"
+    if isinstance(held, (int, float)) and not isinstance(held, bool):
+        return f"{field} != {held!r}"
+    if held is None and not isinstance(value, str):
+        return f"{field} is not None"
+    return f"{field} == {value!r}"
+
+
+def _read(config: Any, name: str) -> Any:
+    """Returns a field of a configuration, or of one inside it."""
+    for part in name.split("."):
+        config = getattr(config, part, None)
+    return config

@@ -1,0 +1,61 @@
+"""What a generated model refuses: just the options that were not reproduced."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import CONFIG_MAPPING
+
+RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+if RUNNERS not in sys.path:
+    sys.path.append(RUNNERS)
+
+from archon_probe.derive import refusal  # noqa: E402
+from archon_probe.tiny import tiny_config  # noqa: E402
+
+
+def refused(model_type: str, field: str, value: Any, what: str = "odd") -> dict[str, str] | None:
+    unknown = {"values": (field, value), "module": "attention", "what": what}
+    return refusal(unknown, tiny_config(model_type), CONFIG_MAPPING[model_type]())
+
+
+@pytest.mark.parametrize(
+    ("model_type", "field", "value", "condition"),
+    [
+        ("qwen3", "attention_bias", True, "hf_config.attention_bias is True"),
+        ("olmo", "clip_qkv", 0.7, "hf_config.clip_qkv is not None"),
+        (
+            "mpt",
+            "attn_config.softmax_scale",
+            0.7,
+            "hf_config.attn_config.softmax_scale is not None",
+        ),
+        (
+            "mpt",
+            "tie_word_embeddings + attn_config.softmax_scale",
+            [False, 0.7],
+            "hf_config.tie_word_embeddings is False"
+            " and hf_config.attn_config.softmax_scale is not None",
+        ),
+        ("gpt2", "n_embd", 48, None),
+        ("gpt2", "n_embd + n_head", [48, 6], None),
+    ],
+)
+def test_the_condition_names_each_flipped_field(
+    model_type: str, field: str, value: Any, condition: str | None
+) -> None:
+    found = refused(model_type, field, value)
+
+    assert (found and found["condition"]) == condition
+
+
+def test_the_message_is_an_f_string_whatever_is_unknown() -> None:
+    found = refused("qwen3", "attention_bias", True, "{'side': 'hub', 'shape': [1]} " * 9)
+
+    assert found is not None
+    config = CONFIG_MAPPING["qwen3"](attention_bias=True)
+    message = eval(f'f"{found["message"]}"', {"hf_config": config})  # noqa: S307
+    assert message.startswith("attention_bias=True is not reproduced (attention: {'side'")
