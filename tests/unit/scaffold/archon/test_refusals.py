@@ -57,5 +57,5 @@ def test_the_message_is_an_f_string_whatever_is_unknown() -> None:
 
     assert found is not None
     config = CONFIG_MAPPING["qwen3"](attention_bias=True)
-    message = eval(f'f"{found["message"]}"', {"hf_config": config})  # noqa: S307
+    message = eval(f'f"{found["message"]}"', {"hf_config": config})
     assert message.startswith("attention_bias=True is not reproduced (attention: {'side'")
