@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from scaffold import disk
 from scaffold.journal import read_journal
 from scaffold.spec import ApplyError
-from scaffold.state import find_journal, locked, locked_folder, state_folders
+from scaffold.state import COVERAGE, find_journal, locked, locked_folder, state_folders
 from scaffold.transaction import Transaction, check_unchanged, new_journal, reason_of
 
 if TYPE_CHECKING:
@@ -72,6 +72,11 @@ class Session:
     def forget(self) -> None:
         """Removes the target's state, its lock last: nothing of the tool is to stay."""
         for state in state_folders(self.root):
+            for path in (state / COVERAGE).glob("*"):
+                with suppress(OSError):
+                    disk.DISK.unlink(path)
+            with suppress(OSError):
+                disk.DISK.rmdir(state / COVERAGE)
             for path in (state / ".gitignore", state / "journal.new", state / "lock"):
                 with suppress(OSError):
                     disk.DISK.unlink(path)

@@ -32,7 +32,10 @@ JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON ob
 DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Print the unified diff, write nothing.")
 NO_INPUT = click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal.")
 OVERWRITE = click.Option(
-    ["--overwrite"], multiple=True, metavar="PATH", help="Replace this file (repeatable)."
+    ["--overwrite"],
+    multiple=True,
+    metavar="PATH",
+    help="Replace this file, or what stands in this folder (repeatable).",
 )
 NO_FORMAT = click.Option(
     ["--no-format"], is_flag=True, help="Do not run the target's formatters on what is written."

@@ -160,7 +160,10 @@ def _package_twin(path: str) -> str:
 
 
 def _check_overwrite(request: Request) -> None:
-    unused = sorted(request.overwrite - set(_destinations(request)))
+    paths = [PurePosixPath(path) for path in _destinations(request)]
+    unused = sorted(
+        each for each in request.overwrite if not any(p.is_relative_to(each) for p in paths)
+    )
     if unused:
         raise RequestError(
             f"--overwrite names what this command does not write: {', '.join(unused)}",
@@ -196,7 +199,7 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
             code="file_exists",
             hint=f"choose {place}, or first: scaffold remove {owner}",
         )
-    if file.path in request.overwrite:
+    if request.may_overwrite(file.path):
         return Change(file.path, "replaced", state.data, file.data)
     raise ConflictError(
         f"{file.path} exists and was not made by scaffold",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from scaffold.ledger import MadeEntry, Unit
 from scaffold.spec import (
@@ -35,7 +36,8 @@ class Request:
         answers: An answer to every question of the kind and the styles.
         names: The variables of manifests and templates.
         rules: The lines that register it, each with its file and table.
-        overwrite: Paths, relative to the root, that may be replaced although they are not ours.
+        overwrite: Files and folders, relative to the root, that may be replaced although they are
+            not ours.
         proof: What a proof has come to; see `scaffold.ledger.Unit`.
     """
 
@@ -57,6 +59,10 @@ class Request:
     def id(self) -> str:
         """Returns ``kind/name``."""
         return f"{self.kind.name}/{self.key}"
+
+    def may_overwrite(self, path: str) -> bool:
+        """Tells whether a path, or a folder above it, may be replaced."""
+        return any(PurePosixPath(path).is_relative_to(each) for each in self.overwrite)
 
     def entries(self) -> tuple[MadeEntry, ...]:
         """Returns the registry lines that the unit needs."""

@@ -19,8 +19,9 @@ from scaffold.ledger import digest
 from scaffold.models import KIND, ModelWork, Wish, model_request
 from scaffold.report import Report
 from scaffold.spec import RequestError, ScaffoldError, nearest
-from scaffold.state import state_folders
+from scaffold.state import COVERAGE, state_folders
 from scaffold.target import Target, describe
+from scaffold.verify.process import end_all
 
 PAGE = "docs/en/archon-coverage.md"
 
@@ -89,7 +90,7 @@ class _Shelf:
         *,
         is_fast: bool,
     ) -> None:
-        self.folder = state_folders(target.root)[0] / "coverage"
+        self.folder = state_folders(target.root)[0] / COVERAGE
         self.types = types
         self.base = [shared_digest(target.root), json.dumps(versions), str(is_fast)]
 
@@ -129,7 +130,12 @@ def _rows(
         return row
 
     with ThreadPoolExecutor(max_workers=wish.jobs) as pool:
-        return dict(zip(names, pool.map(one, names), strict=True))
+        try:
+            return dict(zip(names, pool.map(one, names), strict=True))
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_all()
+            raise
 
 
 def _prove(name: str, work: ModelWork, *, is_fast: bool) -> dict[str, Any]:

@@ -24,7 +24,8 @@ def registered_unit(target: Target, unit_id: str) -> Unit | None:
     found = [
         unit
         for each in target.kinds
-        if kind in ("", each) and (unit := _lookup(target, each, name)) is not None
+        if (kind in ("", each) or each.startswith(kind + "-"))
+        and (unit := _lookup(target, each, name)) is not None
     ]
     if len(found) > 1:
         ids = ", ".join(unit.id for unit in found)
@@ -48,7 +49,8 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
     symbol = value if ":" in value or kind_name == "dataset" else fill(kind.symbol, names)
     symbol = symbol or fill(kind.symbol, names)
     source = symbol.partition(":")[0].replace(".", "/") + ".py"
-    if not (target.root / source).is_file():  # the package stands in src/, say
+    # The package may stand in src/; and a model's spec is not where its code is.
+    if kind.writer or not (target.root / source).is_file():
         source = names.get("source", source)
     paths = [(source, "source"), (names.get("test", ""), "test")]
     files = tuple(
@@ -57,8 +59,9 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
         if (target.root / path).is_file()
     )
     styles = _loader_types(target.root / source, name) if kind_name == "dataset" else ()
+    answers = {"model_type": entry.key} if kind.writer else {}
     return Unit(
-        kind_name, name, styles, {}, symbol=symbol, files=files,
+        kind_name, name, styles, answers, symbol=symbol, files=files,
         entries=(replace(entry, value=value),),
     )  # fmt: skip
 

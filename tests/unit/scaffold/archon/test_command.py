@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from scaffold.cli import main
+from scaffold.commands import Options
 from scaffold.ledger import find_unit
 from scaffold.spec import TargetError
+from scaffold.verify.findings import Level, not_run
+from scaffold.verify.interpreter import Interpreter
+from scaffold.verify.static import check_static
 from tests.unit.scaffold.archon.conftest import ARCHON, TABLE, Bench
 
 ROOT = Path(__file__).parents[4]
@@ -300,3 +305,67 @@ def test_coverage_tells_why_a_model_is_not_proven(models: Path, bench: Bench) ->
     status, report = run(models, "archon", "coverage", "--types", "fop")
     assert (status, report["error"]["code"]) == (2, "model_unknown")
     assert "did you mean 'foo'" in report["error"]["message"]
+
+
+def test_what_is_registered_without_a_record_is_verified_too(
+    models: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(models, "add-archon-model", "foo")
+    shutil.rmtree(models / ".scaffold")
+    asked: list[dict[str, Any]] = []
+
+    def runner(bench: Any, path: Path, request: dict[str, Any], folder: Path) -> Level:
+        asked.append(request)
+        return not_run("episodes", "a stand-in")
+
+    monkeypatch.setattr("scaffold.verify.levels._run_runner", runner)
+    monkeypatch.setattr(Interpreter, "lack", lambda self, names: "")
+    _, report = run(models, "verify", "archon/foo")
+    levels = {row["level"]: row["status"] for row in report["units"][0]["levels"]}
+    assert (levels["static"], levels["tests"]) == ("passed", "passed")
+    assert asked[0]["answers"] == {"model_type": "foo"}
+    assert asked[0]["symbol"] == "areal.experimental.models.archon.foo.spec:FOO_SPEC"
+
+
+def test_a_model_that_was_there_before_is_replaced_by_its_folder(
+    models: Path, bench: Bench
+) -> None:
+    run(models, "add-archon-model", "foo")
+    shutil.rmtree(models / ".scaffold")
+    (models / ARCHON / "foo/spec.py").write_text("FOO_SPEC = 0\n")
+    status, report = run(models, "add-archon-model", "foo")
+    assert (status, report["error"]["code"]) == (1, "file_exists")
+    status, report = run(models, "add-archon-model", "foo", "--overwrite", f"{ARCHON}/foo")
+    assert status == 0
+    actions = {row["path"]: row["action"] for row in report["changes"]}
+    assert actions[f"{ARCHON}/foo/spec.py"] == "replaced"
+    status, report = run(models, "add-archon-model", "foo", "--overwrite", f"{ARCHON}/aaa")
+    assert (status, report["changes"]) == (0, [])
+
+
+def test_the_static_contract_wants_a_model_as_the_trainer_calls_it(
+    models: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(models, "add-archon-model", "foo")
+    path = models / ARCHON / "foo/model/model.py"
+    path.write_text(path.read_text().replace("cu_seqlens, max_seqlen", "mask"))
+    target = Options(models).find()
+    level = check_static(target, find_unit(models, "foo"), "model")
+    assert level.status == "failed"
+    assert "forward is called as (tokens, positions, cu_seqlens, max_seqlen, ...)" in level.reason
+    path.write_text("x = 1\n")
+    level = check_static(target, find_unit(models, "foo"), "model")
+    assert "no class that derives from BaseArchonModel" in level.reason
+
+
+def test_uninstall_drops_what_a_survey_keeps(models: Path, bench: Bench) -> None:
+    run(models, "archon", "coverage", "--types", "foo")
+    kept = list((models / ".git").rglob("foo-*.json"))
+    assert len(kept) == 1
+    run(models, "uninstall")
+    assert not kept[0].parent.exists()
+
+
+def test_any_kind_by_its_name(models: Path, bench: Bench) -> None:
+    status, report = run(models, "add", "archon-model", "foo")
+    assert (status, report["command"]) == (0, "add-archon-model")
