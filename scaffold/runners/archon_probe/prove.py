@@ -196,8 +196,9 @@ def build(spec: Any, args: Any, saved: dict[str, Tensor]) -> Built:
     """Builds the Archon model and loads a checkpoint's tensors through its adapter."""
     model = spec.model_class(args)
     adapter = spec.state_dict_adapter_class(args)
-    model.load_state_dict(adapter.from_hf(dict(saved)), strict=True)
+    # What is state, such as the bias that picks experts, comes with the checkpoint.
     model.init_buffers(torch.device("cpu"))
+    model.load_state_dict(adapter.from_hf(dict(saved)), strict=True)
     return Built(args, model.eval(), adapter)
 
 
