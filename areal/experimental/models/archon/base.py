@@ -15,6 +15,7 @@ from areal.experimental.models.archon.attention import ATTENTION_BACKENDS
 from areal.experimental.models.archon.packing import refuse_tree_attention
 
 __all__ = [
+    "INITIALIZER_RANGE",
     "BaseArchonModel",
     "BaseModelArgs",
     "BaseStateDictAdapter",

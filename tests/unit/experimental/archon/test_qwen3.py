@@ -26,6 +26,13 @@ VARIATIONS = {
     "window": {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
     "gelu": {"hidden_act": "gelu"},
     "theta": {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
+    "ignored_share": {
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 500.0,
+            "partial_rotary_factor": 0.5,
+        }
+    },
     "linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 500.0, "factor": 3.0}},
 }
 LENGTHS = (5, 17, 1, 17, 9)

@@ -59,7 +59,7 @@ class Qwen3ModelArgs(BaseModelArgs):
             "max_seq_len": hf_config.max_position_embeddings,
             "attention_bias": hf_config.attention_bias,
             "hidden_act": hf_config.hidden_act,
-            "rope": RopeArgs.from_hf(hf_config),
+            "rope": RopeArgs.from_hf(hf_config, dim=hf_config.head_dim),
             "windows": [
                 hf_config.sliding_window if kind == "sliding_attention" else None
                 for kind in hf_config.layer_types
