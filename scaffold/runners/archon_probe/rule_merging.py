@@ -119,7 +119,7 @@ def _add_conditions(
 
 
 def _collide(one: Rule, other: Rule) -> bool:
-    if "archon" not in one or "archon" not in other:
+    if not all("archon" in rule and rule["rule"] != "Unused" for rule in (one, other)):
         return False
     return bool(_parts(one) & _parts(other))
 

@@ -54,6 +54,8 @@ def find_rules(
             found[name] = match
     wanted = {n: t for n, t in hub.items() if n not in found and n not in ignorable}
     found |= _equals_in_layer(wanted, {n: archon[n] for n in _uncovered(found, index, archon)})
+    unused = _unused_experts(wanted, found, archon)
+    wanted = {n: t for n, t in wanted.items() if n not in unused}
     problems = [p for p in problems if p["name"] in _uncovered(found, index, archon)]
     problems += [unexplained("hub", n, t, index) for n, t in wanted.items() if n not in found]
     problems += [
@@ -63,6 +65,7 @@ def find_rules(
     places = {name: place for place, name in enumerate(archon)}
     in_order = sorted(found, key=lambda name: places[found[name].parts[0]])
     rules = _generalised({name: found[name] for name in in_order}, problems)
+    rules += unused.values()
     rules += [{"rule": "Ignored", "hub": _pattern(n)} for n in hub if n in ignorable]
     rules += _tied_rules(index.twins, found, tied or {}, problems)
     return without_repetition(rules), grouped(problems)
@@ -78,6 +81,36 @@ def _equals_in_layer(hub: Mapping[str, Tensor], archon: Mapping[str, Tensor]) ->
     ]
     hubs, parts = Counter(name for name, _ in pairs), Counter(part for _, part in pairs)
     return {n: Match("Rename", [p]) for n, p in pairs if hubs[n] == parts[p] == 1}
+
+
+def _unused_experts(
+    hub: Mapping[str, Tensor], found: Mapping[str, Match], archon: Mapping[str, Tensor]
+) -> dict[str, Rule]:
+    """Returns rules, by tensor, of those numbered after the last expert that a parameter has.
+
+    There must be a parameter in the layer that counts them with the others: the router's.
+    """
+    stacked = {
+        (_pattern(name, match.entry), layer_of(name)): match.parts[0]
+        for name, match in found.items()
+        if match.rule == "Rename" and match.entry is not None
+    }
+    numbers: dict[tuple[str, int | None], dict[int, str]] = {}
+    for name in hub:
+        entry = int(next((p for p in reversed(name.split(".")) if p.isdigit()), -1))
+        numbers.setdefault((_pattern(name, entry), layer_of(name)), {})[entry] = name
+    rules: dict[str, Rule] = {}
+    for key, names in numbers.items():
+        part = stacked.get(key)
+        if part is None or sorted(names) != list(range(archon[part].shape[0], max(names) + 1)):
+            continue
+        beside = {n: t for n, t in archon.items() if layer_of(n) == key[1] and t.dim()}
+        counter = next((n for n, t in beside.items() if len(t) == max(names) + 1), None)
+        if counter is not None:
+            parts = [_pattern(part), _pattern(counter)]
+            rule = {"rule": "Unused", "hub": key[0], "archon": parts}
+            rules |= {name: rule for name in names.values()}
+    return rules
 
 
 def _uncovered(

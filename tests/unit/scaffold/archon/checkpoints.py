@@ -274,6 +274,19 @@ LAYOUTS: dict[str, Layout] = {
         },
         _DBRX,
     ),
+    "longcat_flash": Layout(
+        "longcat_flash",
+        _DEEPSEEK
+        | {
+            "num_layers": 2,
+            "zero_expert_num": 3,
+            "expert_ffn_hidden_size": 40,
+            "ffn_hidden_size": 72,
+            "moe_topk": 2,
+        },
+        {"experts.gate_up_proj": lambda tensor: _experts()(tensor[:4])},
+        {k: v for k, v in _PLAIN.items() if k not in ("num_hidden_layers", "num_key_value_heads")},
+    ),
     "deepseek_v3": Layout(
         "deepseek_v3",
         _DEEPSEEK,

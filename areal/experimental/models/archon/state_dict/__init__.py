@@ -12,6 +12,7 @@ from areal.experimental.models.archon.state_dict.rules import (
     Tied,
     Transposed,
     Unsqueezed,
+    Unused,
 )
 from areal.experimental.models.archon.state_dict.streaming import (
     LoadReport,
@@ -32,6 +33,7 @@ __all__ = [
     "Tied",
     "Transposed",
     "Unsqueezed",
+    "Unused",
     "load_checkpoint",
     "save_checkpoint",
 ]

@@ -21,6 +21,7 @@ from areal.experimental.models.archon.state_dict.rules import (
     Rename,
     Rule,
     Shape,
+    Unused,
 )
 
 INDEX_NAME = "model.safetensors.index.json"
@@ -50,7 +51,7 @@ class RuleAdapter(BaseStateDictAdapter):
 
     def __init__(self, model_config: Any, hf_assets_path: str | Path | None = None) -> None:
         super().__init__(model_config, None if hf_assets_path is None else str(hf_assets_path))
-        rules = [rule for rule in self.rules() if isinstance(rule, Rule)]
+        rules = [r for r in self.rules() if isinstance(r, Rule) and not isinstance(r, Unused)]
         self.from_hf_map: dict[str, str | tuple[str, ...] | None] = {r.hub: r.archon for r in rules}
         self.from_hf_map |= {r.hub: None for r in self.rules() if isinstance(r, Ignored)}
         self.to_hf_map: dict[str, str] = {part: r.hub for r in rules for part in r.parts}
@@ -148,11 +149,11 @@ class RuleAdapter(BaseStateDictAdapter):
         self._refuse_unknown(state)
         found: dict[str, Tensor] = {}
         torn: list[str] = []
-        for holder in self.plan.required.values():
-            absent = [p.archon for p in holder.pieces if p.archon not in state]
+        for holder in self.plan.saved.values():
+            absent = [name for name in holder.parameters if name not in state]
             if not absent:
                 found[holder.name] = gather(holder, state)
-            elif len(absent) < len(holder.pieces):
+            elif len(absent) < len(holder.parameters):
                 torn.append(f"{holder.name} needs {listed(absent)}")
         if torn:
             raise ConfigError("parameters that share a tensor are missing: " + listed(torn))
@@ -190,8 +191,8 @@ class RuleAdapter(BaseStateDictAdapter):
         if name in self.plan.twins:
             return []
         found: list[tuple[str, Tensor]] = []
-        for holder in self.plan.holders[name]:
-            needed = {piece.archon for piece in holder.pieces}
+        for holder in [*self.plan.holders[name], *self.plan.beside.get(name, ())]:
+            needed = set(holder.parameters)
             if needed == {name}:
                 found.append((holder.name, gather(holder, {name: tensor})))
                 continue

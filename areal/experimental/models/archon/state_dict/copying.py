@@ -19,8 +19,10 @@ def copy_in(state: Mapping[str, Tensor], holder: HubTensor, tensor: Tensor) -> N
 
 def gather(holder: HubTensor, state: Mapping[str, Tensor]) -> Tensor:
     """Returns a tensor of the Hub, made from the parameters in it; a view where it is one."""
+    source = state[holder.parameters[0]]
+    if not holder.pieces:
+        return torch.zeros(holder.shape, dtype=source.dtype, device=source.device)
     first = holder.pieces[0]
-    source = state[first.archon]
     if first.is_whole:
         return source
     if first.is_same and first.index is not None:

@@ -18,6 +18,7 @@ from areal.experimental.models.archon.state_dict.rules import (
     Rule,
     Shape,
     Tied,
+    Unused,
 )
 from areal.experimental.models.archon.state_dict.sizes import applies
 
@@ -63,9 +64,23 @@ class CheckpointPlan:
         }
 
     @cached_property
+    def beside(self) -> dict[str, list[HubTensor]]:
+        """Tensors that hold no parameter, by the one with which they are saved."""
+        found: dict[str, list[HubTensor]] = {}
+        for tensor in self.tensors.values():
+            if tensor.beside is not None:
+                found.setdefault(tensor.beside, []).append(tensor)
+        return found
+
+    @cached_property
+    def saved(self) -> dict[str, HubTensor]:
+        """Tensors that a checkpoint of the model gets."""
+        return {n: tensor for n, tensor in self.tensors.items() if n not in self.tied}
+
+    @cached_property
     def required(self) -> dict[str, HubTensor]:
         """Tensors that a checkpoint must have."""
-        return {n: tensor for n, tensor in self.tensors.items() if n not in self.tied}
+        return {n: tensor for n, tensor in self.saved.items() if tensor.beside is None}
 
     def ignores(self, name: str) -> bool:
         """Returns whether a tensor on the Hub may be there and is not read."""
@@ -119,7 +134,7 @@ def make_plan(
         if not isinstance(rule, Rule):
             continue
         for layer, names in _matches(rule, by_pattern, parameters, problems):
-            for name in names:
+            for name in names if not isinstance(rule, Unused) else ():
                 holders[name].append(rule.hub)
             try:
                 bound = list(rule.bind(layer, names, [parameters[n] for n in names], args))

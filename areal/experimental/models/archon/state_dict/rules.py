@@ -59,11 +59,24 @@ class Piece:
 
 @dataclass(frozen=True)
 class HubTensor:
-    """Says what one tensor on the Hub looks like and which parameters it holds."""
+    """Says what one tensor on the Hub looks like and which parameters it holds.
+
+    Args:
+        name: On the Hub.
+        shape: Of all of it.
+        pieces: One for each parameter in it.
+        beside: Of a tensor that holds none: the parameter with which it is saved, as zeros.
+    """
 
     name: str
     shape: Shape
     pieces: tuple[Piece, ...]
+    beside: str | None = None
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters from which it is made."""
+        return tuple(dict.fromkeys(p.archon for p in self.pieces)) or (str(self.beside),)
 
 
 @dataclass(frozen=True)
@@ -280,6 +293,28 @@ class Reordered(Rule):
             return tensor.unflatten(0, sizes).permute(*self.order, *rest)
 
         return Layout(shapes[0], ((hub_view, lambda tensor: tensor.unflatten(0, in_part)),))
+
+
+@dataclass(frozen=True)
+class Unused(Rule):
+    """Names tensors of experts that compute nothing, which a checkpoint has all the same.
+
+    They are the last ones, after those of the parameter. Loading does not need them, saving writes
+    zeros.
+
+    Args:
+        archon: The parameter of the experts before them, then one with an entry for every expert.
+    """
+
+    when: str | None = None
+
+    def bind(
+        self, layer: int | None, names: Sequence[str], shapes: Sequence[Shape], args: Any
+    ) -> Iterator[HubTensor]:
+        hub = self.hub if layer is None else self.hub.replace(LAYER, str(layer))
+        for index in range(shapes[0][0], shapes[1][0]):
+            name = hub.replace(EXPERT, str(index))
+            yield HubTensor(name, shapes[0][1:], (), beside=names[0])
 
 
 @dataclass(frozen=True)

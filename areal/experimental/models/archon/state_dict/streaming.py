@@ -227,7 +227,7 @@ def save_checkpoint(
     plan = adapter.plan
     if absent := plan.parameters.keys() - state.keys() - plan.twins.keys():
         raise ConfigError(f"not all of a model: {listed(absent)} is missing")
-    sizes = {h.name: _num_bytes(h, state, dtype) for h in plan.required.values()}
+    sizes = {h.name: _num_bytes(h, state, dtype) for h in plan.saved.values()}
     is_writer = not dist.is_initialized() or dist.get_rank() == 0
     writer = ShardWriter(folder, group_by_size(sizes, max_shard_bytes)) if is_writer else None
     for name, tensor in _tensors(state, plan):
@@ -240,24 +240,22 @@ def save_checkpoint(
 
 
 def _num_bytes(holder: HubTensor, state: Mapping[str, Tensor], dtype: torch.dtype | None) -> int:
-    source = state[holder.pieces[0].archon]
+    source = state[holder.parameters[0]]
     stored = dtype if dtype is not None and source.is_floating_point() else source.dtype
     return torch.Size(holder.shape).numel() * stored.itemsize
 
 
 def _tensors(state: Mapping[str, Tensor], plan: CheckpointPlan) -> Iterator[tuple[str, Tensor]]:
     """Yields the tensors of the Hub in order; sharded parameters are gathered while in use."""
-    last_use = {p.archon: h.name for h in plan.required.values() for p in h.pieces}
+    last_use = {name: h.name for h in plan.saved.values() for name in h.parameters}
     whole: dict[str, Tensor] = {}
-    for holder in plan.required.values():
-        for piece in holder.pieces:
-            if piece.archon not in whole:
-                tensor = state[piece.archon]
-                whole[piece.archon] = (
-                    tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-                )
+    for holder in plan.saved.values():
+        for name in holder.parameters:
+            if name not in whole:
+                tensor = state[name]
+                whole[name] = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
         yield holder.name, gather(holder, whole)
-        for name in {p.archon for p in holder.pieces if last_use[p.archon] == holder.name}:
+        for name in [n for n in holder.parameters if last_use[n] == holder.name]:
             del whole[name]
 
 

@@ -19,6 +19,7 @@ from areal.experimental.models.archon.state_dict import (
     Reordered,
     Stacked,
     Tied,
+    Unused,
 )
 from tests.unit.experimental.archon.state_dict.small_models import (
     SmallArgs,
@@ -59,6 +60,9 @@ def test_every_layout_comes_back_with_every_key_and_bit(layout: str) -> None:
     assert all(torch.equal(loaded[name], archon[name]) for name in archon)
     saved = adapter.to_hf(loaded)
     assert saved.keys() == hub.keys()
+    for name in hub.keys() - adapter.plan.required.keys():
+        assert layout == "longcat_flash", name
+        hub[name].zero_()  # nothing computes with it
     assert all(torch.equal(saved[name], hub[name]) for name in hub)
     assert all(saved[name].is_contiguous() for name in hub)
     single = dict(pair for n, t in archon.items() for pair in adapter.convert_single_to_hf(n, t))
@@ -222,6 +226,19 @@ def test_rows_in_another_order() -> None:
     saved = adapter.to_hf(state)
     assert torch.equal(saved["q"][1], state["wq"][2])
     assert torch.equal(adapter.from_hf(saved)["wq"], state["wq"])
+
+
+def test_experts_that_compute_nothing_are_not_read_and_are_written_as_zeros() -> None:
+    shapes = {"layers.0.moe.w1": (2, 4, 3), "layers.0.moe.gate": (5, 3)}
+    unused = Unused("h.{}.experts.{e}.up.weight", ("layers.{}.moe.w1", "layers.{}.moe.gate"))
+    adapter = adapter_of([EXPERTS, Rename("h.{}.gate", "layers.{}.moe.gate"), unused], shapes)
+    saved = adapter.to_hf(random_tensors(shapes))
+    names = [f"h.0.experts.{e}.up.weight" for e in range(5)]
+    assert set(saved) == {*names, "h.0.gate"}
+    assert [bool(saved[name].any()) for name in names] == [True, True, False, False, False]
+    without = {name: t for name, t in saved.items() if name not in names[2:]}
+    assert adapter.from_hf(without).keys() == adapter.from_hf(saved).keys() == shapes.keys()
+    assert list(adapter.to_hf({"layers.0.moe.gate": torch.zeros(5, 3)})) == ["h.0.gate"]
 
 
 def test_a_tie_to_an_absent_tensor_changes_nothing() -> None:

@@ -21,6 +21,7 @@ from areal.experimental.models.archon.state_dict import (
     Fused,
     Rename,
     Stacked,
+    Unused,
     load_checkpoint,
     save_checkpoint,
 )
@@ -41,11 +42,14 @@ MIXED_SHAPES = {
     "layers.0.wk": (4, 5),
     "layers.0.wv": (4, 5),
     "layers.0.moe.w1": (3, 4, 2),
+    "layers.0.moe.gate": (4, 5),
     "norm.weight": (5,),
 }
 MIXED_RULES = [
     Fused("h.{}.qkv", ("layers.{}.wq", "layers.{}.wk", "layers.{}.wv"), groups="n_kv_heads"),
     Stacked("h.{}.experts.{e}.up.weight", "layers.{}.moe.w1"),
+    Unused("h.{}.experts.{e}.up.weight", ("layers.{}.moe.w1", "layers.{}.moe.gate")),
+    Rename("h.{}.gate", "layers.{}.moe.gate"),
     Rename("norm.weight", "norm.weight"),
 ]
 
@@ -103,6 +107,7 @@ def test_every_kind_of_rule_streams_both_ways(tmp_path: Path) -> None:
     saved = {
         n: t for f in (tmp_path / "back").glob("*.safetensors") for n, t in load_file(f).items()
     }
+    assert not saved.pop("h.0.experts.3.up.weight").any()
     assert saved.keys() == tensors.keys()
     assert all(torch.equal(saved[name], tensors[name]) for name in tensors)
 
@@ -310,7 +315,7 @@ def test_a_model_on_meta_is_refused(tmp_path: Path) -> None:
 
 def test_another_models_adapter_is_refused(tmp_path: Path) -> None:
     _, adapter, _ = _qwen3(tmp_path)
-    with pytest.raises(ConfigError, match=r"it has no layers\.0\.moe\.w1"):
+    with pytest.raises(ConfigError, match=r"it has no layers\.0\.moe\.gate"):
         load_checkpoint(module_of(MIXED_SHAPES), tmp_path, adapter)
 
 
