@@ -109,7 +109,7 @@ def _unused_experts(
         if counter is not None:
             parts = [_pattern(part), _pattern(counter)]
             rule = {"rule": "Unused", "hub": key[0], "archon": parts}
-            rules |= {name: rule for name in names.values()}
+            rules |= dict.fromkeys(names.values(), rule)
     return rules
 
 
