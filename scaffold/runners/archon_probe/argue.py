@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from archon_probe.fit import ABSENT, Case, Fields, Fitted, equal, evaluate, fit, fit_layers
@@ -61,6 +62,8 @@ class Arguments:
         self._note(path, fitted)
         if fitted.text is None and name in SIZES:
             raise ValueError(f"{path}: no config field gives the sizes {measured}")
+        if name == "n_layers" and fitted.text is not None:
+            self.real = replace(self.real, n_layers=evaluate(fitted.text, self.real))
         kind, doc = STANDARD[name]
         self.known[name] = list(measured)
         return self.add(name, kind, fitted, doc, is_standard=True)

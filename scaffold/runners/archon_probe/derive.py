@@ -60,7 +60,7 @@ def derive_config(real: Any) -> dict[str, Any]:
             code="model_unsuited",
             hint="write this model by hand, or teach scaffold/runners/archon_probe the part",
         ) from error
-    measured: Measured = [(Case("default", base, base.num_hidden_layers), first)]
+    measured: Measured = [(Case("default", base, len(first.layers)), first)]
     unknown: list[dict[str, Any]] = []
     found_rules = [(measured[0][0], *hub_rules(model, first))]
     every = variations(small)
@@ -73,7 +73,7 @@ def derive_config(real: Any) -> dict[str, Any]:
         except UnknownStructureError as error:
             unknown.append(_unknown(variation, error.module, error.what))
             continue
-        measured.append((Case(variation.name, config, config.num_hidden_layers), found))
+        measured.append((Case(variation.name, config, len(found.layers)), found))
         if _may_be_kept_otherwise(variation) or _new_names(found, measured[:-1]):
             found_rules.append((measured[-1][0], *hub_rules(varied, found)))
     stage("fitting expressions")

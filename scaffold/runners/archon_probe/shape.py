@@ -164,21 +164,14 @@ def _embedding(shaper: Shaper) -> dict[str, Any]:
     found["positions"] = {"when": when}
     if when is not False:
         used = [p if p["when"] else ABSENT for p in positions]
-        for key in ("kind", "offset", "layout"):
+        for key in ("kind", "offset", "layout", "reaches_base"):
             values = [_or_absent(lambda p=p, k=key: p[k]) for p in used]
             if any(v != ABSENT for v in values):
                 found["positions"][key] = a.value(f"embedding.positions.{key}", values)
-        rows = [_or_absent(lambda p=p: p["rows"] - p["offset"]) for p in used]
-        offset = found["positions"].get("offset", 0)
-        size = a.value("embedding.positions.size", rows, is_size=True)
-        found["positions"]["size"] = size if not offset else _plus(size, offset)
+        if found["positions"]["kind"] == "learned":
+            rows = [_or_absent(lambda p=p: p["rows"] - p["offset"]) for p in used]
+            found["positions"]["size"] = a.value("embedding.positions.size", rows, is_size=True)
     return found
-
-
-def _plus(size: Any, offset: Any) -> Any:
-    if isinstance(size, dict) and isinstance(offset, int):
-        return {"expr": f"args.{size['arg']} + {offset}"}
-    return size
 
 
 def _module(shaper: Shaper, name: str) -> dict[str, Any]:
@@ -402,7 +395,28 @@ def _head(shaper: Shaper) -> dict[str, Any]:
     )
     if _literal_one(multiplier) != 1.0:
         found["multiplier"] = multiplier
+    _transform(shaper, found)
     softcap = a.value("head.softcap", shaper.whole(lambda o: o.head["softcap"]))
     if softcap is not None:
         found["softcap"] = softcap
     return found
+
+
+def _transform(shaper: Shaper, found: dict[str, Any]) -> None:
+    """Adds the dense block before the output projection to a head that has one."""
+    a = shaper.arguments
+    parts = shaper.whole(lambda o: o.head["transform"])
+    when = a.value("head.transform.when", [p["when"] for p in parts])
+    if when is False:
+        return
+    used = [p if p["when"] else ABSENT for p in parts]
+    found["transform"] = {
+        "when": when,
+        "activation": a.value(
+            "head.transform.activation", [_or_absent(lambda p=p: p["activation"]) for p in used]
+        ),
+        "bias": a.value("head.transform.bias", [_or_absent(lambda p=p: p["bias"]) for p in used]),
+        "norm": shaper.norm(
+            "head.transform.norm", [[_or_absent(lambda p=p: p["norm"])] for p in used]
+        ),
+    }

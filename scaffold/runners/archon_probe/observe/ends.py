@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from archon_probe.capture import Call, Trace
 from archon_probe.observe.algebra import explain, is_close, rounded
 from archon_probe.observe.attention import linear_bias, linear_weight
+from archon_probe.observe.mlp import activations
 from archon_probe.observe.norm import observe_norm
 from archon_probe.observe.roles import Skeleton, UnknownStructureError
 from archon_probe.observe.scores import _numbers
@@ -93,40 +94,56 @@ def _positions(
     )
     if offset is None:
         raise UnknownStructureError(call.path, "positions that are no consecutive rows of a table")
-    is_learned = isinstance(weight, nn.Parameter)
+    if not isinstance(weight, nn.Parameter):
+        form = _sinusoid_form(y, offset)
+        if form is None:
+            raise UnknownStructureError(call.path, "a fixed table that holds no sinusoids")
+        features["positions"] = {"when": True, "kind": "sinusoidal", "offset": offset, **form}
+        return
     features["positions"] = {
         "when": True,
-        "kind": "learned" if is_learned else "sinusoidal",
+        "kind": "learned",
         "offset": offset,
         "rows": len(weight),
     }
-    if is_learned:
-        observation.tensors["pos_embeddings.weight"] = weight.detach()
-        observation.paths["pos_embeddings"] = call.path
+    observation.tensors["pos_embeddings.weight"] = weight.detach()
+    observation.paths["pos_embeddings"] = call.path
+
+
+def _sinusoid_form(table: Tensor, offset: int) -> dict[str, Any] | None:
+    """Returns how sines and cosines stand in a table that begins at a position."""
+    for layout in ("concatenated", "interleaved"):
+        for reaches_base in (False, True):
+            made = _sinusoids(offset + len(table), table.shape[1], layout, reaches_base)
+            if is_close(made[offset:], table, 1e-4):
+                return {"layout": layout, "reaches_base": reaches_base}
+    return None
 
 
 def _fixed_positions(target: Tensor, plain: Tensor, features: dict[str, Any]) -> None:
     """Accepts sinusoids that a model adds without a module."""
-    dim = plain.shape[1]
+    length, dim = plain.shape
     for layout in ("concatenated", "interleaved"):
-        table = _sinusoids(len(plain), dim, layout)
-        terms = explain(target, {"tokens": plain, "positions": table})
-        if terms is not None and dict(terms).get("positions") == 1.0:
+        for reaches_base in (False, True):
+            table = _sinusoids(length, dim, layout, reaches_base)
+            terms = explain(target, {"tokens": plain, "positions": table})
+            if terms is None or dict(terms).get("positions") != 1.0:
+                continue
             features["multiplier"] = dict(terms).get("tokens", 0.0)
-            features["positions"] = {
-                "when": True,
-                "kind": "sinusoidal",
-                "layout": layout,
-                "offset": 0,
-                "rows": 0,
-            }
+            form = {"layout": layout, "reaches_base": reaches_base}
+            features["positions"] = {"when": True, "kind": "sinusoidal", "offset": 0, **form}
             return
     raise UnknownStructureError("embedding", "what enters the first layer is no sum of embeddings")
 
 
-def _sinusoids(length: int, dim: int, layout: str) -> Tensor:
-    """Returns sine and cosine of position times 10000^(-2i/dim), [length, dim]."""
-    rates = 10000 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+def _sinusoids(length: int, dim: int, layout: str, reaches_base: bool) -> Tensor:
+    """Returns sines and cosines of position over wavelengths up to 10000, [length, dim].
+
+    Args:
+        reaches_base: The slowest rate is 1 / 10000 itself, and not one step before it.
+    """
+    steps = torch.arange(dim // 2, dtype=torch.float64)
+    rates = 10000 ** (-steps / (dim // 2 - 1 if reaches_base else dim / 2))
     angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
     if layout == "concatenated":
         return torch.cat([angles.sin(), angles.cos()], dim=1).float()
@@ -159,8 +176,9 @@ def observe_head(model: Any, trace: Trace, skeleton: Skeleton, observation: Obse
                     observation.tensors[f"norm.{n}"] = p.detach()
                 observation.paths["norm"] = call.path
                 break
+    features["transform"] = {"when": False}
     if scale is None:
-        raise UnknownStructureError(skeleton.head, "its input is no norm of the last layer's output")
+        scale = _transformed(trace, last, head, observation)
     weight, bias = linear_weight(head.module), linear_bias(head.module)
     assert weight is not None
     embedding = model.get_input_embeddings().weight
@@ -172,6 +190,47 @@ def observe_head(model: Any, trace: Trace, skeleton: Skeleton, observation: Obse
         observation.tensors["output.bias"] = bias
     features |= _logits(_rows(head.y), trace.of("")[-1].outputs[0][0], model.config)
     features["multiplier"] *= scale
+
+
+def _transformed(trace: Trace, last: Call, head: Call, observation: Observation) -> float:
+    """Describes a linear map, an activation and a norm between the final norm and the projection.
+
+    Raises:
+        UnknownStructureError: Something else stands there.
+    """
+    after = [c for c in trace.calls if last.order < c.order < head.order and c.inputs]
+    norms = [(c, k) for c in after if (k := observe_norm(c.module, c.x)) is not None]
+    final = next((n for n in norms if is_close(_rows(n[0].x), _rows(last.y))), None)
+    closing = next((n for n in norms if is_close(_rows(n[0].y), _rows(head.x))), None)
+    maps = [c for c in after if linear_weight(c.module) is not None]
+    dense = next((c for c in maps if final and is_close(_rows(c.x), _rows(final[0].y))), None)
+    if final is None or closing is None or dense is None:
+        raise UnknownStructureError(head.path, "its input is no norm of the last layer's output")
+    features, config = observation.head, trace_config(trace)
+    features["norm"] = {"when": True, **final[1]}
+    bias, weight = linear_bias(dense.module), linear_weight(dense.module)
+    assert weight is not None
+    for name, function, _ in activations([], config):
+        if is_close(function(_rows(dense.y)), _rows(closing[0].x)):
+            transform = {"when": True, "activation": name, "bias": bias is not None}
+            features["transform"] = {**transform, "norm": {"when": True, **closing[1]}}
+            break
+    else:
+        raise UnknownStructureError(dense.path, "an activation that is not known")
+    observation.tensors["head_dense.weight"] = weight
+    if bias is not None:
+        observation.tensors["head_dense.bias"] = bias
+    for name, call in (("norm", final[0]), ("head_norm", closing[0])):
+        for n, p in call.module.named_parameters():
+            observation.tensors[f"{name}.{n}"] = p.detach()
+        observation.paths[name] = call.path
+    observation.paths["head_dense"] = dense.path
+    return 1.0
+
+
+def trace_config(trace: Trace) -> Any:
+    """Returns the configuration of the model that was run."""
+    return trace.of("")[-1].module.config
 
 
 def _ratio(given: Tensor, source: Tensor) -> float | None:

@@ -21,7 +21,7 @@ from archon_probe.observe.roles import (
 )
 from archon_probe.observe.wiring import Wiring, wire
 
-LENGTH = 13
+LENGTH = 37
 """Tokens of the run: more than a tiny window, chunk or original length."""
 
 

@@ -202,7 +202,9 @@ def _norms(bench: Bench) -> Iterator[tuple[float | None, float]]:
     yield None, 0.0
     yield from ((order, 0.0) for order in NORM_ORDERS)
     values = [v for part in bench.module.modules() for v in vars(part).values()]
-    yield from ((1.0, v) for v in values if isinstance(v, float) and v > 0)
+    numbers = [v for v in values if isinstance(v, float) and v > 0]
+    yield from ((number, 0.0) for number in numbers)
+    yield from ((1.0, number) for number in numbers)
 
 
 def _is_sparsemixer(bench: Bench, run: Run, choice: Choice, found: Routing) -> bool:
