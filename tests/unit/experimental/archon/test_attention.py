@@ -148,8 +148,10 @@ def test_layers_of_a_call_share_masks_and_rows():
     assert all(kept[1][key] is value for key, value in kept[0].items())
 
 
+@pytest.mark.parametrize("is_fast", [True, False])
 @pytest.mark.parametrize("name", ["plain", "window", "softcap", "sinks", "alibi"])
-def test_bf16_computes_as_precisely_as_its_inputs_allow(name):
+def test_bf16_computes_as_precisely_as_its_inputs_allow(name, is_fast, monkeypatch):
+    monkeypatch.setattr(cpu_backend, "_is_fast", lambda dtype: is_fast)
     options = dict(FEATURES[name])
     sink = torch.linspace(-1, 1, HEADS) if options.pop("sinks", False) else None
     slopes = alibi_slopes(HEADS) if options.pop("alibi", False) else None

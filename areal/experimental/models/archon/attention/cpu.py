@@ -36,7 +36,8 @@ def cpu_attention(
     if features.chunk is not None:
         packing = packing.in_chunks(features.chunk)
     value_dim, dtype = v.shape[-1], q.dtype
-    if not _is_fast(dtype):
+    # Capped scores are written out, and must not be rounded between the steps.
+    if not _is_fast(dtype) or (features.softcap is not None and dtype != torch.float64):
         q, k, v = q.float(), k.float(), v.float()
     if features.key_bias is not None:
         q, k, v = with_key_bias(q, k, v, features.key_bias.of(packing.positions), scale)

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from areal.experimental.models.archon.attention.sinks import sink_gradient
 
-QUERY_BLOCK = 128
+QUERY_BLOCK = 64
 
 
 def softcap_attention(
