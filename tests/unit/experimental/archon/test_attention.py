@@ -340,3 +340,14 @@ def test_a_type_that_the_cpu_only_emulates_is_computed_in_fp32(is_fast, monkeypa
     out = AttentionCore(0, "varlen", scale=0.4)(*heads, make_packing((5,)))
     assert seen == [torch.bfloat16 if is_fast else torch.float32]
     assert out.dtype == torch.bfloat16
+
+
+def test_large_capped_scores_of_bf16_are_not_rounded_between_the_steps(monkeypatch):
+    monkeypatch.setattr(cpu_backend, "_is_fast", lambda dtype: True)
+    heads = make_heads(LENGTHS, dtype=torch.bfloat16)
+    core = AttentionCore(0, "varlen", scale=4.0, softcap=30.0)
+    out = core(*heads, make_packing(LENGTHS))
+    exact = [x.detach().double() for x in heads]
+    expected = defined(*exact, LENGTHS, scale=4.0, softcap=30.0)
+    # One rounding of outputs up to 4. Rounded scores of 30 would be off by 0.1, weights by 10 %.
+    torch.testing.assert_close(out.double(), expected, atol=2**-7, rtol=0)
