@@ -76,6 +76,11 @@ class RuleAdapter(BaseStateDictAdapter):
         return make_plan(self.rules(), shapes, self.model_config)
 
     @cached_property
+    def unused_names(self) -> frozenset[str]:
+        """Names on the Hub of tensors that nothing computes with; they are saved as zeros."""
+        return frozenset(self.plan.saved.keys() - self.plan.required.keys())
+
+    @cached_property
     def head_names(self) -> frozenset[str]:
         """Names on the Hub of the language model's head, which a critic does not have."""
         return frozenset(
