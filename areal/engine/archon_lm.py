@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.nn.functional as F
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
@@ -22,6 +23,7 @@ from areal.engine.causal_lm import UNLIMITED, CausalLM
 from areal.engine.cpu_kernels import use_cpu_kernels
 from areal.engine.fused_linear import fuse_siblings
 from areal.engine.model import make_config, require_path
+from areal.engine.processes import is_first
 from areal.engine.suitability import apart_logits, check_equal, planned_logits
 from areal.experimental.models.archon import (
     ModelSpec,
@@ -34,8 +36,14 @@ from areal.experimental.models.archon.activation_checkpoint import (
     apply_ac,
 )
 from areal.experimental.models.archon.base import BaseArchonModel
+from areal.experimental.models.archon.compile import apply_compile
+from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 from areal.experimental.models.archon.rope import RopeArgs
 from areal.experimental.models.archon.state_dict import load_checkpoint, save_checkpoint
+from areal.experimental.models.archon.ulysses import (
+    ulysses_gather_output,
+    ulysses_slice_inputs,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -61,6 +69,8 @@ class ArchonCausalLM(CausalLM):
     """
 
     source: str | None = None
+    dims: ArchonParallelDims | None = None  # of a model that several processes share
+    recomputed: ActivationCheckpointConfig | None = None  # what the backward computes again
 
     def __init__(
         self,
@@ -88,6 +98,9 @@ class ArchonCausalLM(CausalLM):
         plan: AttentionPlan | None = None,
         keep_N: Tensor | None = None,
     ) -> Tensor:
+        if self.dims is not None:
+            logits_TV = self._split_logits(tokens_T, positions_T, lengths, self.dims)
+            return logits_TV if keep_N is None else logits_TV[keep_N]
         ends_B1 = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
         out = self.module(
             tokens_T[None],
@@ -99,7 +112,63 @@ class ArchonCausalLM(CausalLM):
         )
         return out if keep_N is not None else out[0]
 
+    def wrap(self, dims: ArchonParallelDims | None, reduce_dtype: torch.dtype) -> None:
+        """Recomputes and compiles blocks as the options say, and shares the model among processes.
+
+        Args:
+            dims: In how many parts; None keeps it whole. Each process has all of it before.
+            reduce_dtype: In which gradients are summed over processes.
+
+        Raises:
+            ConfigError: A size of the model does not divide.
+        """
+        options = self.options
+        if dims is None:
+            apply_ac(self.module, self.recomputed, model_compile_enabled=options.enable_compile)
+            if options.enable_compile:
+                apply_compile(self.module)
+            return
+        self.spec.parallelize_fn(
+            self.module,
+            dims,
+            param_dtype=self.dtype,
+            reduce_dtype=reduce_dtype,
+            loss_parallel=False,
+            cpu_offload=options.offload_params,
+            reshard_after_forward_policy=options.reshard_after_forward_policy,
+            ac_config=self.recomputed,
+            enable_compile=options.enable_compile,
+        )
+        self.dims = dims
+
+    def _split_logits(
+        self,
+        tokens_T: Tensor,
+        positions_T: Tensor,
+        lengths: Sequence[int],
+        dims: ArchonParallelDims,
+    ) -> Tensor:
+        """Returns the logits [T, V] of a packed row on every process that shares it."""
+        total, padding = len(tokens_T), -len(tokens_T) % dims.seq_len_divisor
+        if padding:
+            # A sequence of its own, which no other token sees.
+            tokens_T, positions_T = (F.pad(x, (0, padding)) for x in (tokens_T, positions_T))
+            lengths = [*lengths, padding]
+        ends_B1 = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32).to(tokens_T.device)
+        inputs = {"input_ids": tokens_T[None], "position_ids": positions_T[None]}
+        cp_group = dims.get_group("cp")
+        if cp_group is not None:
+            inputs, _ = ulysses_slice_inputs(
+                inputs, tokens_T[None], cp_group.rank(), cp_group.size()
+            )
+        out = self.module(inputs["input_ids"], inputs["position_ids"], ends_B1, max(lengths))
+        if cp_group is not None:
+            out = ulysses_gather_output(out, cp_group, 1)
+        return out[0, :total]
+
     def require_plans(self) -> None:
+        if self.dims is not None:
+            raise ConfigError("a model that several processes share does not generate here")
         if self.options.enable_compile:
             raise ConfigError(
                 "actor.archon.enable_compile is for training alone: each step of the embedded "
@@ -118,15 +187,15 @@ class ArchonCausalLM(CausalLM):
         self.module.train(was_training)
 
     def enable_checkpointing(self) -> None:
+        """Notes what ``ac_mode`` says for ``wrap``."""
         options = self.options
-        config = ActivationCheckpointConfig(
+        self.recomputed = ActivationCheckpointConfig(
             mode=options.ac_mode,
             selective_ac_option=options.selective_ac_option,
             memory_budget=options.ac_memory_budget,
             preserve_rng_state=options.ac_preserve_rng_state,
             debug=options.ac_debug,
         )
-        apply_ac(self.module, config, model_compile_enabled=options.enable_compile)
 
     def turn_off_dropout(self) -> None:
         """Does nothing: Archon models have no dropout."""
@@ -143,6 +212,8 @@ class ArchonCausalLM(CausalLM):
 
     def write(self, folder: Path, tokenizer: Any = None) -> None:
         save_checkpoint(self.module, folder, self.adapter)
+        if not is_first():
+            return
         write_config(self.hf_config, self.dtype, folder, self.source)
         if tokenizer is not None:
             tokenizer.save_pretrained(folder)
@@ -166,7 +237,7 @@ def make_archon_model(
     what = f"run.model.architecture {spec.architecture!r}"
     lm = build_archon_model(make_config(spec, tokenizer), dtype, device, options, what)
     _draw_weights(lm.module, spec.seed)
-    return prepare_archon_model(lm)
+    return lm
 
 
 def load_archon_model(
@@ -206,7 +277,7 @@ def load_archon_model(
             raise ConfigError(f"cannot load {what}: {error}") from error
     else:
         _draw_weights(lm.module, fresh_seed)
-    return prepare_archon_model(lm)
+    return lm
 
 
 def require_archon_model(model_type: str, what: str) -> ModelSpec:
@@ -280,7 +351,7 @@ def _draw_weights(module: nn.Module, seed: int) -> None:
 
 
 def prepare_archon_model(lm: ArchonCausalLM) -> ArchonCausalLM:
-    """Lets a model that has its weights use what is fast on its device."""
+    """Lets a model that has its weights, and stays whole, use what is fast on its device."""
     if lm.device.type == "cpu" and not lm.options.enable_compile:
         use_cpu_kernels(lm.module)
         fuse_siblings(lm.module)

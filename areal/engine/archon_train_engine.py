@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed as dist
 
+from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
 from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec
-from areal.engine.archon_lm import ArchonCausalLM, load_archon_model, make_archon_model
-from areal.engine.train_engine import PackedTrainEngine, check_single_process
-from areal.experimental.models.archon.compile import apply_compile
+from areal.engine.archon_lm import (
+    ArchonCausalLM,
+    load_archon_model,
+    make_archon_model,
+    prepare_archon_model,
+)
+from areal.engine.processes import join_processes
+from areal.engine.train_engine import PackedTrainEngine
+from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -21,6 +29,7 @@ class ArchonTrainEngine(PackedTrainEngine):
     """Trains an Archon model."""
 
     lm: ArchonCausalLM
+    _dims: ArchonParallelDims | None = None
 
     @classmethod
     def make_model(
@@ -32,7 +41,8 @@ class ArchonTrainEngine(PackedTrainEngine):
         device: torch.device,
     ) -> ArchonCausalLM:
         check_archon_options(config)
-        return make_archon_model(spec, tokenizer, dtype, device, config.archon)
+        lm = make_archon_model(spec, tokenizer, dtype, device, config.archon)
+        return lm if _parallel(config).world_size > 1 else prepare_archon_model(lm)
 
     @classmethod
     def load_model(
@@ -43,7 +53,8 @@ class ArchonTrainEngine(PackedTrainEngine):
         fresh_seed: int | None = None,
     ) -> ArchonCausalLM:
         check_archon_options(config)
-        return load_archon_model(config.path, dtype, device, config.archon, fresh_seed)
+        lm = load_archon_model(config.path, dtype, device, config.archon, fresh_seed)
+        return lm if _parallel(config).world_size > 1 else prepare_archon_model(lm)
 
     def _check_backend(self) -> None:
         check_archon_options(self.config)
@@ -63,8 +74,53 @@ class ArchonTrainEngine(PackedTrainEngine):
         if self.config.archon.use_deterministic_algorithms:
             torch.use_deterministic_algorithms(True)
         super().initialize(addr, ft_spec)
-        if self.config.archon.enable_compile:
-            apply_compile(self.module)
+
+    # --- several processes
+
+    def create_process_group(self, parallel_strategy: ParallelStrategy | None = None) -> None:
+        """Joins the processes of ``backend``, where there are several.
+
+        Raises:
+            ConfigError: Another number of processes was started.
+        """
+        split = parallel_strategy or _parallel(self.config)
+        if split.world_size == 1 or self._dims is not None:
+            return
+        join_processes(split.world_size, self.config.backend, self.device)
+        self._dims = ArchonParallelDims(
+            dp_shard=split.dp_size,
+            cp=split.cp_size,
+            tp=split.tp_size,
+            world_size=split.world_size,
+            device_type=self.device.type,
+        )
+
+    def _wrap_model(self) -> None:
+        self.create_process_group()
+        self.lm.wrap(self._dims, getattr(torch, self.config.grad_reduce_dtype))
+
+    @property
+    def _data_group(self) -> dist.ProcessGroup | None:
+        return None if self._dims is None else self._dims.get_group("dp")
+
+    @property
+    def data_parallel_rank(self) -> int:
+        group = self._data_group
+        return 0 if group is None else group.rank()
+
+    @property
+    def data_parallel_world_size(self) -> int:
+        return 1 if self._dims is None else self._dims.dp_shard
+
+    @property
+    def data_parallel_group(self) -> dist.ProcessGroup:
+        return self._data_group or super().data_parallel_group
+
+    def destroy(self) -> None:
+        super().destroy()
+        if self._dims is not None and dist.is_initialized():
+            dist.destroy_process_group()
+            self._dims = None
 
 
 def check_archon_options(config: TrainEngineConfig) -> None:
@@ -73,16 +129,23 @@ def check_archon_options(config: TrainEngineConfig) -> None:
     Raises:
         ConfigError: It names the key and what to set.
     """
-    check_single_process(config.backend, "archon")
-    options = config.archon
+    allocation = ModelAllocation.from_str(config.backend)
+    if allocation.backend != "archon":
+        raise ConfigError(f"actor.backend {config.backend!r} is no archon backend")
+    split, options = allocation.parallel, config.archon
     problems = [
+        (
+            split.pp_size > 1 or split.ep_size > 1,
+            f"backend {config.backend!r} splits layers or experts, which the trainer does not do "
+            "yet; d, t and c are there",
+        ),
         (
             config.enable_tree_training or options.attn_type == "tree",
             "enable_tree_training and archon.attn_type=tree: there is no tree attention here; "
             "use archon.attn_type=varlen",
         ),
         (
-            options.offload_params,
+            options.offload_params and split.world_size == 1,
             "archon.offload_params moves the shards of several processes to the CPU; with one "
             "process set it to false",
         ),
@@ -90,3 +153,7 @@ def check_archon_options(config: TrainEngineConfig) -> None:
     for is_set, message in problems:
         if is_set:
             raise ConfigError(f"actor.{message}")
+
+
+def _parallel(config: TrainEngineConfig) -> ParallelStrategy:
+    return ModelAllocation.from_str(config.backend).parallel

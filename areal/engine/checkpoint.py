@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
 from areal.api.errors import ConfigError
 from areal.engine.attention import IMPLEMENTATION
+from areal.engine.processes import from_first, is_first, wait_for_all
 
 TRAINING_STATE = "training_state"
 
@@ -37,9 +39,21 @@ def atomic_folder(target: str | Path) -> Iterator[Path]:
     """Yields a fresh folder that takes the target's place when the block ends well.
 
     An existing target is replaced as a whole; after an error, or a kill, it is as it was. What
-    killed writers of the same target left behind is cleared away first.
+    killed writers of the same target left behind is cleared away first. Several processes that
+    write one target get the same folder, and the first of them puts it in place.
     """
-    target = Path(target)
+    if is_first():
+        with _staged_folder(Path(target)) as staged:
+            yield from_first(staged)
+            wait_for_all()
+    else:
+        yield from_first(Path())
+        wait_for_all()
+    wait_for_all()
+
+
+@contextmanager
+def _staged_folder(target: Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(target)
     staged = target.with_name(f"{_staged_prefix(target)}{os.getpid()}")
@@ -224,12 +238,12 @@ def _tied_names(module: nn.Module) -> set[str]:
 
 
 def save_training_state(path: str | Path, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
-    """Writes optimiser and schedule into a folder of a checkpoint."""
+    """Writes optimiser and schedule into a folder of a checkpoint; each process its part."""
     import torch.distributed.checkpoint as dcp
 
     state = {"optimizer": _flat(optimizer.state_dict()), "schedule": schedule.state_dict()}
     with _single_process():
-        dcp.save(state, checkpoint_id=Path(path) / TRAINING_STATE, no_dist=True)
+        dcp.save(state, checkpoint_id=Path(path) / TRAINING_STATE, no_dist=_is_alone())
 
 
 def load_training_state(path: str | Path, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
@@ -239,9 +253,13 @@ def load_training_state(path: str | Path, optimizer: torch.optim.Optimizer, sche
     _materialise(optimizer)
     state = {"optimizer": _flat(optimizer.state_dict()), "schedule": schedule.state_dict()}
     with _single_process():
-        dcp.load(state, checkpoint_id=Path(path) / TRAINING_STATE, no_dist=True)
+        dcp.load(state, checkpoint_id=Path(path) / TRAINING_STATE, no_dist=_is_alone())
     optimizer.load_state_dict(_nested(state["optimizer"]))
     schedule.load_state_dict(state["schedule"])
+
+
+def _is_alone() -> bool:
+    return not dist.is_initialized()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ loss.
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
 from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
@@ -29,6 +31,7 @@ from areal.engine.checkpoint import (
 from areal.engine.cpu_kernels import even_size
 from areal.engine.model import load_model, make_model
 from areal.engine.optimizer import make_optimizer, make_schedule
+from areal.engine.processes import largest_over, sums_over
 from areal.engine.weights import SharedWeights
 from areal.utils.data import (
     MicroBatchList,
@@ -133,6 +136,7 @@ class PackedTrainEngine(TrainEngine):
             self.lm.enable_checkpointing()
         if self.config.disable_dropout:
             self.lm.turn_off_dropout()
+        self._wrap_model()
         if self.config.optimizer is not None:
             if ft_spec is None:
                 raise ConfigError(
@@ -144,6 +148,9 @@ class PackedTrainEngine(TrainEngine):
             )
         self._is_initialized = True
 
+    def _wrap_model(self) -> None:
+        """Does to the model what has to come before the optimiser takes its parameters."""
+
     @property
     def initialized(self) -> bool:
         return self._is_initialized
@@ -151,6 +158,15 @@ class PackedTrainEngine(TrainEngine):
     def destroy(self) -> None:
         self.optimizer = self.lr_scheduler = None
         self._is_initialized = False
+
+    @property
+    def _data_group(self) -> dist.ProcessGroup | None:
+        """Is the processes that see other data, None where this is the only one."""
+        return None
+
+    def sums_over_data(self, *values: float) -> list[float]:
+        """Returns the sum of each number over all processes that see other data."""
+        return sums_over(self._data_group, *values)
 
     @property
     def data_parallel_group(self) -> dist.ProcessGroup:
@@ -191,7 +207,8 @@ class PackedTrainEngine(TrainEngine):
         """Clips and applies the gradients; a non-finite norm changes nothing and says so."""
         optimizer, settings = self._require_optimizer(), self.config.optimizer
         assert settings is not None
-        norm = float(nn.utils.clip_grad_norm_(self.module.parameters(), settings.gradient_clipping))
+        total = nn.utils.clip_grad_norm_(self.module.parameters(), settings.gradient_clipping)
+        norm = float(total.full_tensor() if isinstance(total, DTensor) else total)
         lr = optimizer.param_groups[0]["lr"]
         is_finite = norm - norm == 0.0
         if is_finite:
@@ -222,13 +239,14 @@ class PackedTrainEngine(TrainEngine):
         mb_list = self._split(input_)
         self.optimizer_zero_grad()
         weights = [float(loss_weight_fn(mb)) for mb in mb_list.mbs]
-        total = sum(weights)
+        (total,) = self.sums_over_data(sum(weights))
         if not total:
             raise ValueError("no token of the batch carries loss; check loss_mask")
         shares = iter(weights)
 
         def weighted_loss(logits: Tensor, mb: dict[str, Any]) -> Tensor:
-            share = next(shares) / total
+            # Gradients are averaged over the processes, and their losses must add up.
+            share = next(shares) * self.data_parallel_world_size / total
             loss = self._loss(logits, mb, loss_fn)
             return loss if share == 1.0 else loss * share
 
@@ -246,13 +264,11 @@ class PackedTrainEngine(TrainEngine):
             lambda logits, mb: losses.append(self._loss(logits, mb, loss_fn)),
             forward_only=True,
         )
-        total = sum(weights)
-        if not total:
-            return None
-        return (
-            sum((loss * w for loss, w in zip(losses, weights, strict=True)), torch.zeros(()))
-            / total
-        )
+        weighted = sum((loss * w for loss, w in zip(losses, weights, strict=True)), torch.zeros(()))
+        if self._data_group is None:
+            return weighted / sum(weights) if sum(weights) else None
+        value, total = self.sums_over_data(float(weighted), sum(weights))
+        return torch.tensor(value / total) if total else None
 
     @torch.no_grad()
     def forward_batch(
@@ -282,6 +298,11 @@ class PackedTrainEngine(TrainEngine):
     def _split(self, input_: Trajectory | list[Trajectory]) -> MicroBatchList:
         batch = concat_padded_tensors(input_) if isinstance(input_, list) else input_
         mb_list = split_padded_tensor_dict_into_mb_list(batch, self.config.mb_spec)
+        count = largest_over(self._data_group, len(mb_list.mbs))
+        if count > len(mb_list.mbs):
+            # Every process must call the model as often as the others.
+            spec = dataclasses.replace(self.config.mb_spec, n_mbs=count)
+            mb_list = split_padded_tensor_dict_into_mb_list(batch, spec)
         return pack_mb_list(mb_list.to(self.device))
 
     def _logits(self, mb: dict[str, Any], keep_N: Tensor) -> Tensor:

@@ -15,8 +15,10 @@ from typing import Any, Self
 from areal.api.cli_args import BaseExperimentConfig, RecoverConfig, TrainEngineConfig, save_config
 from areal.api.errors import ConfigError, EpisodeFailureError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
+from areal.engine.processes import from_first, is_first
 from areal.trainer.recover import RecoverState, find_recover, load_recover, save_recover
 from areal.trainer.report import EpisodeSample, ReportPaths, RunLog
+from areal.trainer.report.no_log import NoLog
 from areal.trainer.runtime import (
     FolderLock,
     check_columns,
@@ -72,16 +74,17 @@ class BaseTrainer(ABC):
         check_columns(self.train_dataset, self.columns, "train_dataset")
         if self.valid_dataset is not None:
             check_columns(self.valid_dataset, self.columns, "valid_dataset")
-        self.train_dataloader = self._make_dataloader(self.train_dataset, config.train_dataset)
         self.weights = make_weights(config, self.actor_config, self.tokenizer)
         check_tokenizer(self.tokenizer, self.weights)
         limit_threads(self.weights)
         self.actor = make_train_engine(self.actor_config, self.weights)
+        self.actor.create_process_group()
+        self.train_dataloader = self._make_dataloader(self.train_dataset, config.train_dataset)
         self.steps_per_epoch = max(1, len(self.train_dataloader))
         self.total_steps = self._count_steps(config.total_train_epochs)
         self.step = 0
         self.num_sequences = 0
-        self.run_log: RunLog | None = None
+        self.run_log: RunLog | NoLog | None = None
         self._lock: FolderLock | None = None
         self.report: ReportPaths | None = None
 
@@ -133,10 +136,14 @@ class BaseTrainer(ABC):
             dataset_size=self.total_steps * self.config.train_dataset.batch_size,
             train_batch_size=self.config.train_dataset.batch_size,
         )
-        self._lock = FolderLock(self.folder)
+        if is_first():
+            self._lock = FolderLock(self.folder)
         self.actor.initialize(None, spec)
         self._resume()
         stats_tracker.export_all()  # of an earlier run in this process
+        if not is_first():
+            self.run_log = NoLog()
+            return
         self.run_log = RunLog(self.folder, self.config, self.total_steps, resume_step=self.step)
         save_config(self.config, self.folder / "config.yaml")
 
@@ -168,7 +175,7 @@ class BaseTrainer(ABC):
         self._save_model(self.folder / MODEL_FOLDER)
         self._save_recover(is_done=True)
 
-    def _step_and_log(self, run_log: RunLog, timers: dict[str, PeriodicTimer]) -> bool:
+    def _step_and_log(self, run_log: RunLog | NoLog, timers: dict[str, PeriodicTimer]) -> bool:
         """Does one step and what is due after it, and says whether the run has reached its aim."""
         started = time.perf_counter()
         stats, episodes = self._train_step()
@@ -177,14 +184,16 @@ class BaseTrainer(ABC):
         stats = stats_tracker.export_all() | stats
         stats["step_time_s"] = time.perf_counter() - started
         is_done = self._is_finished_early(stats)
-        if timers["saver"].is_due(self.step):
+        # A clock differs from process to process, and what follows they do together.
+        is_due = from_first({name: timer.is_due(self.step) for name, timer in timers.items()})
+        if is_due["saver"]:
             self._save_model(self.folder / CHECKPOINT_FOLDER / f"step_{self.step:08d}")
         run_log.step(self.step, stats, episodes)
-        if self.valid_dataset is not None and timers["evaluator"].is_due(self.step):
+        if self.valid_dataset is not None and is_due["evaluator"]:
             evaluated = self._evaluated()
             run_log.eval(self.step, evaluated)
             is_done = is_done or self._is_finished_early({"eval": True, **evaluated})
-        if timers["recover"].is_due(self.step) and not is_done:
+        if is_due["recover"] and not is_done:
             self._save_recover(is_done=False)
         return is_done
 

@@ -38,3 +38,7 @@ def train(config: str, overrides: tuple[str, ...]) -> None:
     except KeyboardInterrupt:
         click.echo("interrupted; the same command resumes from the last checkpoint", err=True)
         sys.exit(130)
+
+
+if __name__ == "__main__":  # torchrun -m areal.trainer.cli
+    main()

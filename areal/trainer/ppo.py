@@ -414,6 +414,11 @@ def check_ppo_config(config: PPOConfig) -> None:
     Raises:
         ConfigError: Says which keys, and what to set.
     """
+    if ModelAllocation.from_str(config.actor.backend).world_size > 1:
+        raise ConfigError(
+            f"actor.backend {config.actor.backend!r} takes several processes; rollouts are "
+            "generated in this one, so policy optimisation runs as fsdp:d1 or archon:d1"
+        )
     allocation = ModelAllocation.from_str(config.rollout.backend)
     if allocation.backend != "local":
         raise ConfigError(

@@ -15,6 +15,7 @@ from areal.api.errors import ConfigError
 from areal.api.io_struct import SaveLoadMeta
 from areal.engine.checkpoint import atomic_folder
 from areal.engine.optimizer import move_schedule
+from areal.engine.processes import from_first, is_first
 from areal.engine.train_engine import PackedTrainEngine
 
 FORMAT_VERSION = 1
@@ -58,14 +59,19 @@ def save_recover(
             "random": _random_state(),
             **asdict(state),
         }
-        torch.save(content, staged / _STATE_FILE)
-    for older in _checkpoints(folder):
+        if is_first():
+            torch.save(content, staged / _STATE_FILE)
+    for older in _checkpoints(folder) if is_first() else ():
         if older != target:
             shutil.rmtree(older, ignore_errors=True)
 
 
 def find_recover(folder: Path) -> Path | None:
     """Returns the newest complete checkpoint, or None; what a kill left half done is deleted."""
+    return from_first(_tidied(folder) if is_first() else None)
+
+
+def _tidied(folder: Path) -> Path | None:
     for leftover in [*folder.glob(f".{_PREFIX}*"), *folder.glob(f"{_PREFIX}*")]:
         if leftover.name.startswith(".") or not (leftover / _STATE_FILE).is_file():
             shutil.rmtree(leftover, ignore_errors=True)

@@ -52,7 +52,14 @@ class SFTTrainer(BaseTrainer):
         self._loop()
 
     def _make_dataloader(self, dataset: Any, config: Any) -> Any:
-        return create_dataloader(dataset, 0, 1, config, collate_fn=_collate, seed=self.config.seed)
+        return create_dataloader(
+            dataset,
+            self.actor.data_parallel_rank,
+            self.actor.data_parallel_world_size,
+            config,
+            collate_fn=_collate,
+            seed=self.config.seed,
+        )
 
     def _train_step(self) -> tuple[dict[str, Any], Sequence[EpisodeSample]]:
         started = time.perf_counter()
@@ -66,16 +73,21 @@ class SFTTrainer(BaseTrainer):
             return loss
 
         stats: dict[str, Any] = {}
-        if bool(batch["loss_mask"].any()):
+        num_tokens, num_losses, num_seqs = self.actor.sums_over_data(
+            int(batch["attention_mask"].sum()),
+            float(num_loss_tokens(batch)),
+            len(batch["input_ids"]),
+        )
+        if num_losses:
             stats = dict(self.actor.train_batch(batch, loss_fn, num_loss_tokens))
-            stats["loss"] = float(torch.stack(losses).sum() / num_loss_tokens(batch))
+            (total,) = self.actor.sums_over_data(float(torch.stack(losses).sum()))
+            stats["loss"] = total / num_losses
         else:
             logger.warning("no token of the batch of step %d carries loss", self.step + 1)
         self.actor.lr_scheduler_step()
         self.actor.set_version(self.step + 1)
-        self.num_sequences += len(batch["input_ids"])
-        num_tokens = int(batch["attention_mask"].sum())
-        stats["n_tokens"] = num_tokens
+        self.num_sequences += int(num_seqs)
+        stats["n_tokens"] = int(num_tokens)
         stats["tokens_per_s"] = num_tokens / (time.perf_counter() - started)
         return stats, ()
 
@@ -98,7 +110,7 @@ class SFTTrainer(BaseTrainer):
         for rows in self._make_dataloader(self.valid_dataset, config):
             batch = _aligned(rows)
             loss = self.actor.eval_batch(batch, sft_loss_fn, num_loss_tokens)
-            count = float(num_loss_tokens(batch))
+            (count,) = self.actor.sums_over_data(float(num_loss_tokens(batch)))
             if loss is not None:
                 total, tokens = total + float(loss) * count, tokens + count
         return {"loss": total / max(tokens, 1.0)}

@@ -316,7 +316,7 @@ def test_what_needs_an_optimiser_says_so() -> None:
         made.train_batch(batch(), nll, num_tokens)
 
 
-@pytest.mark.parametrize("backend", ["fsdp:d2", "archon:d2t2"])
+@pytest.mark.parametrize("backend", ["fsdp:d2", "fsdp:d2t2"])
 def test_backends_that_are_not_there_are_refused(backend: str) -> None:
     with pytest.raises(ConfigError, match="fsdp:d1"):
         engine(backend=backend)

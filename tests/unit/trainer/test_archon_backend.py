@@ -90,7 +90,9 @@ def test_transformers_reads_what_was_trained(tmp_path: Path) -> None:
     [
         (["run.model.architecture=no_such_thing"], "no model type of transformers"),
         (["run.model.architecture=helium"], r"scaffold add-archon-model helium.*known: .*qwen3"),
-        (["actor.backend=archon:d2t2"], "one process"),
+        (["actor.backend=archon:d2t2"], "torchrun --nproc-per-node 4"),
+        (["actor.backend=archon:p2"], "splits layers or experts"),
+        (["actor.backend=archon:d2e2"], "splits layers or experts"),
         (["actor.archon.attn_type=tree"], "no tree attention"),
         (["actor.enable_tree_training=true"], "no tree attention"),
         (["actor.archon.offload_params=true"], "offload_params"),
@@ -99,6 +101,11 @@ def test_transformers_reads_what_was_trained(tmp_path: Path) -> None:
 def test_what_is_not_there_is_refused(tmp_path: Path, options: list[str], what: str) -> None:
     with pytest.raises(ConfigError, match=what):
         sft(tmp_path, "actor.backend=archon:d1", *options)
+
+
+def test_rollouts_are_generated_in_one_process(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="policy optimisation runs as"):
+        rl(tmp_path, "actor.backend=archon:d2")
 
 
 @pytest.mark.parametrize(

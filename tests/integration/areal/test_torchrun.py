@@ -1,0 +1,112 @@
+"""Supervised training on two processes, started by torchrun, beside the same file on one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from areal.api.cli_args import SFTConfig, load_expr_config
+from areal.api.errors import ConfigError
+from areal.trainer.sft import SFTTrainer
+from tests.integration.areal.conftest import environment
+from tests.tiny_runs import MODEL, sft_yaml, train_stats
+
+STEPS = 4
+# Heads that two processes can share.
+SECTIONS = {"run": {"model": {**MODEL, "num_key_value_heads": 2}}, "recover": {"freq_steps": 2}}
+# Dies in one process after its third step, a step after the checkpoint.
+DYING = """
+import os
+
+from areal.trainer.cli import main
+from areal.trainer.sft import SFTTrainer
+
+train_step = SFTTrainer._train_step
+
+
+def dying_step(self):
+    if self.step == 3 and os.environ["RANK"] == "1":
+        os._exit(9)
+    return train_step(self)
+
+
+SFTTrainer._train_step = dying_step
+main()
+"""
+
+
+def write(folder: Path) -> Path:
+    return sft_yaml(folder, total_train_steps=STEPS, **SECTIONS)
+
+
+def on_two(
+    folder: Path, backend: str, program: tuple[str, ...] = ("-m", "areal.trainer.cli")
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", *program, "train", "-c", "config.yaml"]
+    return subprocess.run(
+        [*command, f"actor.backend={backend}"],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+
+
+@pytest.fixture(scope="module")
+def on_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("one")
+    argv = ["--config", str(write(folder)), "actor.backend=archon:d1"]
+    with SFTTrainer(load_expr_config(argv, SFTConfig)[0]) as trainer:
+        trainer.train()
+    return folder
+
+
+def check_same(found: Path, expected: Path) -> None:
+    """Checks that statistics and weights differ by the order of sums alone."""
+    for name in ("loss", "grad_norm", "n_tokens", "lr"):
+        one, two = ([stats[name] for stats in train_stats(folder)] for folder in (expected, found))
+        assert two == pytest.approx(one, rel=1e-4), name
+    weights = [load_file(folder / "e/t/model/model.safetensors") for folder in (found, expected)]
+    assert weights[0].keys() == weights[1].keys()
+    for name, tensor in weights[0].items():
+        # AdamW divides by the root of what may be rounding alone.
+        torch.testing.assert_close(tensor, weights[1][name], rtol=1e-3, atol=2e-4)
+
+
+def test_a_run_on_two_processes_trains_as_on_one_and_survives_a_death(
+    tmp_path: Path, on_one: Path
+) -> None:
+    write(tmp_path)
+    (tmp_path / "dying.py").write_text(DYING)
+    died = on_two(tmp_path, "archon:d2", ("dying.py",))
+    assert died.returncode != 0
+    assert not (tmp_path / "e/t/model").exists()
+    done = on_two(tmp_path, "archon:d2")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr.count("run completed") == 1  # one process speaks
+    assert "continues after step 2" in done.stderr
+    check_same(tmp_path, on_one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["archon:t2", "archon:c2"])
+def test_two_processes_that_share_rows_train_as_one(
+    tmp_path: Path, on_one: Path, backend: str
+) -> None:
+    write(tmp_path)
+    done = on_two(tmp_path, backend)
+    assert done.returncode == 0, done.stderr[-3000:]
+    check_same(tmp_path, on_one)
+
+
+def test_a_run_that_was_not_started_by_torchrun_says_how(tmp_path: Path) -> None:
+    argv = ["--config", str(write(tmp_path)), "actor.backend=archon:d2t2"]
+    with pytest.raises(ConfigError, match=r"4 processes and 1 runs.*torchrun --nproc-per-node 4"):
+        SFTTrainer(load_expr_config(argv, SFTConfig)[0])
