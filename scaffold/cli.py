@@ -393,7 +393,7 @@ def completion(shell: str) -> int:
 
 
 @click.group(
-    "skills", cls=Commands, help="Keeps the skills for coding agents in step with their source."
+    "skills", cls=Commands, help="Keeps skills for agents in step with their source."
 )
 def skills() -> None:
     pass

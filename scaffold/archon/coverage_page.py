@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ from scaffold.archon.explain import features, unknown_lines
 from scaffold.archon.proof import proof_lines, variations
 
 Row = Mapping[str, Any]
+MAX_LINE = 300
 PARTS = ("forward", "backward", "weights")
 GROUPS = (
     ("latent attention", "Multi-head latent attention"),
@@ -58,9 +60,19 @@ def coverage_row(
         "refused": sum(row["status"] == "refused" for row in rows),
         "parts": {part: _held(rows, part) for part in PARTS},
         "parallel": proof.get("parallel"),
-        "finding": lines[0] if lines else "",
-        "findings": [*lines, *unknown_lines(design)][:12] if state != "proven" else [],
+        "finding": lines[0][:MAX_LINE] if lines else "",
+        "findings": _told([*unknown_lines(design), *lines]) if state != "proven" else [],
     }
+
+
+def _told(lines: Iterable[str]) -> list[str]:
+    """Returns lines as the page can tell them: no folders of a machine, no source of others."""
+    found: list[str] = []
+    for line in lines:
+        found.append(re.sub(r"\S*/site-packages/", "", line)[:MAX_LINE])
+        if line.startswith("---"):  # what follows are the lines that stand there
+            break
+    return found
 
 
 def _held(rows: Iterable[Row], part: str) -> int:

@@ -49,6 +49,14 @@ def test_a_proof_tells_what_failed_and_where() -> None:
     assert proof_lines(proof_of(True))[0].startswith("proven: 1 of 2")
 
 
+def test_the_page_names_no_machine_and_quotes_no_source() -> None:
+    place = "--- /home/me/lib/site-packages/transformers/m.py:3 M.forward"
+    text = f"first difference in x\n{place}\n  x = 1"
+    proof = {**proof_of(False), "bisection": {"text": text}}
+    row = coverage_row("foo", {}, proof, "")
+    assert row["findings"][-1] == "--- transformers/m.py:3 M.forward"
+
+
 def test_the_page_groups_by_features_and_tells_of_what_is_open() -> None:
     experts = {**design_of("bar"), "moe": {"kind": "moe"}}
     rows = [
