@@ -42,7 +42,9 @@ class _BlockWriter:
         branch = "the feed-forward"
         if "moe" in kinds:
             branch = "a mixture of experts"
-            branch += " or a feed-forward" if "mlp" in kinds else ""
+            dense = [module for module in self.modules.values() if module["kind"] == "mlp"]
+            word = "or" if any(guard_of(module) != ALWAYS for module in dense) else "and"
+            branch += f" {word} a feed-forward" if dense else ""
         where = _norm_places(variants[0]["steps"], self.modules)
         if len(variants) > 1:
             return f"Adds attention and {branch}, in an order that the arguments choose."
