@@ -20,9 +20,9 @@ from archon_probe.errors import ProbeError
 from archon_probe.fit import Case
 from archon_probe.observe.model import Observation, observe
 from archon_probe.observe.roles import UnknownStructureError
+from archon_probe.random_weights import random_model
 from archon_probe.rule_merging import merge_rules
 from archon_probe.shape import shape_design
-from archon_probe.random_weights import random_model
 from archon_probe.stages import stage
 from archon_probe.tiny import tiny_config
 from archon_probe.variations import variations
@@ -218,7 +218,10 @@ def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
     field = f"hf_config.{name}"
     held = _read(base, name)
     if isinstance(held, (int, float)) and held != _read(real, name):
-        return None  # a size that was shrunk: its values say nothing of real ones
+        # A size that was shrunk: only that it is the same as the width says something of real ones.
+        width = base.attribute_map.get("hidden_size", "hidden_size")
+        is_width = held == base.hidden_size and _read(real, name) == real.hidden_size
+        return f"{field} != hf_config.hidden_size" if is_width and name != width else None
     if isinstance(value, bool) or value is None:
         return f"{field} is {value}"
     if isinstance(held, (int, float)) and not isinstance(held, bool):

@@ -39,13 +39,14 @@ class Outcome:
     """What was found for one config.
 
     Attributes:
+        value: What the field was set to.
         status: "proven", "refused" or "failed".
         message: Why not proven.
-        backward_tensor: The gradient that differs most, by its name on the Hub.
     """
 
     name: str
     field: str
+    value: Any
     status: str
     message: str
     forward: Verdict = field(default_factory=Verdict)
@@ -72,7 +73,8 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
             a config.json; ``fast``, for few variations; ``only``, names of variations.
 
     Returns:
-        ``ok``; ``variations``, one record each; ``bisection`` of the first failure; ``summary``.
+        ``ok``; ``variations``, one record each; ``bisection`` of the first failure; ``summary``;
+        ``refusals``, with which the model would refuse what failed, as designs list them.
     """
     torch.set_num_threads(1)
     with _quiet():
@@ -81,7 +83,28 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
         outcomes = prove_all(spec, config, request)
         failed = [o for o in outcomes if o.status == "failed"]
         bisection = _bisect(spec, config, failed[0], request) if failed else None
-    return report(request["model_type"], outcomes, bisection)
+        refusals = suggest_refusals(failed, config, _source(request))
+    return {**report(request["model_type"], outcomes, bisection), "refusals": refusals}
+
+
+def suggest_refusals(
+    failed: list[Outcome], config: PretrainedConfig, real: PretrainedConfig
+) -> list[dict[str, str]]:
+    """Returns conditions under which a model refuses the variations that it gets wrong.
+
+    Empty where one of them cannot be told by its fields, or the default itself is wrong.
+    """
+    from archon_probe.derive import refusal
+
+    text = real.get_text_config(decoder=True)
+    found: dict[str, dict[str, str]] = {}
+    for outcome in failed:
+        why = {"values": (outcome.field, outcome.value), "module": "proof", "what": outcome.message}
+        made = refusal(why, config, text) if outcome.field else None
+        if made is None:
+            return []
+        found[made["condition"]] = made
+    return list(found.values())
 
 
 def report(
@@ -149,7 +172,7 @@ def prove_all(spec: Any, config: PretrainedConfig, request: dict[str, Any]) -> l
 def prove_one(spec: Any, variation: Variation, *, is_default: bool = False) -> Outcome:
     """Proves one config; whatever goes wrong in it is part of the outcome."""
     started = time.monotonic()
-    outcome = Outcome(variation.name, variation.field, "failed", "")
+    outcome = Outcome(variation.name, variation.field, variation.value, "failed", "")
     try:
         _prove_into(outcome, spec, variation.config, is_default)
     except Exception as error:

@@ -144,3 +144,30 @@ def test_sequences_are_not_mixed_up() -> None:
 
     assert "first at token 13" in found.message  # the first of the second sequence
     assert torch.isfinite(torch.tensor(found.forward.error))
+
+
+def test_wrong_options_are_told_as_conditions_to_refuse() -> None:
+    class Biased(Port):
+        """Is wrong where attention has biases."""
+
+        def forward(self, *args: Any) -> Tensor:
+            scale = 1.01 if self.hf.config.attention_bias else 1.0
+            return super().forward(*args) * scale
+
+    with proofs._quiet():
+        config = tiny_config("qwen3")
+        flips = [("attention_bias", True), ("head_dim", 24)]
+        made = [Variation(n, n, v, type(config)(**{**config.to_dict(), n: v})) for n, v in flips]
+        found = [proofs.prove_one(port(model_class=Biased), flip) for flip in made]
+        failed = [o for o in found if o.status == "failed"]
+        refusals = proofs.suggest_refusals(failed, config, type(config)())
+
+    assert [o.name for o in failed] == ["attention_bias"]
+    assert [r["condition"] for r in refusals] == ["hf_config.attention_bias is True"]
+
+
+def test_a_wrong_size_is_no_condition() -> None:
+    config = tiny_config("qwen3")
+    wrong = proofs.Outcome("head_dim=24", "head_dim", 24, "failed", "logits differ")
+
+    assert proofs.suggest_refusals([wrong], config, type(config)()) == []

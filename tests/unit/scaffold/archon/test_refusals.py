@@ -40,7 +40,14 @@ def refused(model_type: str, field: str, value: Any, what: str = "odd") -> dict[
             "hf_config.tie_word_embeddings is False"
             " and hf_config.attn_config.softmax_scale is not None",
         ),
+        (
+            "opt",
+            "word_embed_proj_dim",
+            48,
+            "hf_config.word_embed_proj_dim != hf_config.hidden_size",
+        ),
         ("gpt2", "n_embd", 48, None),
+        ("qwen3", "hidden_size", 48, None),
         ("gpt2", "n_embd + n_head", [48, 6], None),
     ],
 )
