@@ -56,6 +56,8 @@ FILLED: tuple[tuple[str, int], ...] = (
     (r"num_experts_per_tok|moe_top_?k|moe_k|top_k", TOP_K - 1),
 )
 ABSENT: tuple[tuple[str, int], ...] = ((r"n_shared_experts", 1), (r"head_dim", HEAD_DIM))
+# Parts that a default leaves out: without them, what shapes them could not be told from a constant.
+LEFT_OUT: tuple[tuple[str, int], ...] = ((r"(moe_)?(num|n)_shared_experts", 2),)
 DROPOUTS = r".*(dropout|pdrop|drop_rate|layerdrop|jitter).*"
 
 
@@ -192,6 +194,9 @@ def _small_value(source: PretrainedConfig, name: str) -> Any:
         return type(value)(0)
     for pattern, size in FILLED if value in (None, 1) else ():
         if matches(pattern, source, name) and default in (None, 1):
+            return size
+    for pattern, size in LEFT_OUT if number and value == 0 else ():
+        if matches(pattern, source, name):
             return size
     for pattern, size in ABSENT if value is None else ():
         if matches(pattern, source, name):

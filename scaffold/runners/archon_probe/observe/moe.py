@@ -94,7 +94,7 @@ def _observe(bench: Bench, found: dict[str, Any]) -> None:
         routing = choice and find_routing(bench, many, choice, f"{routed.call.path}.")
         if routing is None:
             raise UnknownStructureError("", "its router changes with the number of tokens")
-    find_guards(bench, routing, _choice)
+    find_guards(bench, routing, _choice, routed.choice.experts.shape[1])
     routing.args["router_dtype"] = find_router_dtype(bench, routing)
     experts = _experts(bench, routed)
     _write_router(bench, routed, routing, found)

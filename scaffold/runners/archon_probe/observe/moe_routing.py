@@ -84,10 +84,12 @@ def _roles(vectors: list[str]) -> Iterator[tuple[str | None, str | None]]:
 
 def _candidates(run: Run, width: int, top_k: int) -> Iterator[dict[str, Any]]:
     """Yields routers, those first that call functions of the shapes that were seen."""
-    scored = {s.name: s.inputs[0].shape[-1] for s in run.steps if s.name in ("softmax", "sigmoid")}
+    functions = [s for s in run.steps if s.name in ("softmax", "sigmoid")]
+    sizes = [(s.name, s.inputs[0].shape[-1]) for s in functions if s.inputs[0].ndim == 2]
     # Of the chosen alone, or of all: a fact where the numbers agree.
-    late = [n for n, size in scored.items() if size == top_k != width]
-    kinds = [(n, True) for n in late]
+    kinds = [(n, size == top_k) for n, size in sizes if top_k != width and size in (top_k, width)]
+    # A single chosen score may also be the gate of a shared expert.
+    kinds.sort(key=lambda kind: kind[1] and top_k == 1)
     kinds += [(f, a) for a in (False, True) for f in ("softmax", "sigmoid") if (f, a) not in kinds]
     for function, after in kinds:
         for groups in _groups(run, width):
@@ -256,13 +258,14 @@ def _between(bench: Bench, low: float, high: float) -> float:
 
 
 @torch.no_grad()
-def find_guards(bench: Bench, found: Routing, read: Any) -> None:
+def find_guards(bench: Bench, found: Routing, read: Any, top_k: int) -> None:
     """Measures what keeps the norm from being zero, on tokens whose chosen scores nearly vanish.
 
     Args:
         bench: Its router's weights are overwritten for the while.
         found: Gets ``route_norm_eps`` and ``route_norm_min``.
         read: Returns the choice of a run.
+        top_k: Experts per token.
     """
     args = found.args
     args |= {"route_norm_eps": 0.0}
@@ -273,9 +276,13 @@ def find_guards(bench: Bench, found: Routing, read: Any) -> None:
         or (args["score_after_topk"] and args["score_func"] == "softmax")
     ):
         return
-    if all(v is None or v[1] > 0.99 for v in (_shrunk(bench, found, read, c) for c in (55, 30))):
+    if all(
+        v is None or v[1] > 0.99 for v in (_shrunk(bench, found, read, top_k, c) for c in (55, 30))
+    ):
         return
-    exact = {c: _shrunk(bench, found, read, c) for c in (5, 10, 15, 20, 25, 30, 35, 40, 46, 55)}
+    exact = {
+        c: _shrunk(bench, found, read, top_k, c) for c in (5, 10, 15, 20, 25, 30, 35, 40, 46, 55)
+    }
     partial = {c: v for c, v in exact.items() if v is not None and v[1] < 0.99}
     if not partial:
         return
@@ -294,7 +301,9 @@ def find_guards(bench: Bench, found: Routing, read: Any) -> None:
     )
 
 
-def _shrunk(bench: Bench, found: Routing, read: Any, c: float) -> tuple[float, float] | None:
+def _shrunk(
+    bench: Bench, found: Routing, read: Any, top_k: int, c: float
+) -> tuple[float, float] | None:
     """Returns the sum of the chosen scores and of their weights where chosen logits are near -c."""
     named = dict(bench.tensors())
     weight = named[found.weight]
@@ -306,10 +315,11 @@ def _shrunk(bench: Bench, found: Routing, read: Any, c: float) -> tuple[float, f
             if found.expert_bias is None:
                 return None
             # Improbable experts win by their bias alone.
-            half = torch.arange(weight.shape[0]) < weight.shape[0] // 2
-            rows = torch.where(half, rows, 0.0)
+            few = max(weight.shape[0] // 2, top_k)
+            chosen = torch.arange(weight.shape[0]) < few
+            rows = torch.where(chosen, rows, 0.0)
             bias = named[found.expert_bias]
-            bias.copy_(torch.where(half, 10.0, 0.0).reshape(bias.shape))
+            bias.copy_(torch.where(chosen, 10.0, 0.0).reshape(bias.shape))
         weight.copy_(-c * rows[:, None] * direction / direction.square().sum())
         if found.bias is not None:
             named[found.bias].zero_()
