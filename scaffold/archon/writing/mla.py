@@ -98,12 +98,12 @@ def _keys_and_values(part: Json, body: ModuleBody, source: Source, names: ModelN
     latent = "self.kv_norm(latent)"
     if given(part.get("kv_multiplier")):
         latent += f" * {body.stored('kv_multiplier', part['kv_multiplier'])}"
-    body.step(
-        f"kv = split_heads(self.wkv_b({latent}), self.qk_nope_head_dim + self.v_head_dim)"
-    )
+    body.step(f"kv = split_heads(self.wkv_b({latent}), self.qk_nope_head_dim + self.v_head_dim)")
     body.step("k_nope, v = kv.split([self.qk_nope_head_dim, self.v_head_dim], dim=-1)")
     # The rotated part is one head that all query heads share.
-    body.step("k_rope = apply_rotary(k_rope.unsqueeze(1), rope).expand(-1, k_nope.shape[1], -1, -1)")
+    body.step(
+        "k_rope = apply_rotary(k_rope.unsqueeze(1), rope).expand(-1, k_nope.shape[1], -1, -1)"
+    )
     body.step("q = torch.cat([q_nope, apply_rotary(q_rope, rope)], dim=-1)")
     body.step("k = torch.cat([k_nope, k_rope], dim=-1)")
 
@@ -121,7 +121,7 @@ def _core(design: Json, body: ModuleBody) -> None:
 
 
 def mla_plan(design: Json) -> dict[str, str]:
-    """Returns how latent attention is split: heads over ranks, the latent states on each of them."""
+    """Returns how latent attention is split: heads over ranks, latent states on each of them."""
     part: Json = design["attention"]
     plan = {"": "Region()", ".wkv_b": "Colwise()", ".wo": "Rowwise()"}
     if not given(part.get("q_lora_rank")) or guard_of(part["q_norm"]) != ALWAYS:
