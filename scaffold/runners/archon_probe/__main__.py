@@ -103,6 +103,11 @@ def prove_model(request: Request) -> dict[str, Any]:
     prove = importlib.import_module("archon_probe.prove").prove
     stage("proving")
     proof = prove(request)
+    if request.get("split") and proof["ok"]:
+        from archon_probe.split import measure_split
+
+        stage("splitting it over processes")
+        proof["parallel"] = measure_split(request)
     if request.get("test") and proof["ok"]:
         from archon_probe.staged_test import run_staged_test
 
