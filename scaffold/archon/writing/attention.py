@@ -200,15 +200,14 @@ class _AttentionWriter:
         body, part = self.body, self.part
         temperature: Json | None = part.get("temperature")
         if temperature is not None and has(temperature):
-            self.source.use(self.names.shared("positions"), "log_temperature")
+            rule = temperature.get("rule", "log")
+            self.source.use(self.names.shared("positions"), f"{rule}_temperature")
             guard = body.flag("has_temperature", guard_of(temperature))
-            options = [
-                f"scale={body.stored('temperature_scale', temperature['scale'])}",
-                f"floor={body.stored('temperature_floor', temperature['floor'])}",
-            ]
+            keys = ("scale", "floor") if rule == "log" else ("power", "length")
+            options = [f"{k}={body.stored(f'temperature_{k}', temperature[k])}" for k in keys]
             if temperature.get("position_offset", 0):
                 options.append(f"offset={value_text(temperature['position_offset'])}")
-            call = f"log_temperature(packing.positions, {', '.join(options)})"
+            call = f"{rule}_temperature(packing.positions, {', '.join(options)})"
             body.step(f"temperature = {call}", guard)
             body.step("q = (q * temperature).to(q.dtype)", guard)
         for name, key in (("q", "q_multiplier"), ("k", "k_multiplier"), ("v", "value_scale")):

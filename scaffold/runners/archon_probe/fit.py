@@ -17,8 +17,8 @@ from typing import Any
 ABSENT = "<absent>"
 """Stands for an option of a part that an instance does not have."""
 
-TOLERANCE = 2e-3
-"""Relative, between a measured number and a field's: norms' eps are read to three digits."""
+TOLERANCE = 5e-5
+"""Relative, between a measured number and what an expression gives: fp32 through a few steps."""
 
 
 @dataclass(frozen=True)
@@ -340,7 +340,7 @@ def fit_layers(measured: Sequence[Sequence[Any]], fields: Fields) -> Fitted:
     present = {str(v): v for row in measured for v in row if v != ABSENT}
     best = Fitted(None, None, per_layer=True)
     best.missed = [c.name for c in fields.cases]
-    for text in _layer_candidates(list(present.values()), fields):
+    for text in _layer_candidates(list(present.values()), fields, measured):
         missed: list[str] = []
         for case, row in zip(fields.cases, measured, strict=True):
             if all(v == ABSENT or equal(evaluate(text, case, i), v) for i, v in enumerate(row)):
@@ -356,7 +356,22 @@ def fit_layers(measured: Sequence[Sequence[Any]], fields: Fields) -> Fitted:
     return best
 
 
-def _layer_candidates(values: list[Any], fields: Fields) -> Iterator[str]:
+def _tells_apart(condition: str, fields: Fields, measured: Sequence[Sequence[Any]]) -> bool:
+    """Says whether in each case a condition gives all layers of one value one answer."""
+    for case, row in zip(fields.cases, measured, strict=True):
+        answers: dict[bool, Any] = {}
+        for i, value in enumerate(row):
+            if value == ABSENT:
+                continue
+            found = evaluate(condition, case, i)
+            if found == ABSENT or not equal(answers.setdefault(bool(found), value), value):
+                return False
+    return True
+
+
+def _layer_candidates(
+    values: list[Any], fields: Fields, measured: Sequence[Sequence[Any]]
+) -> Iterator[str]:
     if all(isinstance(v, bool) for v in values):
         yield from layer_conditions(fields)
         return
@@ -370,7 +385,10 @@ def _layer_candidates(values: list[Any], fields: Fields) -> Iterator[str]:
     numbers = ["None", *fields.of(int, float)]
     if isinstance(next((v for v in values if v is not None), None), str):
         numbers = fields.of(str)
-    conditions = list(layer_conditions(fields, deep=False))
+    if all(isinstance(v, float) for v in values):
+        yield from _layer_numbers(fields)
+    simple = layer_conditions(fields, deep=False)
+    conditions = [c for c in simple if _tells_apart(c, fields, measured)]
     for condition in conditions:
         for a, b in itertools.permutations(numbers, 2):
             yield f"{a} if {condition} else {b}"
@@ -383,9 +401,10 @@ def _layer_candidates(values: list[Any], fields: Fields) -> Iterator[str]:
         for a, b in itertools.permutations(constants, 2):
             yield f"{a} if {condition} else {b}"
     for condition in layer_conditions(fields):
+        if not _tells_apart(condition, fields, measured):
+            continue
         for number in numbers[1:]:
             yield f"{number} if {condition} else None"
-    yield from _layer_numbers(fields)
 
 
 def _layer_numbers(fields: Fields) -> Iterator[str]:

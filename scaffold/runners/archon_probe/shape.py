@@ -339,10 +339,12 @@ def _temperature(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -
     if when is False:
         return
     found["temperature"] = {"when": when}
-    for key in ("scale", "floor", "position_offset"):
-        found["temperature"][key] = shaper.arguments.layer_value(
-            f"attention.temperature.{key}", _map(rows, lambda m, k=key: m["temperature"][k])
-        )
+    for key in ("rule", "scale", "floor", "power", "length", "position_offset"):
+        values = _map(rows, lambda m, k=key: m["temperature"][k])
+        if any(v != ABSENT for row in values for v in row):
+            found["temperature"][key] = shaper.arguments.layer_value(
+                f"attention.temperature.{key}", values
+            )
 
 
 def _mlp(shaper: Shaper, name: str) -> dict[str, Any]:

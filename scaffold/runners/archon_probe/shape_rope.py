@@ -31,7 +31,7 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
     reverse = used[0]["inv_freq"][0] < 0
     options: dict[str, Any] = {"pairing": pairing, "reverse": reverse}
     parameters = getattr(shaper.measured[0][0].config, "rope_parameters", None)
-    if isinstance(parameters, dict) and parameters and all(isinstance(v, dict) for v in parameters.values()):
+    if _is_by_layer_type(parameters):
         attention["rope"]["key"] = a.add_layer_types()
         size = _whole_head(shaper, used, name)
         return {
@@ -40,10 +40,19 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
                 "layer_type": kind,
                 **options,
             }
-            for kind in parameters
+            for kind, value in parameters.items()
+            if isinstance(value, dict)
         }
     text = _plain_expression(shaper, rows, used, parameters)
     return {"rope": {"expr": text, **options}}
+
+
+def _is_by_layer_type(parameters: Any) -> bool:
+    """Says whether rotations are stated for each type of layer; a type may have none."""
+    values = list(parameters.values()) if isinstance(parameters, dict) else []
+    return any(isinstance(v, dict) for v in values) and all(
+        v is None or isinstance(v, dict) for v in values
+    )
 
 
 def _whole_head(shaper: Shaper, used: list[Any], name: str) -> str:

@@ -174,3 +174,18 @@ def log_temperature(
     """
     steps = torch.floor((positions.float() + offset) / floor)
     return (1.0 + scale * torch.log1p(steps))[:, None]
+
+
+def power_temperature(
+    positions: Tensor, *, power: float, length: float, offset: float = 0.0
+) -> Tensor:
+    """Returns factors [T, 1] on the queries that grow with a power of the position.
+
+    Args:
+        power: Of 1 + (position + offset) / length.
+        length: Positions after which the base has grown by one.
+        offset: Added to each position.
+
+    Source: Nakanishi 2025, arXiv:2501.19399, in the form that keeps short texts as they are.
+    """
+    return torch.exp(power * torch.log1p((positions.float() + offset) / length))[:, None]

@@ -12,7 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from archon_probe.capture import Call, Function, Trace
-from archon_probe.observe.algebra import is_close, match_columns, match_partly_scaled, match_scaled, rounded
+from archon_probe.observe.algebra import (
+    is_close,
+    match_columns,
+    match_partly_scaled,
+    match_scaled,
+    rounded,
+)
 from archon_probe.observe.gates import observe_gate
 from archon_probe.observe.norm import observe_norm
 from archon_probe.observe.roles import UnknownStructureError
@@ -343,7 +349,7 @@ def _clipped(
     limit = float(wanted.abs().max())
     for name, row in sources.items():
         clamped = row.clamp(-limit, limit)
-        for start in range(0, len(row) - len(wanted) + 1):
+        for start in range(len(row) - len(wanted) + 1):
             if is_close(clamped[start : start + len(wanted)], wanted, 1e-5):
                 return rounded(limit), [(name, start + i) for i in range(len(wanted))]
     return None

@@ -90,7 +90,7 @@ def _positions(
     if not isinstance(weight, Tensor):
         raise UnknownStructureError(call.path, "positions that are no table")
     offset = next(
-        (o for o in range(0, len(weight) - length + 1) if is_close(weight[o : o + length], y)), None
+        (o for o in range(len(weight) - length + 1) if is_close(weight[o : o + length], y)), None
     )
     if offset is None:
         raise UnknownStructureError(call.path, "positions that are no consecutive rows of a table")

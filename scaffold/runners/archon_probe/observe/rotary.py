@@ -51,7 +51,8 @@ def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
         config: Its whole numbers are tried as the length after which the factor grows.
 
     Raises:
-        UnknownStructureError: They are not 1 + scale * log(1 + floor((position + offset) / floor)).
+        UnknownStructureError: They are neither 1 + scale * log(1 + floor((position + offset) / floor))
+            nor (1 + (position + offset) / length) ** power.
     """
     if not factors:
         return {"when": False}
@@ -69,10 +70,19 @@ def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
             if is_close(growth * scale, target, 1e-4):
                 return {
                     "when": True,
+                    "rule": "log",
                     "scale": float(f"{float(scale):.4g}"),
                     "floor": floor,
                     "position_offset": offset,
                 }
+    logarithms = torch.tensor(factors, dtype=torch.float64).log()
+    for length in [*sorted(w for w in wholes if w > 0), *(2**k for k in range(5, 21))]:
+        for offset in (0, 1):
+            growth = torch.log1p((positions + offset).double() / length)
+            power = (growth * logarithms).sum() / growth.square().sum()
+            if is_close(growth * power, logarithms, 1e-4):
+                found = {"rule": "power", "power": float(f"{float(power):.4g}"), "length": length}
+                return {"when": True, **found, "position_offset": offset}
     raise UnknownStructureError("attention", "queries grow by position in an unknown way")
 
 
