@@ -105,7 +105,7 @@ class Fields:
         Several fields may have one value in a tiny configuration; the one that is called alike is
         tried before the rest.
         """
-        words = {w for w in re.split(r"[\W_]+", path) if len(w) > 2}
+        words = {w for w in re.split(r"[\W_]+", path) if len(w) > 2} - _PARTS
 
         def distance(text: str) -> int:
             name = text.removeprefix("hf_config.")
@@ -123,6 +123,9 @@ class Fields:
             if any(isinstance(v, kinds) and (bool in kinds or not isinstance(v, bool)) for v in values)
         ]
 
+
+_PARTS = {"attention", "mlp", "moe", "norm", "head", "embedding", "modules", "block", "when"}
+"""Words of paths that say where an option is and not what it is."""
 
 _NOT_OPTIONS = {
     "transformers_version",
