@@ -452,7 +452,7 @@ def archon_explain(
             ["--jobs"], type=click.IntRange(min=1), default=2, metavar="N", help="How many at once."
         ),
         click.Option(["--resume"], is_flag=True, help="Take what is known of unchanged sources."),
-        click.Option(["--fast"], is_flag=True, help="Only the default configurations."),
+        click.Option(["--fast"], is_flag=True, help="Few configurations, and no processes."),
         PYTHON,
         PROBE_TIMEOUT,
         TARGET,

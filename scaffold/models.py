@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -92,11 +92,10 @@ def add_model(
     work = ModelWork(target, wish, log)
     design = work.derive(source, request.answers)
     request = _measured(request, design)
-    request, rendered, warnings = work.render(request, design, options)
-    report.warnings += warnings
-    proof = {} if wish.skip_proof else work.prove(request, source, rendered, design)
-    _tell_design(report, design, wish)
-    report = _written(report, target, request, rendered, proof, wish, options)
+    drawn = work.draw(request, source, design, options)
+    report.warnings += drawn.warnings
+    _tell_design(report, drawn.design, wish)
+    report = _written(report, target, drawn.request, drawn.rendered, drawn.proof, wish, options)
     if options.dry_run:  # whose text is the diff alone
         for line in report.found:
             log(line)
@@ -146,6 +145,22 @@ def _is_taken(target: Target, request: Request) -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A design as files, and what the proof of them came to.
+
+    Attributes:
+        design: As derived, with the refusals of what the proof found wrong.
+        proof: Empty where it was not wanted.
+    """
+
+    request: Request
+    design: Mapping[str, Any]
+    rendered: tuple[RenderedFile, ...]
+    warnings: tuple[str, ...]
+    proof: Mapping[str, Any]
+
+
 class ModelWork:
     """Is one model on its way from the question to the proof."""
 
@@ -155,6 +170,7 @@ class ModelWork:
         self.target = target
         self.python = find_interpreter(target, wish.python)
         self.timeout_s = wish.timeout_s
+        self.has_proof = not wish.skip_proof
         self.log = log
 
     def derive(self, source: ModelSource, answers: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,6 +196,38 @@ class ModelWork:
         check_shared_parts(self.target.root, self.target.package, texts)
         return request, rendered, warnings
 
+    def draw(
+        self,
+        request: Request,
+        source: ModelSource,
+        design: Mapping[str, Any],
+        options: Options,
+        *,
+        is_fast: bool = False,
+        is_split: bool = False,
+    ) -> Drawn:
+        """Writes a design and proves it; where only options are wrong, it is made to refuse them.
+
+        An option that no measurement explains shows in the proof, which says by which conditions
+        the model would refuse it. So it is written once more with them, and proven once more.
+        """
+        drawn = Drawn(request, design, (), (), {})
+        for _ in range(2):
+            made, rendered, warnings = self.render(request, drawn.design, options)
+            drawn = replace(drawn, request=made, rendered=rendered, warnings=warnings)
+            if not self.has_proof:
+                break
+            proof = self.prove(
+                made, source, rendered, drawn.design, is_fast=is_fast, is_split=is_split
+            )
+            drawn = replace(drawn, proof=proof)
+            wrong = cast("list[dict[str, str]]", proof.get("refusals") or [])
+            if proof.get("ok") or not wrong:
+                break
+            self.log(f"{request.key} gets {len(wrong)} options wrong; it is made to refuse them")
+            drawn = replace(drawn, design=with_refusals(drawn.design, wrong))
+        return drawn
+
     def prove(
         self,
         request: Request,
@@ -188,8 +236,13 @@ class ModelWork:
         design: Mapping[str, Any],
         *,
         is_fast: bool = False,
+        is_split: bool = False,
     ) -> dict[str, Any]:
-        """Proves the files where nothing of the target has changed yet."""
+        """Proves the files where nothing of the target has changed yet.
+
+        With ``is_split`` the model is also split over two processes, in every way; with ``is_fast``
+        few configurations do.
+        """
         from scaffold.archon.staging import stage_files
 
         self.log(f"proving {request.key} against transformers {design['versions']['transformers']}")
@@ -203,6 +256,7 @@ class ModelWork:
                 "overlay": str(Path(folder) / "package"),
                 "test": None if test is None else str(test),
                 "fast": is_fast,
+                "split": is_split,
             }
             return self._probe("prove", asked)
 
@@ -210,6 +264,15 @@ class ModelWork:
         from scaffold.archon.probe import probe
 
         return probe(name, asked, self.python, self.target.root, self.timeout_s)
+
+
+def with_refusals(
+    design: Mapping[str, Any], refusals: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
+    """Returns a design that refuses more configurations; what it refuses already stays once."""
+    known = cast("list[Mapping[str, str]]", design.get("refusals") or [])
+    said = {row["condition"] for row in known}
+    return {**design, "refusals": [*known, *(r for r in refusals if r["condition"] not in said)]}
 
 
 def _asked(source: ModelSource, answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class SurveyWish(NamedTuple):
         types: Only these model_types; empty for all.
         jobs: How many at once.
         resume: Whether what was proven of unchanged sources is taken from the last time.
-        fast: Whether few variations do.
+        fast: Whether few variations do, and nothing is split over processes.
         python: What ``--python`` named.
         timeout_s: The limit of the measuring and of the proof of one model, each.
     """
@@ -146,14 +146,14 @@ def _prove(name: str, work: ModelWork, *, is_fast: bool) -> dict[str, Any]:
         kind = work.target.catalogue.kind(KIND)
         request = model_request(work.target, kind, source, {}, None)
         design = work.derive(source, request.answers)
-        request, rendered, _ = work.render(request, design, Options(Path(), with_format=False))
-        proof = work.prove(request, source, rendered, design, is_fast=is_fast)
+        plain = Options(Path(), with_format=False)
+        drawn = work.draw(request, source, design, plain, is_fast=is_fast, is_split=not is_fast)
     except ScaffoldError as error:
         return coverage_row(name, design, {}, f"{error.message} [{error.code}]")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         # Of the writing: a design that it does not understand is a finding about the model.
         return coverage_row(name, design, {}, f"it cannot be written: {error!r}")
-    return coverage_row(name, design, proof, "")
+    return coverage_row(name, drawn.design, drawn.proof, "")
 
 
 def _write(report: Report, target: Target, text: str, options: Options) -> None:

@@ -11,6 +11,7 @@ from scaffold.archon.proof import proof_lines, variations
 
 Row = Mapping[str, Any]
 MAX_LINE = 300
+WAYS = ("fsdp", "tp", "cp", "pp", "ep")
 PARTS = ("forward", "backward", "weights")
 GROUPS = (
     ("latent attention", "Multi-head latent attention"),
@@ -33,7 +34,9 @@ Each model_type is measured, written and proven as `scaffold add-archon-model` d
 edits: logits and every gradient against transformers in fp32, one sequence at a time, on a tiny
 random model of the default configuration and of variations of it, and its weights to the names on
 the Hub and back, bit by bit. A configuration that a model does not implement is refused when it is
-built.
+built. Where columns say so, the tiny model was split over two processes (FSDP2, tensor, Ulysses and
+pipeline parallelism, experts) and compared with one process: `refused` where its sizes do not
+divide.
 """
 
 
@@ -59,10 +62,18 @@ def coverage_row(
         "proven": sum(row["status"] == "proven" for row in rows),
         "refused": sum(row["status"] == "refused" for row in rows),
         "parts": {part: _held(rows, part) for part in PARTS},
-        "parallel": proof.get("parallel"),
+        "parallel": {way: found["status"] for way, found in _ways(proof).items()},
         "finding": lines[0][:MAX_LINE] if lines else "",
+        "split": [
+            f"{w}: {f['message']}" for w, f in _ways(proof).items() if f["status"] == "failed"
+        ],
         "findings": _told([*unknown_lines(design), *lines]) if state != "proven" else [],
     }
+
+
+def _ways(proof: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Returns the ways in which a model was split, and what came of each."""
+    return cast("dict[str, dict[str, str]]", proof.get("parallel") or {})
 
 
 def _told(lines: Iterable[str]) -> list[str]:
@@ -102,26 +113,32 @@ def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: 
     return "\n".join([*parts, *_open_parts(rows)]).rstrip("\n") + "\n"
 
 
-def _table(rows: Iterable[Row]) -> str:
-    head = ("model_type", "", *PARTS, "configurations", "refused", "features")
+def _table(rows: Sequence[Row]) -> str:
+    ways = [way for way in WAYS if any(way in row["parallel"] for row in rows)]
+    head = ("model_type", "", *PARTS, "configurations", "refused", *ways, "features")
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for row in sorted(rows, key=lambda each: str(each["model_type"])):
         ran = row["configurations"] - row["refused"]
         held = [f"{row['parts'][part]}/{ran}" for part in PARTS]
         state = "proven" if row["state"] == "proven" else "**unproven**"
         cells = [f"`{row['model_type']}`", state, *held, str(row["configurations"])]
-        cells += [str(row["refused"]), ", ".join(row["features"])]
+        cells += [str(row["refused"]), *(row["parallel"].get(way, "") for way in ways)]
+        cells.append(", ".join(row["features"]))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _open_parts(rows: Iterable[Row]) -> list[str]:
     """Returns the sections on what is not proven: the first difference of each."""
-    found = [row for row in rows if row["state"] != "proven"]
-    if not found:
-        return []
-    parts = ["## What is not proven, and where it differs\n"]
-    for row in sorted(found, key=lambda each: str(each["model_type"])):
+    ordered = sorted(rows, key=lambda each: str(each["model_type"]))
+    open_ = [row for row in ordered if row["state"] != "proven"]
+    split = [row for row in ordered if row["split"]]
+    parts = ["## What is not proven, and where it differs\n"] if open_ else []
+    for row in open_:
         told = "\n".join(f"    {line}" for line in row["findings"]) or "    unknown"
         parts.append(f"`{row['model_type']}` ({row['state']}):\n\n{told}\n")
+    parts += ["## What differs over processes\n"] if split else []
+    for row in split:
+        told = "\n".join(f"    {line}" for line in row["split"])
+        parts.append(f"`{row['model_type']}`:\n\n{told}\n")
     return parts

@@ -27,6 +27,7 @@ def _files(root: Path) -> Iterator[Path]:
     yield from sorted(PROBES.rglob("*.py"))
     yield from sorted((HERE / "writing").rglob("*.py"))
     yield HERE / "written.py"
+    yield HERE / "coverage_page.py"  # whose rows are what is kept
     archon = root / SHARED
     for path in sorted(archon.rglob("*.py")):
         inside = path.relative_to(archon)

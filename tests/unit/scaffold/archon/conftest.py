@@ -42,12 +42,14 @@ class Bench:
         asked: The name and the request of every probe, in order.
         staged: The files that the last proof found, by their paths in the overlay.
         is_equal: What the proof comes to.
+        wrong: Refusals without which the proof fails.
     """
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.staged: dict[str, str] = {}
         self.is_equal = True
+        self.wrong: list[dict[str, str]] = []
         self.refusal: TargetError | None = None
         self.has_rope = True
         self.remark = ""
@@ -66,7 +68,12 @@ class Bench:
         overlay = Path(request["overlay"])
         paths = sorted(path for path in overlay.rglob("*.py"))
         self.staged = {p.relative_to(overlay).as_posix(): p.read_text() for p in paths}
-        return {**proof_of(self.is_equal), "versions": versions}
+        ways = {
+            "tp": {"status": "equal", "message": ""},
+            "pp": {"status": "failed", "message": "x"},
+        }
+        parallel = {"parallel": ways} if request["split"] else {}
+        return {**proof_of(self.is_equal), **parallel, "versions": versions}
 
     def write(self, design: Mapping[str, Any]) -> dict[str, str]:
         prefix = design["class_prefix"]

@@ -281,7 +281,8 @@ def test_coverage_proves_all_and_writes_the_page(models: Path, bench: Bench) -> 
     assert (status, [row["state"] for row in report["coverage"]]) == (0, ["proven", "proven"])
     page = (models / "docs/en/archon-coverage.md").read_text()
     assert "2 of 2 model_types are proven" in page
-    assert "| `gpt-bar` | proven | 1/1 | 1/1 | 1/1 | 2 | 1 |" in page
+    assert "| `gpt-bar` | proven | 1/1 | 1/1 | 1/1 | 2 | 1 | equal | failed |" in page
+    assert "## What differs over processes\n\n`foo`:\n\n    pp: x\n" in page
 
 
 def test_coverage_takes_up_what_is_known_of_the_same_sources(models: Path, bench: Bench) -> None:
@@ -299,7 +300,7 @@ def test_coverage_tells_why_a_model_is_not_proven(models: Path, bench: Bench) ->
     bench.is_equal = False
     _, report = run(models, "archon", "coverage", "--types", "foo", "--fast")
     assert report["coverage"][0]["finding"] == "default: forward: logits differ by 0.3"
-    assert bench.asked[-1][1]["fast"] is True
+    assert (bench.asked[-1][1]["fast"], bench.asked[-1][1]["split"]) == (True, False)
     page = (models / "docs/en/archon-coverage.md").read_text()
     assert "first difference: layers.0.attention" in page
     status, report = run(models, "archon", "coverage", "--types", "fop")
@@ -369,3 +370,16 @@ def test_uninstall_drops_what_a_survey_keeps(models: Path, bench: Bench) -> None
 def test_any_kind_by_its_name(models: Path, bench: Bench) -> None:
     status, report = run(models, "add", "archon-model", "foo")
     assert (status, report["command"]) == (0, "add-archon-model")
+
+
+def test_options_that_the_proof_finds_wrong_are_refused(models: Path, bench: Bench) -> None:
+    refusal = {"condition": "hf_config.y is True", "message": "y"}
+    bench.wrong = [refusal]
+
+    status, report = run(models, "add-archon-model", "foo")
+
+    assert status == 0
+    proofs = [request for name, request in bench.asked if name == "prove"]
+    assert [row["condition"] for row in proofs[0]["design"]["refusals"]] == ["hf_config.x == 1"]
+    assert proofs[1]["design"]["refusals"][1:] == [refusal]
+    assert len(proofs) == 2
