@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.base import BaseStateDictAdapter
 from areal.experimental.models.archon.state_dict.copying import copy_in, gather
+from areal.experimental.models.archon.state_dict.packed_experts import with_packed_experts
 from areal.experimental.models.archon.state_dict.plan import CheckpointPlan, listed, make_plan
 from areal.experimental.models.archon.state_dict.rules import (
     AnyRule,
@@ -76,6 +77,21 @@ class RuleAdapter(BaseStateDictAdapter):
         return make_plan(self.rules(), shapes, self.model_config)
 
     @cached_property
+    def _packed_plan(self) -> CheckpointPlan | None:
+        rules = with_packed_experts(self.rules())
+        return rules and make_plan(rules, self.plan.parameters, self.model_config)
+
+    def plan_of(self, found: Collection[str]) -> CheckpointPlan:
+        """Returns the plan of a checkpoint that is to be read, by the names in it.
+
+        Single experts may also be packed as transformers has them in memory.
+        """
+        packed = self._packed_plan
+        if packed and any(n in packed.tensors and n not in self.plan.tensors for n in found):
+            return packed
+        return self.plan
+
+    @cached_property
     def unused_names(self) -> frozenset[str]:
         """Names on the Hub of tensors that nothing computes with; they are saved as zeros."""
         return frozenset(self.plan.saved.keys() - self.plan.required.keys())
@@ -108,9 +124,10 @@ class RuleAdapter(BaseStateDictAdapter):
         expected = {n: s for n, s in self.plan.parameters.items() if n in fresh}
         given |= {name: fresh_head(shape) for name, shape in expected.items()}
         shapes |= expected
-        if problems := self.plan.mismatches(shapes, partial=partial):
+        plan = self.plan_of(shapes)
+        if problems := plan.mismatches(shapes, partial=partial):
             raise ConfigError("the state dict does not fit the model: " + "; ".join(problems))
-        found = {n: self._parameter(n, given, partial) for n in self.plan.parameters}
+        found = {n: _parameter(n, plan, given, partial) for n in plan.parameters}
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
     def fresh_names(self, found: Mapping[str, Any]) -> set[str]:
@@ -121,23 +138,6 @@ class RuleAdapter(BaseStateDictAdapter):
 
     def _is_dropped(self, name: str) -> bool:
         return name not in self.plan.tensors and name in self.head_names
-
-    def _parameter(self, name: str, given: Mapping[str, Tensor], partial: bool) -> Tensor | None:
-        """Returns one parameter, or None where none of its tensors is given."""
-        name = self.plan.twins.get(name, name)
-        holders = self.plan.holders[name]
-        absent = [holder.name for holder in holders if holder.name not in given]
-        if len(absent) == len(holders) and partial:
-            return None
-        if absent:
-            raise ConfigError(f"{name} is held by several tensors and misses {listed(absent)}")
-        first = given[holders[0].name]
-        if holders[0].pieces[0].is_whole:
-            return first
-        whole = torch.empty(self.plan.parameters[name], dtype=first.dtype, device=first.device)
-        for holder in holders:
-            copy_in({name: whole}, holder, given[holder.name])
-        return whole
 
     def to_hf(self, state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the state dict under the names on the Hub.
@@ -223,6 +223,26 @@ class RuleAdapter(BaseStateDictAdapter):
         from torch.distributed.checkpoint import HuggingFaceStorageReader
 
         return HuggingFaceStorageReader(path=str(path))
+
+
+def _parameter(
+    name: str, plan: CheckpointPlan, given: Mapping[str, Tensor], partial: bool
+) -> Tensor | None:
+    """Returns one parameter, or None where none of its tensors is given."""
+    name = plan.twins.get(name, name)
+    holders = plan.holders[name]
+    absent = [holder.name for holder in holders if holder.name not in given]
+    if len(absent) == len(holders) and partial:
+        return None
+    if absent:
+        raise ConfigError(f"{name} is held by several tensors and misses {listed(absent)}")
+    first = given[holders[0].name]
+    if holders[0].pieces[0].is_whole:
+        return first
+    whole = torch.empty(plan.parameters[name], dtype=first.dtype, device=first.device)
+    for holder in holders:
+        copy_in({name: whole}, holder, given[holder.name])
+    return whole
 
 
 def unwrapped(name: str) -> str:

@@ -75,14 +75,16 @@ def load_checkpoint(
         ConfigError: The checkpoint is damaged, or does not fit the model; all findings are named.
     """
     files = CheckpointFiles.open(folder)
-    places, left_out = _places(files, adapter, text_only)
+    plan = adapter.plan_of(files.entries)
+    places, left_out = _places(files, adapter, plan, text_only)
+    state = _state(model, plan)
     if dtype is not None:
         _convert(model, dtype)
-    state = _state(model, adapter.plan)
+        state = _state(model, plan)
     fresh = sorted(adapter.fresh_names(files.entries) & state.keys())
     for name in fresh:
-        _fill(state[name], fresh_head(adapter.plan.parameters[name]))
-    num_tensors = _read_into(state, files, places, adapter.plan)
+        _fill(state[name], fresh_head(plan.parameters[name]))
+    num_tensors = _read_into(state, files, places, plan)
     if fresh:
         logger.warning("%s has no %s: initialised afresh", folder, listed(fresh))
     if left_out:
@@ -91,10 +93,9 @@ def load_checkpoint(
 
 
 def _places(
-    files: CheckpointFiles, adapter: RuleAdapter, text_only: bool
+    files: CheckpointFiles, adapter: RuleAdapter, plan: CheckpointPlan, text_only: bool
 ) -> tuple[dict[str, str], list[str]]:
     """Returns each tensor's name in the files by its plain name, and the names not read."""
-    plan = adapter.plan
     needed = replace(plan, tensors=_without(plan.tensors, adapter.fresh_names(files.entries)))
     names = language_names(needed, files.entries)
     places = names or {name: name for name in files.entries if name in needed.tensors}

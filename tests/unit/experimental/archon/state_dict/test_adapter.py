@@ -241,6 +241,27 @@ def test_experts_that_compute_nothing_are_not_read_and_are_written_as_zeros() ->
     assert list(adapter.to_hf({"layers.0.moe.gate": torch.zeros(5, 3)})) == ["h.0.gate"]
 
 
+@pytest.mark.parametrize("layout", ["qwen3_moe", "deepseek_v3"])
+def test_experts_may_be_packed_as_in_memory(layout: str) -> None:
+    transformers.logging.disable_progress_bar()
+    model = LAYOUTS[layout].make()
+    fill_distinct(model.state_dict().values())
+    archon = LAYOUTS[layout].archon(model)
+    names = {":w1": "w1", ":w3": "w3", "experts.down_proj": "w2"}
+    for name in list(archon):
+        if part := next((p for end, p in names.items() if name.endswith(end)), None):
+            archon[f"{name.partition('experts')[0]}experts.{part}"] = archon.pop(name)
+    rules, problems = find_rules(archon, hub_tensors(model), {"n_heads": 6})
+    assert problems == []
+    adapter = adapter_of(as_objects(rules), {n: t.shape for n, t in archon.items()})
+    state = adapter.from_hf(model.state_dict())
+    assert all(torch.equal(state[name], archon[name]) for name in archon)
+    assert adapter.to_hf(state).keys() == hub_tensors(model).keys()
+    packed = next(name for name in model.state_dict() if name.endswith("gate_up_proj"))
+    with pytest.raises(ConfigError, match=f"1 missing: {packed}"):
+        adapter.from_hf({n: t for n, t in model.state_dict().items() if n != packed})
+
+
 def test_a_tie_to_an_absent_tensor_changes_nothing() -> None:
     rules = [NORM, Tied("lm_head.weight", "model.embed_tokens.weight")]
     adapter = adapter_of(rules, {"norm.weight": (2,)}, SmallArgs(enable_weight_tying=True))
