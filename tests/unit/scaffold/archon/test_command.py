@@ -376,7 +376,7 @@ def test_options_that_the_proof_finds_wrong_are_refused(models: Path, bench: Ben
     refusal = {"condition": "hf_config.y is True", "message": "y"}
     bench.wrong = [refusal]
 
-    status, report = run(models, "add-archon-model", "foo")
+    status, _ = run(models, "add-archon-model", "foo")
 
     assert status == 0
     proofs = [request for name, request in bench.asked if name == "prove"]
