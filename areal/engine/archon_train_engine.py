@@ -11,8 +11,8 @@ from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
 from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec
-from areal.engine.archon_lm import (
-    ArchonCausalLM,
+from areal.engine.archon_lm import ArchonCausalLM
+from areal.engine.archon_model import (
     load_archon_model,
     make_archon_model,
     prepare_archon_model,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from areal.api.cli_args import ArchonEngineConfig, MicroBatchSpec, TrainEngineConfig
-from areal.engine.archon_lm import build_archon_model, prepare_archon_model
+from areal.engine.archon_model import build_archon_model, prepare_archon_model
 from areal.engine.archon_train_engine import ArchonTrainEngine
 from areal.engine.model import prepare_model
 from areal.engine.train_engine import HFTrainEngine, PackedTrainEngine

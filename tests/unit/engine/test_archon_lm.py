@@ -20,7 +20,7 @@ from areal.api.cli_args import (
 )
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec
-from areal.engine.archon_lm import load_archon_model, make_archon_model
+from areal.engine.archon_model import load_archon_model, make_archon_model
 from areal.engine.archon_train_engine import ArchonTrainEngine
 from areal.engine.cpu_kernels import FusedRmsNorm
 from areal.engine.fused_linear import SiblingLinear
@@ -214,6 +214,7 @@ def test_a_layer_that_mixes_tokens_by_itself_is_found_by_trying() -> None:
         LocalInferenceEngine(InferenceEngineConfig(), SharedWeights(lm))
 
 
+@pytest.mark.slow  # what the compiler imports takes long
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")  # PyTorch's compiler
 def test_compiled_blocks_train_and_do_not_generate() -> None:
     lm = tiny_archon()
