@@ -41,24 +41,21 @@ def _bias(part: Json) -> str:
 
 
 def last_steps(part: Json, source: Source) -> list[str]:
-    """Returns the end of a model's ``forward``: from hidden states to what it returns."""
-    lines: list[str] = []
-    kept = "keep_tokens(h, logits_to_keep)"
-    if has(part.get("norm")):
-        lines += ["if self.norm is None:", "    return h"]
-        kept = "keep_tokens(self.norm(h), logits_to_keep)"
-    if logits_steps(part, source):
-        return [
-            *lines,
-            f"h = {kept}",
-            "if self.model_args.is_critic:",
-            "    return h if self.score is None else self.score(h)",
-            "return h if self.output is None else self._logits(h)",
-        ]
-    head = "head = self.score if self.model_args.is_critic else self.output"
-    if lines:
-        return [*lines, f"h = {kept}", head, "return h if head is None else head(h)"]
-    return [head, f"return h if head is None else head({kept})"]
+    """Returns the end of a model's ``forward``: from hidden states to what it returns.
+
+    A pipeline stage without an output layer returns hidden states. The norm says nothing about
+    that: one without parameters is on every stage.
+    """
+    kept = f"keep_tokens({'self.norm(h)' if has(part.get('norm')) else 'h'}, logits_to_keep)"
+    lines = [
+        "head = self.score if self.model_args.is_critic else self.output",
+        "if head is None:",
+        "    return h",
+    ]
+    if not logits_steps(part, source):
+        return [*lines, f"return head({kept})"]
+    choice = "return self.score(h) if self.model_args.is_critic else self._logits(h)"
+    return [*lines, f"h = {kept}", choice]
 
 
 def logits_steps(part: Json, source: Source) -> list[str]:

@@ -80,6 +80,16 @@ def test_all_parameters_learn(folder, options):
     torch.testing.assert_close(kept, out[0, [3, 20]])
     alone = model(tokens[:, :7], positions[:, :7], torch.tensor([0, 7]).int(), 7)
     torch.testing.assert_close(alone, out[:, :7])
+    head = model.score if args.is_critic else model.output
+    norm = getattr(model, "norm", None)
+    model.score = model.output = None
+    if norm is not None:
+        model.norm = torch.nn.Identity()  # a stage without a head must not norm
+    states = model(tokens, positions, ends, max(LENGTHS))
+    model.norm = norm
+    torch.testing.assert_close(model(tokens, positions, ends, max(LENGTHS)), states)
+    assert model(tokens, positions, ends, max(LENGTHS)).shape == (1, sum(LENGTHS), args.dim)
+    model.score = model.output = head
     out.square().mean().backward()
     unused = {n.split(".")[-2] for n, p in model.named_parameters() if p.grad is None}
     swapped = {"wq", "wk", "wv", "wo", "gate", "q_norm", "k_norm", "out_norm", "attention",

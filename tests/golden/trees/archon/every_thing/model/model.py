@@ -182,12 +182,11 @@ class EveryThingModel(BaseArchonModel):
         ropes = {kind: rope(packing, h.dtype) for kind, rope in self.ropes.items()}
         for layer_id, layer in self.layers.items():
             h = layer(h, ropes[self.model_args.layer_types[int(layer_id)]], packing)
-        if self.norm is None:
+        head = self.score if self.model_args.is_critic else self.output
+        if head is None:
             return h
         h = keep_tokens(self.norm(h), logits_to_keep)
-        if self.model_args.is_critic:
-            return h if self.score is None else self.score(h)
-        return h if self.output is None else self._logits(h)
+        return self.score(h) if self.model_args.is_critic else self._logits(h)
 
     def _embed(self, tokens: Tensor, packing: Packing) -> Tensor:
         h = self.tok_embeddings(tokens)

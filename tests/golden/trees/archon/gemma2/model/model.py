@@ -102,12 +102,11 @@ class Gemma2Model(BaseArchonModel):
         rope = self.rope(packing, h.dtype)
         for layer in self.layers.values():
             h = layer(h, rope, packing)
-        if self.norm is None:
+        head = self.score if self.model_args.is_critic else self.output
+        if head is None:
             return h
         h = keep_tokens(self.norm(h), logits_to_keep)
-        if self.model_args.is_critic:
-            return h if self.score is None else self.score(h)
-        return h if self.output is None else self._logits(h)
+        return self.score(h) if self.model_args.is_critic else self._logits(h)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         h = self.tok_embeddings(tokens)
