@@ -98,6 +98,7 @@ ZOO_CASES = {
         zoo("fsdp full", {}, options={"ac_config": {"mode": "full"}}),
         zoo("cp normed", {"cp": 2}, *NORMED),
         zoo("cp alibi", {"cp": 2}, *ALIBI),
+        zoo("tp one key-value head", {"tp": 2}, "bias", fields={"n_kv_heads": 1}),
         zoo("cp one key-value head", {"cp": 2}, fields={"n_kv_heads": 1}),
         zoo("cp dynamic rope", {"cp": 2}, fields={"rope": DYNAMIC}),
         zoo("cp sdpa", {"cp": 2}, fields={"attn_type": "sdpa"}),
@@ -115,7 +116,9 @@ ZOO_CASES = {
     ],
     4: [
         zoo("tp", {"tp": 4}, *NORMED),
+        zoo("tp shared heads", {"tp": 4}, "bias", fields={"n_kv_heads": 2}),
         zoo("cp repeated heads", {"cp": 4}, fields={"n_kv_heads": 2}),
+        zoo("cp+tp one key-value head", {"cp": 2, "tp": 2}, fields={"n_kv_heads": 1}),
         zoo("fsdp+tp alibi", {"tp": 2}, *ALIBI),
         zoo("fsdp+tp tied", {"tp": 2}, "tied"),
         zoo("cp+tp alibi", {"cp": 2, "tp": 2}, *ALIBI),

@@ -219,7 +219,9 @@ def parallelize_zoo(
     """Does what a model's own function does, with a plan that follows the features."""
     validate_parallelism(model.model_args, dims)
     q_norm = ProjectionNorm if "projection_norm" in model.model_args.features else PerHead
-    plan = {**_TP_PLAN, "attention.q_norm": q_norm(), "attention.k_norm": q_norm()}
+    plan = dict(_TP_PLAN)
+    if {"projection_norm", "head_norm"} & set(model.model_args.features):
+        plan |= {"attention.q_norm": q_norm(), "attention.k_norm": q_norm()}
     if dims.tp_enabled:
         apply_tp(model, dims.get_mesh("tp"), plan, loss_parallel=loss_parallel)
     apply_moe_ep_tp(model, *expert_meshes(dims))

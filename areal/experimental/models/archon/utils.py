@@ -20,11 +20,15 @@ def validate_tp_constraints(model_args: Any, tp_size: int) -> None:
     Raises:
         ConfigError: A size does not divide; the message names both.
     """
-    sizes = {name: getattr(model_args, name, None) for name in ("n_heads", "n_kv_heads")}
-    if getattr(model_args, "kv_lora_rank", None):
-        del sizes["n_kv_heads"]  # latent attention: keys and values are made per query head
-    for name, size in sizes.items():
-        _check_divides(size, name, tp_size, "tp")
+    _check_divides(model_args.n_heads, "n_heads", tp_size, "tp")
+    n_kv_heads = getattr(model_args, "n_kv_heads", None)
+    # Latent attention makes keys and values for every query head.
+    is_latent = bool(getattr(model_args, "kv_lora_rank", None))
+    if n_kv_heads and not is_latent and n_kv_heads % tp_size and tp_size % n_kv_heads:
+        raise ConfigError(
+            f"n_kv_heads={n_kv_heads} and tp={tp_size}: one of them must divide the other, so that "
+            "key-value heads can be shared out, or shared"
+        )
     for name in ("hidden_dim", "hidden_dims"):
         for width in _as_tuple(getattr(model_args, name, None)):
             _check_divides(width, name, tp_size, "tp")

@@ -24,7 +24,8 @@ EXPERTS = SimpleNamespace(
     ("changes", "tp", "message"),
     [
         ({"n_heads": 6}, 4, "n_heads=6 does not divide over tp=4"),
-        ({}, 4, "n_kv_heads=2 does not divide over tp=4"),
+        ({"n_heads": 12, "n_kv_heads": 3}, 2, "n_kv_heads=3 and tp=2: one of them must divide"),
+        ({}, 4, None),
         ({"hidden_dim": 49}, 2, "hidden_dim=49 does not divide over tp=2"),
         ({"hidden_dim": (48, 50)}, 2, None),
         ({"hidden_dim": (48, 51)}, 2, "hidden_dim=51 does not divide over tp=2"),
@@ -63,8 +64,8 @@ def test_expert_parallelism_needs_experts_that_divide():
 
 def test_a_model_is_checked_against_all_axes_before_anything_is_split():
     validate_parallelism(DENSE, ArchonParallelDims(tp=2, cp=2, world_size=4))
-    with pytest.raises(ConfigError, match="n_kv_heads=2"):
-        validate_parallelism(DENSE, ArchonParallelDims(tp=4, world_size=4))
+    with pytest.raises(ConfigError, match="n_heads=8 does not divide over tp=16"):
+        validate_parallelism(DENSE, ArchonParallelDims(tp=16, world_size=16))
     with pytest.raises(ConfigError, match="no experts"):
         validate_parallelism(DENSE, ArchonParallelDims(ep=2, world_size=2))
     wide = SimpleNamespace(**{**vars(EXPERTS), "moe_inter_dim": 21})

@@ -13,6 +13,7 @@ from areal.experimental.models.archon.parallel.styles import (
     Replicated,
     Rowwise,
     ScoreHead,
+    SharedHeads,
     VocabEmbedding,
     VocabHead,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Replicated",
     "Rowwise",
     "ScoreHead",
+    "SharedHeads",
     "VocabEmbedding",
     "VocabHead",
     "apply_cp",

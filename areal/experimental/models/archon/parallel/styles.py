@@ -87,6 +87,24 @@ class Colwise(_Style):
         super().__init__(weight=Shard(0), bias=Shard(0))
 
 
+class SharedHeads(_Style):
+    """Keeps a key or value projection whole and its output to the head that this process needs.
+
+    For models with fewer key-value heads than processes; several processes then have the same one.
+
+    Args:
+        n_heads: Key-value heads of the model; divides the number of processes.
+    """
+
+    def __init__(self, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+
+    def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
+        own = mesh.get_local_rank() * self.n_heads // mesh.size()
+        module.register_forward_hook(lambda _, __, out: out.chunk(self.n_heads, -1)[own])
+
+
 class PerHead(_Style):
     """Splits parameters with one row for each head, such as a norm that differs by head."""
 

@@ -6,11 +6,13 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor.parallel import ParallelStyle, parallelize_module
 
+from areal.api.errors import ConfigError
 from areal.experimental.models.archon.parallel.styles import (
     AllTokens,
     OwnTokens,
     Replicated,
     ScoreHead,
+    SharedHeads,
     VocabEmbedding,
     VocabHead,
 )
@@ -36,8 +38,9 @@ def apply_tp(
         loss_parallel: Whether logits stay split by the vocabulary.
     """
     tied = is_tied(model)
+    plan = _share_heads(block_plan, getattr(model.model_args, "n_kv_heads", None), tp_mesh.size())
     for block in model.layers.values():
-        present = {name: style for name, style in block_plan.items() if _has(block, name)}
+        present = {name: style for name, style in plan.items() if _has(block, name)}
         parallelize_module(block, tp_mesh, present)
     parallelize_module(model, tp_mesh, _model_plan(model, loss_parallel))
     if tied:
@@ -51,6 +54,29 @@ def replicate_rest(model: nn.Module, tp_mesh: DeviceMesh) -> None:
     """
     for module in model.modules():
         Replicated()._apply(module, tp_mesh)
+
+
+def _share_heads(
+    plan: dict[str, ParallelStyle], n_kv_heads: int | None, tp_size: int
+) -> dict[str, ParallelStyle]:
+    """Returns the plan for a model whose processes may have to share key-value heads.
+
+    Raises:
+        ConfigError: Keys or values have a norm that knows all of their heads.
+    """
+    if n_kv_heads is None or n_kv_heads % tp_size == 0:
+        return plan
+    shared = dict(plan)
+    for name in plan:
+        last = name.rpartition(".")[2]
+        if last in ("k_norm", "v_norm"):
+            raise ConfigError(
+                f"n_kv_heads={n_kv_heads} and tp={tp_size}: processes would share key-value heads, "
+                f"and {name} norms all of them together"
+            )
+        if last in ("wk", "wv"):
+            shared[name] = SharedHeads(n_kv_heads)
+    return shared
 
 
 def _model_plan(model: nn.Module, loss_parallel: bool) -> dict[str, ParallelStyle]:
