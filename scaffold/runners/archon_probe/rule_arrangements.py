@@ -179,7 +179,7 @@ def _row_permutation(tensor: Tensor, part: Tensor) -> list[int] | None:
     """Returns which row of the parameter each row of the tensor is."""
     place = {tuple(row): i for i, row in enumerate(part.reshape(part.shape[0], -1).tolist())}
     rows = [place.get(tuple(row)) for row in tensor.reshape(tensor.shape[0], -1).tolist()]
-    return None if None in rows or len(set(rows)) != len(rows) else rows  # pyright: ignore
+    return None if None in rows or len(set(rows)) != len(rows) else rows
 
 
 def _nested_axes(permutation: Sequence[int]) -> list[tuple[int, int]] | None:

@@ -64,6 +64,6 @@ def observe_gate(
                         tensors["gate.bias"] = linear.module.bias.detach()
                     feature["head_bias"] = bool(name)
                     if name:
-                        tensors["gate_bias"] = bias  # type: ignore[assignment]
+                        tensors["gate_bias"] = bias
                     return feature, tensors
     return None

@@ -50,7 +50,7 @@ def test_a_proof_tells_what_failed_and_where() -> None:
 
 
 def test_the_page_names_no_machine_and_quotes_no_source() -> None:
-    place = "--- /home/me/lib/site-packages/transformers/m.py:3 M.forward"
+    place = "--- /opt/some/site-packages/transformers/m.py:3 M.forward"
     text = f"first difference in x\n{place}\n  x = 1"
     proof = {**proof_of(False), "bisection": {"text": text}}
     row = coverage_row("foo", {}, proof, "")
