@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from scaffold.archon.writing.adapter import adapter_file
 from scaffold.archon.writing.args import args_file
+from scaffold.archon.writing.design_format import check_design
 from scaffold.archon.writing.model import model_file
 from scaffold.archon.writing.names import names_of
 from scaffold.archon.writing.package import package_files, spec_file
@@ -23,8 +24,13 @@ def write_model(design: Json) -> dict[str, str]:
 
     Args:
         design: What was found out about the model; ``folder``, ``module`` and ``spec_name`` say
-            where it is going to stand, if that does not follow from its model_type.
+            where it is going to stand, if that does not follow from its model_type. See
+            ``design_format``.
+
+    Raises:
+        TemplateError: The design contradicts itself.
     """
+    check_design(design)
     names = names_of(design)
     design = {key: part if key == "args" else simplified(part) for key, part in design.items()}
     files = {

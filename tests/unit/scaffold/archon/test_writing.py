@@ -211,6 +211,29 @@ def test_an_argument_that_only_computes_another_is_no_field() -> None:
 
 def test_what_decides_the_text_cannot_follow_the_config() -> None:
     design = writing_designs.qwen3()
-    mlp = {**design["mlp"], "gated": writing_designs.arg("use_glu")}
-    with pytest.raises(TemplateError, match=r"'gated' of a part follows the config \(args.use_glu"):
+    mlp = {**design["mlp"], "gated": writing_designs.arg("attention_bias")}
+    with pytest.raises(
+        TemplateError, match=r"'gated' of a part follows the config \(args.attention"
+    ):
         write_model({**design, "mlp": mlp})
+
+
+def test_a_design_that_contradicts_itself_is_refused() -> None:
+    design = writing_designs.qwen3()
+    steps = [{"out": "y", "call": "mixer", "in": "z"}]
+    modules = [*design["block"]["modules"], {"name": "moe", "kind": "moe"}]
+    design["block"] = {"modules": modules, "variants": [{"steps": steps}]}
+    design["attention"]["softcap"] = writing_designs.expr("args.cap * 2")
+    design["attention"]["window"] = writing_designs.layer_arg("lengths")
+    with pytest.raises(TemplateError) as caught:
+        write_model(design)
+    assert str(caught.value) == (
+        "the design of qwen3 cannot be written: no field 'cap' in args; no field 'lengths' in args;"
+        " module 'moe' needs 'moe'; step uses 'z', which no step before makes;"
+        " step calls 'mixer', which is no module"
+    )
+
+
+def test_a_design_without_its_parts_is_refused() -> None:
+    with pytest.raises(TemplateError, match=r"design of \? cannot be written: no 'model_type'; no"):
+        write_model({})
