@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
 from collections.abc import Iterator
@@ -191,7 +192,9 @@ def _try_build(config: PretrainedConfig, values: dict[str, Any]) -> PretrainedCo
 
 
 def _copied(value: Any) -> Any:
-    """Copies dicts and lists, which config classes change in place."""
+    """Copies dicts, lists and nested configs, which config classes change in place."""
+    if isinstance(value, PretrainedConfig):
+        return copy.deepcopy(value)
     if isinstance(value, dict):
         return {k: _copied(v) for k, v in value.items()}
     return [_copied(v) for v in value] if isinstance(value, list) else value

@@ -241,6 +241,19 @@ def test_building_leaves_the_config_as_it_is() -> None:
     assert str(config.to_dict()) == before
 
 
+def test_variations_do_not_share_a_nested_config() -> None:
+    config = tiny_config("dbrx")
+    sizes = {v.config.d_model: v.config.ffn_config.hidden_size for v in variations(config)}
+
+    assert sizes == {48: 48, 64: 64}
+    assert config.ffn_config.hidden_size == 64
+
+
+def test_shared_experts_that_a_default_leaves_out_are_there() -> None:
+    assert CONFIG_MAPPING["cohere2_moe"]().num_shared_experts == 0
+    assert tiny_config("cohere2_moe").num_shared_experts == 2
+
+
 def test_random_weights_hide_nothing() -> None:
     model = random_model(tiny_config("gpt_oss"))
 
