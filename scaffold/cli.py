@@ -296,10 +296,11 @@ def verify(ids: tuple[str, ...], **values: Any) -> Report:
     It runs the static contract, the generated tests and real episodes of every ID, or of all that
     was made. This executes the target's code.
     """
-    from scaffold import commands, models
+    from scaffold import commands
+    from scaffold.models.keeping import verify_and_register
 
     how = commands.Trial(values["python"], values["allow_stub"], values["data"], values["timeout"])
-    return models.verify_and_register(ids, how, _log, _options(values))
+    return verify_and_register(ids, how, _log, _options(values))
 
 
 @_command(
@@ -392,9 +393,7 @@ def completion(shell: str) -> int:
     return 0
 
 
-@click.group(
-    "skills", cls=Commands, help="Keeps skills for agents in step with their source."
-)
+@click.group("skills", cls=Commands, help="Keeps skills for agents in step with their source.")
 def skills() -> None:
     pass
 
@@ -437,11 +436,11 @@ def archon_explain(
 
     MODEL is a model_type of transformers, a config.json or a checkpoint folder.
     """
-    from scaffold import models
+    from scaffold.models.adding import Wish, explain_model
 
     given = {"text_only": text_only, "trust_remote_code": trust_remote_code}
-    wish = models.Wish(python=values["python"], timeout_s=timeout_s)
-    return models.explain_model(typed, given, wish, _options(values), _log)
+    wish = Wish(python=values["python"], timeout_s=timeout_s)
+    return explain_model(typed, given, wish, _options(values), _log)
 
 
 @archon.command(
@@ -467,7 +466,7 @@ def archon_coverage(
 
     What was proven of the same sources before is not run again with --resume.
     """
-    from scaffold import survey
+    from scaffold.models import survey
 
     names = tuple(filter(None, (types or "").split(",")))
     wish = survey.SurveyWish(names, jobs, resume, fast, values["python"], timeout_s)

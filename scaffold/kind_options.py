@@ -78,10 +78,10 @@ def make(
     if kind.new_folder:
         return commands.new_project(kind, typed, styles, given, options, with_git=values["git"])
     if kind.writer:
-        from scaffold import models
+        from scaffold.models.adding import Wish, add_model
 
-        wish = models.Wish(*(values[field] for field in models.Wish._fields))
-        report = models.add_model(kind, typed, given, wish, options, log)
+        wish = Wish(*(values[field] for field in Wish._fields))
+        report = add_model(kind, typed, given, wish, options, log)
     elif kind.subject:
         report = commands.add_tests(kind, typed, chosen, given["to"], options)
     else:

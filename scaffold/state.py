@@ -28,7 +28,7 @@ Phase = Literal["staging", "ready", "undoing", "done"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
 COVERAGE = "coverage"
-"""The folder of state that keeps what is proven of models; see `scaffold.survey`."""
+"""The folder of state that keeps what is proven of models; see `scaffold.models.survey`."""
 
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}

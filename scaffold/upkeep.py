@@ -140,9 +140,9 @@ def _renewal(
         named |= {"registered": str(given["model_type"])}
     request = request_for(work.target, kind, styles, unit.name, given, named)
     if kind.writer:
-        from scaffold import models
+        from scaffold.models.keeping import renew_model
 
-        renewal, warnings = models.renew_model(work.target, unit, request, work.options, earlier)
+        renewal, warnings = renew_model(work.target, unit, request, work.options, earlier)
         work.report.warnings += warnings
         return renewal
     manner = manner_of(work.target, request.names)

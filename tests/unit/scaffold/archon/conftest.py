@@ -125,7 +125,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Puts stand-ins in the place of the probes and of the writing."""
     made = Bench()
     monkeypatch.setattr("scaffold.archon.probe.probe", made.probe)
-    monkeypatch.setattr("scaffold.survey.probe", made.probe)
+    monkeypatch.setattr("scaffold.models.survey.probe", made.probe)
     monkeypatch.setattr("scaffold.archon.writing.write_model", made.write)
     return made
 

@@ -12,7 +12,7 @@ from scaffold.archon.source import ModelSource
 from scaffold.archon.written import named_design, with_written
 from scaffold.commands import Options
 from scaffold.manifests import load_kind
-from scaffold.models import model_request
+from scaffold.models.work import model_request
 from scaffold.request import Request
 from scaffold.spec import TemplateError
 from tests.unit.scaffold.archon.conftest import Bench, design_of

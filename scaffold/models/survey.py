@@ -16,7 +16,7 @@ from scaffold.archon.sources import shared_digest
 from scaffold.changes import Change
 from scaffold.commands import Options, reported_changes
 from scaffold.ledger import digest
-from scaffold.models import KIND, ModelWork, Wish, model_request
+from scaffold.models.work import KIND, ModelWork, Wish, model_request
 from scaffold.report import Report
 from scaffold.spec import RequestError, ScaffoldError, nearest
 from scaffold.state import COVERAGE, state_folders

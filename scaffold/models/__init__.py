@@ -1,0 +1,1 @@
+"""The commands around Archon models: measured, written, staged, proven, then registered."""
