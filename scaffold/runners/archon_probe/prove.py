@@ -83,12 +83,12 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
         outcomes = prove_all(spec, config, request)
         failed = [o for o in outcomes if o.status == "failed"]
         bisection = _bisect(spec, config, failed[0], request) if failed else None
-        refusals = suggest_refusals(failed, config, _source(request))
+        refusals = suggest_refusals(outcomes, config, _source(request))
     return {**report(request["model_type"], outcomes, bisection), "refusals": refusals}
 
 
 def suggest_refusals(
-    failed: list[Outcome], config: PretrainedConfig, real: PretrainedConfig
+    outcomes: list[Outcome], config: PretrainedConfig, real: PretrainedConfig
 ) -> list[dict[str, str]]:
     """Returns conditions under which a model refuses the variations that it gets wrong.
 
@@ -97,12 +97,15 @@ def suggest_refusals(
     from archon_probe.derive import refusal
 
     text = real.get_text_config(decoder=True)
+    right = {o.field for o in outcomes if o.status == "proven"}
     found: dict[str, dict[str, str]] = {}
-    for outcome in failed:
+    for outcome in (o for o in outcomes if o.status == "failed"):
         why = {"values": (outcome.field, outcome.value), "module": "proof", "what": outcome.message}
         made = refusal(why, config, text) if outcome.field else None
         if made is None:
             return []
+        if outcome.field in right:  # another value of it is fine, so only this one is refused
+            made["condition"] = f"hf_config.{outcome.field} == {outcome.value!r}"
         found[made["condition"]] = made
     return list(found.values())
 

@@ -159,10 +159,9 @@ def test_wrong_options_are_told_as_conditions_to_refuse() -> None:
         flips = [("attention_bias", True), ("head_dim", 24)]
         made = [Variation(n, n, v, type(config)(**{**config.to_dict(), n: v})) for n, v in flips]
         found = [proofs.prove_one(port(model_class=Biased), flip) for flip in made]
-        failed = [o for o in found if o.status == "failed"]
-        refusals = proofs.suggest_refusals(failed, config, type(config)())
+        refusals = proofs.suggest_refusals(found, config, type(config)())
 
-    assert [o.name for o in failed] == ["attention_bias"]
+    assert [o.name for o in found if o.status == "failed"] == ["attention_bias"]
     assert [r["condition"] for r in refusals] == ["hf_config.attention_bias is True"]
 
 
@@ -171,3 +170,15 @@ def test_a_wrong_size_is_no_condition() -> None:
     wrong = proofs.Outcome("head_dim=24", "head_dim", 24, "failed", "logits differ")
 
     assert proofs.suggest_refusals([wrong], config, type(config)()) == []
+
+
+def test_only_the_wrong_value_of_a_field_is_refused() -> None:
+    config = tiny_config("deepseek_v3")
+    found = [
+        proofs.Outcome("n_shared_experts=2", "n_shared_experts", 2, "proven", ""),
+        proofs.Outcome("n_shared_experts=0", "n_shared_experts", 0, "failed", "12 unknown"),
+    ]
+
+    refusals = proofs.suggest_refusals(found, config, type(config)())
+
+    assert [r["condition"] for r in refusals] == ["hf_config.n_shared_experts == 0"]
