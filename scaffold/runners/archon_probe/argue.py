@@ -1,4 +1,4 @@
-"""Turns measured options into values of a design: literals, arguments, expressions over arguments."""
+"""Turns measured options into values of a design: literals, arguments and expressions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,18 @@ PREFERRED = (
     "vocab_size",
 )
 
-SIZES = {"dim", "n_layers", "n_heads", "n_kv_heads", "head_dim", "v_head_dim", "hidden_dim", "vocab_size", "num_experts", "top_k"}
+SIZES = {
+    "dim",
+    "n_layers",
+    "n_heads",
+    "n_kv_heads",
+    "head_dim",
+    "v_head_dim",
+    "hidden_dim",
+    "vocab_size",
+    "num_experts",
+    "top_k",
+}
 
 
 class Arguments:
@@ -109,9 +120,11 @@ class Arguments:
         relation = self._relation(measured, relations)
         if relation is not None:
             self._evidence(path, relation, "in every instance that was measured")
-            return {"expr": relation} if "(" in relation or not _is_name(relation) else {
-                "arg": relation.removeprefix("args.")
-            }
+            return (
+                {"expr": relation}
+                if "(" in relation or not _is_name(relation)
+                else {"arg": relation.removeprefix("args.")}
+            )
         return self._given(path, fit(measured, self.fields, is_size), name, measured)
 
     def layer_value(
@@ -152,7 +165,9 @@ class Arguments:
     def add_layer_types(self) -> dict[str, Any]:
         """Adds the layers' types as the configuration names them."""
         fitted = Fitted("hf_config.layer_types[i]", per_layer=True)
-        return self.add("layer_types", "tuple[str, ...]", fitted, "Kind of attention of each layer.")
+        return self.add(
+            "layer_types", "tuple[str, ...]", fitted, "Kind of attention of each layer."
+        )
 
     def _relation(self, measured: Sequence[Any], relations: Sequence[str]) -> str | None:
         for text in relations:
@@ -178,7 +193,9 @@ class Arguments:
             self._evidence(path, repr(fitted.constant), "the same in every instance")
         else:
             changed = len(self.cases) - len(fitted.missed)
-            self._evidence(path, fitted.text, f"gives what {changed} of {len(self.cases)} instances show")
+            self._evidence(
+                path, fitted.text, f"gives what {changed} of {len(self.cases)} instances show"
+            )
 
     def _evidence(self, path: str, value: str, how: str) -> None:
         self.evidence.append({"decision": path, "value": value, "kind": "probe", "how": how})
@@ -246,7 +263,9 @@ def _type_of(values: Sequence[Any]) -> str:
 
 def _option_name(path: str) -> str:
     parts = [p for p in path.split(".") if p not in {"modules", "when", "args"}]
-    name = "_".join(parts[-2:]) if path.endswith("when") is False else "_".join(["has", *parts[-2:]])
+    name = (
+        "_".join(parts[-2:]) if path.endswith("when") is False else "_".join(["has", *parts[-2:]])
+    )
     return re.sub(r"\W+", "_", name)
 
 

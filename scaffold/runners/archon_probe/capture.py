@@ -111,7 +111,11 @@ class _Recorder(TorchFunctionMode):
         return self.order
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "") or str(resolve_name(func))

@@ -1,4 +1,4 @@
-"""Finds, for a measured option, the simplest expression over config fields that gives it everywhere.
+"""Finds, for a measured option, the simplest expression over config fields that always gives it.
 
 An option is measured under the tiny config and under variations of it. Candidates are tried from
 the simplest on; the first that gives every measurement wins, else the one that gives most, and the
@@ -56,7 +56,11 @@ class Fitted:
 def equal(found: Any, measured: Any) -> bool:
     """Compares what an expression gives with what was measured."""
     if isinstance(found, bool) or isinstance(measured, bool):
-        return isinstance(found, (bool, int)) and isinstance(measured, bool) and bool(found) == measured
+        return (
+            isinstance(found, (bool, int))
+            and isinstance(measured, bool)
+            and bool(found) == measured
+        )
     if isinstance(found, (int, float)) and isinstance(measured, (int, float)):
         return math.isclose(found, measured, rel_tol=TOLERANCE, abs_tol=1e-12)
     if found is None and measured is None:
@@ -79,7 +83,7 @@ class Fields:
         self.values: dict[str, list[Any]] = {}
         base = cases[0].config
         names = [n for n in base.to_dict() if n not in _NOT_OPTIONS]
-        names.sort(key=lambda n: (preferred.index(n) if n in preferred else 99))
+        names.sort(key=lambda n: preferred.index(n) if n in preferred else 99)
         for name in names:
             self._add(f"hf_config.{name}", [getattr(c.config, name, None) for c in cases])
         for name in names:
@@ -120,7 +124,9 @@ class Fields:
         return [
             t
             for t, values in self.values.items()
-            if any(isinstance(v, kinds) and (bool in kinds or not isinstance(v, bool)) for v in values)
+            if any(
+                isinstance(v, kinds) and (bool in kinds or not isinstance(v, bool)) for v in values
+            )
         ]
 
 
@@ -314,7 +320,13 @@ def _conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
 
 def _edges(values: Iterable[Any]) -> list[Any]:
     numbers = {v for v in values if isinstance(v, int) and not isinstance(v, bool)}
-    return [0] if any(v > 0 for v in numbers) and any(v <= 0 for v in numbers) else [1] if 1 in numbers else []
+    return (
+        [0]
+        if any(v > 0 for v in numbers) and any(v <= 0 for v in numbers)
+        else [1]
+        if 1 in numbers
+        else []
+    )
 
 
 def _varies(text: str, fields: Fields) -> bool:
@@ -436,7 +448,14 @@ def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
         simple += [f"i >= {text}", f"i < {text}"]
         simple += [f"(i + 1) % {text} == 0", f"(i + 1) % {text} != 0"]
         simple += [f"i % {text} == 0", f"i % {text} != 0"]
-    simple += ["i == n_layers - 1", "i != n_layers - 1", "i == 0", "i != 0", "i % 2 == 0", "i % 2 == 1"]
+    simple += [
+        "i == n_layers - 1",
+        "i != n_layers - 1",
+        "i == 0",
+        "i != 0",
+        "i % 2 == 0",
+        "i % 2 == 1",
+    ]
     yield from simple
     whole = [c for c in _conditions(fields, deep=False) if _varies(c, fields)]
     for a in simple:

@@ -12,7 +12,13 @@ from archon_probe.shape_rope import shape_ropes
 
 Measured = Sequence[tuple[Case, Observation]]
 
-WIDTHS = ("args.dim", "args.head_dim", "args.n_heads * args.head_dim", "args.n_kv_heads * args.head_dim", "args.hidden_dim")
+WIDTHS = (
+    "args.dim",
+    "args.head_dim",
+    "args.n_heads * args.head_dim",
+    "args.n_kv_heads * args.head_dim",
+    "args.hidden_dim",
+)
 HEAD_WIDTHS = {
     "attention.q_norm": ("args.head_dim", "args.n_heads * args.head_dim"),
     "attention.k_norm": ("args.head_dim", "args.n_kv_heads * args.head_dim"),
@@ -52,7 +58,9 @@ class Shaper:
             return {"when": False}
         found: dict[str, Any] = {"when": when}
         for key in ("kind", "offset", "weight", *extra):
-            found[key] = self.arguments.layer_value(f"{path}.{key}", _map(used, lambda n, k=key: n[k]))
+            found[key] = self.arguments.layer_value(
+                f"{path}.{key}", _map(used, lambda n, k=key: n[k])
+            )
         found["dim"] = self.arguments.layer_value(
             f"{path}.dim", _map(used, lambda n: n["dim"]), HEAD_WIDTHS.get(path, WIDTHS)
         )
@@ -74,7 +82,9 @@ def _or_absent(read: Callable[[], Any]) -> Any:
 
 
 def _map(rows: list[list[Any]], read: Callable[[Any], Any]) -> list[list[Any]]:
-    return [[ABSENT if v == ABSENT else _or_absent(lambda v=v: read(v)) for v in row] for row in rows]
+    return [
+        [ABSENT if v == ABSENT else _or_absent(lambda v=v: read(v)) for v in row] for row in rows
+    ]
 
 
 def shape_design(arguments: Arguments, measured: Measured) -> dict[str, Any]:
@@ -154,10 +164,16 @@ def _embedding(shaper: Shaper) -> dict[str, Any]:
     a = shaper.arguments
     found: dict[str, Any] = {
         "multiplier": a.value(
-            "embedding.multiplier", shaper.whole(lambda o: o.embedding["multiplier"]), ("1.0", "args.dim**0.5")
+            "embedding.multiplier",
+            shaper.whole(lambda o: o.embedding["multiplier"]),
+            ("1.0", "args.dim**0.5"),
         ),
-        "norm": shaper.norm("embedding.norm", [[n] for n in shaper.whole(lambda o: o.embedding["norm"])]),
-        "padding_idx": a.value("embedding.padding_idx", shaper.whole(lambda o: o.embedding["padding_idx"])),
+        "norm": shaper.norm(
+            "embedding.norm", [[n] for n in shaper.whole(lambda o: o.embedding["norm"])]
+        ),
+        "padding_idx": a.value(
+            "embedding.padding_idx", shaper.whole(lambda o: o.embedding["padding_idx"])
+        ),
     }
     positions = shaper.whole(lambda o: o.embedding["positions"])
     when = a.value("embedding.positions.when", [p["when"] for p in positions])
@@ -188,7 +204,9 @@ def _module(shaper: Shaper, name: str) -> dict[str, Any]:
             module["norm"]["when"] = when
     if kind == "mlp":
         module["hidden_dim"] = shaper.arguments.layer_value(
-            f"modules.{name}.hidden_dim", _map(rows, lambda m: m["hidden_dim"]), ("args.hidden_dim",)
+            f"modules.{name}.hidden_dim",
+            _map(rows, lambda m: m["hidden_dim"]),
+            ("args.hidden_dim",),
         )
     return module
 
@@ -263,17 +281,26 @@ def _literal_one(weight: Any) -> Any:
 def _attention(shaper: Shaper, name: str) -> dict[str, Any]:
     a = shaper.arguments
     rows = shaper.rows(lambda layer: layer["modules"][name])
-    kinds = {m["kind_of_attention"] for row in rows for m in row if m != ABSENT and "kind_of_attention" in m}
+    kinds = {
+        m["kind_of_attention"]
+        for row in rows
+        for m in row
+        if m != ABSENT and "kind_of_attention" in m
+    }
     if "mla" in kinds:
         from archon_probe.shape_mla import shape_mla
 
         return shape_mla(shaper, rows)
     found: dict[str, Any] = {"kind": "gqa"}
-    found["n_heads"] = a.layer_value("attention.n_heads", _map(rows, lambda m: m["n_heads"]), ("args.n_heads",))
+    found["n_heads"] = a.layer_value(
+        "attention.n_heads", _map(rows, lambda m: m["n_heads"]), ("args.n_heads",)
+    )
     found["n_kv_heads"] = a.layer_value(
         "attention.n_kv_heads", _map(rows, lambda m: m["n_kv_heads"]), ("args.n_kv_heads",)
     )
-    found["head_dim"] = a.layer_value("attention.head_dim", _map(rows, lambda m: m["head_dim"]), ("args.head_dim",))
+    found["head_dim"] = a.layer_value(
+        "attention.head_dim", _map(rows, lambda m: m["head_dim"]), ("args.head_dim",)
+    )
     if any(m != ABSENT and m["v_head_dim"] != m["head_dim"] for row in rows for m in row):
         found["v_head_dim"] = a.layer_value(
             "attention.v_head_dim", _map(rows, lambda m: m["v_head_dim"]), is_size=True
@@ -283,17 +310,26 @@ def _attention(shaper: Shaper, name: str) -> dict[str, Any]:
     when = a.layer_value("attention.clip_qkv.when", _map(rows, lambda m: m["clip_qkv"]["when"]))
     if when is not False:
         limits = _map(rows, lambda m: m["clip_qkv"]["limit"] if m["clip_qkv"]["when"] else None)
-        limit = a.layer_value("attention.clip_qkv", [[v for v in row] for row in limits])
+        limit = a.layer_value("attention.clip_qkv", limits)
         arg = limit.get("arg") if isinstance(limit, dict) else None
-        found["clip_qkv"] = {"when": {"expr": f"args.{arg} is not None"} if arg else when, "limit": limit}
+        found["clip_qkv"] = {
+            "when": {"expr": f"args.{arg} is not None"} if arg else when,
+            "limit": limit,
+        }
     for key in ("q_norm", "k_norm", "v_norm"):
-        found[key] = shaper.norm(f"attention.{key}", _map(rows, lambda m, k=key: m[k]), ("over", "after_rope"))
+        found[key] = shaper.norm(
+            f"attention.{key}", _map(rows, lambda m, k=key: m[k]), ("over", "after_rope")
+        )
     found["scale"] = a.layer_value("attention.scale", _map(rows, lambda m: m["scale"]), SCALES)
     for key in ("softcap", "window", "chunk"):
-        value = a.layer_value(f"attention.{key}", _map(rows, lambda m, k=key: m[k]), name=_plural(key))
+        value = a.layer_value(
+            f"attention.{key}", _map(rows, lambda m, k=key: m[k]), name=_plural(key)
+        )
         if value is not None:
             found[key] = value
-    found["sinks"] = {"when": a.layer_value("attention.sinks.when", _map(rows, lambda m: m["sinks"]["when"]))}
+    found["sinks"] = {
+        "when": a.layer_value("attention.sinks.when", _map(rows, lambda m: m["sinks"]["when"]))
+    }
     _alibi(shaper, rows, found)
     _gate(shaper, rows, found)
     found["out_norm"] = shaper.norm("attention.out_norm", _map(rows, lambda m: m["out_norm"]))
@@ -309,7 +345,9 @@ def _plural(key: str) -> str | None:
 
 
 def _alibi(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
-    when = shaper.arguments.layer_value("attention.alibi.when", _map(rows, lambda m: m["alibi"]["when"]))
+    when = shaper.arguments.layer_value(
+        "attention.alibi.when", _map(rows, lambda m: m["alibi"]["when"])
+    )
     if when is False:
         return
     found["alibi"] = {"when": when}
@@ -322,7 +360,9 @@ def _alibi(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None
 
 
 def _gate(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
-    when = shaper.arguments.layer_value("attention.gate.when", _map(rows, lambda m: m["gate"]["when"]))
+    when = shaper.arguments.layer_value(
+        "attention.gate.when", _map(rows, lambda m: m["gate"]["when"])
+    )
     if when is False:
         return
     found["gate"] = {"when": when}
@@ -369,18 +409,32 @@ def _mlp(shaper: Shaper, name: str) -> dict[str, Any]:
 def _moe(shaper: Shaper, name: str) -> dict[str, Any]:
     a = shaper.arguments
     rows = shaper.rows(lambda layer: layer["modules"][name])
-    keys = {k: None for row in rows for m in row if m != ABSENT for k in m if k not in {"kind", "hidden_dim"}}
+    keys = {
+        k: None
+        for row in rows
+        for m in row
+        if m != ABSENT
+        for k in m
+        if k not in {"kind", "hidden_dim"}
+    }
     found: dict[str, Any] = {
         "hidden_dim": a.layer_value(
-            "moe.hidden_dim", _map(rows, lambda m: m["hidden_dim"]), name="moe_inter_dim", is_size=True
+            "moe.hidden_dim",
+            _map(rows, lambda m: m["hidden_dim"]),
+            name="moe_inter_dim",
+            is_size=True,
         ),
         "args": {},
     }
+    sizes = {"num_experts", "top_k", "shared_expert_intermediate_size"}
+    if all(m == ABSENT or m["score_func"] == "sparsemixer" for row in rows for m in row):
+        # It chooses two experts whatever the config says.
+        sizes.remove("top_k")
     for key in keys:
         found["args"][key] = a.layer_value(
             f"moe.{key}",
             _map(rows, lambda m, k=key: m[k]),
-            is_size=key in {"num_experts", "top_k", "shared_expert_intermediate_size"},
+            is_size=key in sizes,
         )
     return found
 
@@ -393,7 +447,10 @@ def _head(shaper: Shaper) -> dict[str, Any]:
         "tied": {"arg": "enable_weight_tying"},
     }
     multiplier = a.value(
-        "head.multiplier", shaper.whole(lambda o: o.head["multiplier"]), ("1.0",), name="logit_multiplier"
+        "head.multiplier",
+        shaper.whole(lambda o: o.head["multiplier"]),
+        ("1.0",),
+        name="logit_multiplier",
     )
     if _literal_one(multiplier) != 1.0:
         found["multiplier"] = multiplier

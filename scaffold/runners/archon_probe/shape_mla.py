@@ -26,7 +26,9 @@ def shape_mla(shaper: Shaper, rows: list[list[Any]]) -> dict[str, Any]:
     found["head_dim"] = a.layer_value("attention.head_dim", each("head_dim"), ("args.head_dim",))
     for key in SIZES:
         found[key] = a.layer_value(f"attention.{key}", each(key), name=key, is_size=True)
-    found["q_lora_rank"] = a.layer_value("attention.q_lora_rank", each("q_lora_rank"), name="q_lora_rank", is_size=True)
+    found["q_lora_rank"] = a.layer_value(
+        "attention.q_lora_rank", each("q_lora_rank"), name="q_lora_rank", is_size=True
+    )
     for key in BIASES:
         if any(v != ABSENT for row in each(key) for v in row):
             found[key] = a.layer_value(f"attention.{key}", each(key))

@@ -25,7 +25,9 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
     if not used:
         return {}
     a = shaper.arguments
-    when = a.layer_value("attention.rope.when", [[r["when"] if r != ABSENT else ABSENT for r in row] for row in rows])
+    when = a.layer_value(
+        "attention.rope.when", [[r["when"] if r != ABSENT else ABSENT for r in row] for row in rows]
+    )
     attention["rope"] = {"when": when}
     pairing = used[0]["pairing"]
     reverse = used[0]["inv_freq"][0] < 0
@@ -64,9 +66,7 @@ def _whole_head(shaper: Shaper, used: list[Any], name: str) -> str:
 
 def _plain_expression(shaper: Shaper, rows: Any, used: list[Any], parameters: Any) -> str:
     a = shaper.arguments
-    dims = [
-        next((r["dim"] for r in row if r != ABSENT and r["when"]), ABSENT) for row in rows
-    ]
+    dims = [next((r["dim"] for r in row if r != ABSENT and r["when"]), ABSENT) for row in rows]
     expected = [
         _declared_dim(c.config, h)
         for (c, _), h in zip(shaper.measured, a.known["head_dim"], strict=True)
@@ -78,9 +78,7 @@ def _plain_expression(shaper: Shaper, rows: Any, used: list[Any], parameters: An
         dim = a.value("attention.rope.dim", dims, ("args.head_dim",), is_size=True)
         return f"RopeArgs.from_hf(hf_config, dim={_text(dim, a)})"
     dim = a.value("attention.rope.dim", dims, ("args.head_dim",), is_size=True)
-    theta = [
-        next((_theta(r) for r in row if r != ABSENT and r["when"]), ABSENT) for row in rows
-    ]
+    theta = [next((_theta(r) for r in row if r != ABSENT and r["when"]), ABSENT) for row in rows]
     base = a.value("attention.rope.theta", theta)
     return f"RopeArgs(dim={_text(dim, a)}, theta={_text(base, a)})"
 
@@ -101,7 +99,11 @@ def _theta(rope: dict[str, Any]) -> float:
 def _declared_dim(config: Any, head_dim: int) -> int:
     """Returns the rotated dimensions that a configuration states."""
     parameters = getattr(config, "rope_parameters", None) or {}
-    factor = parameters.get("partial_rotary_factor") or getattr(config, "partial_rotary_factor", None) or 1.0
+    factor = (
+        parameters.get("partial_rotary_factor")
+        or getattr(config, "partial_rotary_factor", None)
+        or 1.0
+    )
     size = getattr(config, "qk_rope_head_dim", None) or getattr(config, "head_dim", None)
     size = size or config.hidden_size // config.num_attention_heads
     return int(size * factor) if size else head_dim

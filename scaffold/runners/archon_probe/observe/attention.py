@@ -80,7 +80,7 @@ def _heads(x: Tensor, length: int, path: str) -> Tensor:
 
 
 def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
-    """Describes an attention module with queries, keys and values projected straight from its input.
+    """Describes an attention module whose queries, keys and values are projected from its input.
 
     Args:
         trace: The run.
@@ -130,7 +130,10 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
                 observed.tensors[f"{role}_norm.{name}"] = tensor.detach()
     groups = n_heads // max(n_kv_heads, 1)
     if parts["k"].columns != [
-        c for g in range(n_kv_heads) for _ in range(groups) for c in kv_rows[g * head_dim :][:head_dim]
+        c
+        for g in range(n_kv_heads)
+        for _ in range(groups)
+        for c in kv_rows[g * head_dim :][:head_dim]
     ]:
         raise UnknownStructureError(call.path, "keys are not shared by consecutive query heads")
     rotation = _rotation_of(parts["q"], parts["k"])
@@ -414,7 +417,11 @@ def _output(
         return
     for inner in trace.under(call.path):
         kind = observe_norm(inner.module, inner.x) if inner.inputs else None
-        if kind is not None and is_close(_rows(inner.y), given) and is_close(_rows(inner.x), merged):
+        if (
+            kind is not None
+            and is_close(_rows(inner.y), given)
+            and is_close(_rows(inner.x), merged)
+        ):
             features["out_norm"] = {"when": True, **kind}
             for name, tensor in inner.module.named_parameters():
                 observed.tensors[f"out_norm.{name}"] = tensor.detach()

@@ -61,7 +61,9 @@ def observe_embedding(
             continue
         y = call.y.reshape(-1, call.y.shape[-1])
         # Dropout passes on what somebody else made.
-        passes_on = call.inputs and is_close(y, call.x.reshape(y.shape[0], -1)[:, : y.shape[1]], 0.0)
+        passes_on = call.inputs and is_close(
+            y, call.x.reshape(y.shape[0], -1)[:, : y.shape[1]], 0.0
+        )
         if y.shape == plain.shape and not is_close(y, plain) and not passes_on:
             known[call.path] = y
             tables[call.path] = call
@@ -81,9 +83,7 @@ def observe_embedding(
     _positions(call, length, features, observation)
 
 
-def _positions(
-    call: Call, length: int, features: dict[str, Any], observation: Observation
-) -> None:
+def _positions(call: Call, length: int, features: dict[str, Any], observation: Observation) -> None:
     """Describes a table of positions, learned or fixed."""
     y = call.y.reshape(-1, call.y.shape[-1])
     weight = getattr(call.module, "weight", getattr(call.module, "weights", None))

@@ -124,7 +124,8 @@ def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call
     features["kv_multiplier"] = factor
     _keep_norm(parts, "kv_norm", norm)
     latent = next(
-        (c for c in parts.linears if is_close(_rows(c.y)[:, : given.shape[-1]], _rows(norm.x))), None
+        (c for c in parts.linears if is_close(_rows(c.y)[:, : given.shape[-1]], _rows(norm.x))),
+        None,
     )
     if latent is None or not is_close(_rows(latent.x), parts.x):
         raise UnknownStructureError(parts.path, "its latent state is no projection of its input")

@@ -78,13 +78,15 @@ def _add_down(down: Call, features: dict[str, Any], tensors: dict[str, Tensor]) 
         tensors["w2.bias"] = bias
 
 
-def activations(modules: list[nn.Module], config: Any) -> Iterator[tuple[str, Any, dict[str, Tensor]]]:
+def activations(
+    modules: list[nn.Module], config: Any
+) -> Iterator[tuple[str, Any, dict[str, Tensor]]]:
     """Yields activations by the names of configurations, those with weights of their own first."""
     from transformers.activations import ACT2FN
 
     for module in modules:
         own = {n: p.detach() for n, p in module.named_parameters(recurse=False)}
-        state = {n: b for n, b in module.named_buffers(recurse=False)}
+        state = dict(module.named_buffers(recurse=False))
         for name, factory in ACT2FN.items():
             kind = factory[0] if isinstance(factory, tuple) else factory
             if own and isinstance(kind, type) and type(module) is kind:
@@ -109,8 +111,8 @@ def _combination(
         if y.shape[-1] == width:
             pieces.append((call, slice(None), y))
         if y.shape[-1] == 2 * width:
-            for rows in (slice(0, width), slice(width, None), slice(0, None, 2), slice(1, None, 2)):
-                pieces.append((call, rows, y[:, rows]))
+            halves = (slice(0, width), slice(width, None), slice(0, None, 2), slice(1, None, 2))
+            pieces += [(call, rows, y[:, rows]) for rows in halves]
     try:
         activated = [function(y) for _, _, y in pieces]
     except (RuntimeError, TypeError, AttributeError):

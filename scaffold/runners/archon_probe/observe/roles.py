@@ -1,4 +1,4 @@
-"""Finds the parts that every decoder has: embeddings, layers, the head, and attention in a layer."""
+"""Finds the parts every decoder has: embeddings, layers, the head, and attention in a layer."""
 
 from __future__ import annotations
 

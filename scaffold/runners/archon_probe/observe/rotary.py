@@ -14,7 +14,7 @@ from archon_probe.observe.algebra import is_close
 from archon_probe.observe.roles import UnknownStructureError
 
 ANGLE_TOLERANCE = 1e-4
-"""Radians between an angle and position times frequency: fp32 cosines of angles up to a few tens."""
+"""Radians between an angle and position times frequency: fp32 cosines of a few tens."""
 
 Pair = tuple[Tensor, Tensor]
 
@@ -51,12 +51,14 @@ def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
         config: Its whole numbers are tried as the length after which the factor grows.
 
     Raises:
-        UnknownStructureError: They are neither 1 + scale * log(1 + floor((position + offset) / floor))
-            nor (1 + (position + offset) / length) ** power.
+        UnknownStructureError: They are neither
+            1 + scale * log(1 + floor((position + offset) / floor)) nor (1 + (position + offset) / length) ** power.
     """
     if not factors:
         return {"when": False}
-    wholes = {v for v in config.to_dict().values() if isinstance(v, int) and not isinstance(v, bool)}
+    wholes = {
+        v for v in config.to_dict().values() if isinstance(v, int) and not isinstance(v, bool)
+    }
     rope = getattr(config, "rope_parameters", None) or {}
     wholes |= {v for v in rope.values() if isinstance(v, int)}
     target = torch.tensor(factors, dtype=torch.float64) - 1

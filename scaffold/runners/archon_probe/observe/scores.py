@@ -163,7 +163,9 @@ def _rule(slopes: list[float]) -> dict[str, Any]:
 
 def _row_means(x: Tensor, rows: Tensor, length: int) -> Tensor:
     sums = torch.zeros(length, x.shape[1], dtype=x.dtype).index_add_(0, rows, x)
-    counts = torch.zeros(length, dtype=x.dtype).index_add_(0, rows, torch.ones_like(rows, dtype=x.dtype))
+    counts = torch.zeros(length, dtype=x.dtype).index_add_(
+        0, rows, torch.ones_like(rows, dtype=x.dtype)
+    )
     return sums / counts[:, None].clamp_min(1)
 
 

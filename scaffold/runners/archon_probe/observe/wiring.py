@@ -74,7 +74,9 @@ def _blocks(calls: list[Call]) -> list[list[Call]]:
     for block in blocks:
         call = block[0]
         width = call.x.shape[-1] if width is None else width
-        if joined and (_rows(call.x).shape[-1] != width or _rows(joined[-1][-1].y).shape[-1] != width):
+        if joined and (
+            _rows(call.x).shape[-1] != width or _rows(joined[-1][-1].y).shape[-1] != width
+        ):
             joined[-1].extend(block)
         else:
             joined.append(block)
