@@ -26,6 +26,7 @@ from torch.distributed.tensor.parallel import loss_parallel
 
 from areal.api.config.train_engine import ArchonEngineConfig
 from areal.experimental.models.archon.activation_checkpoint import ActivationCheckpointConfig
+from areal.experimental.models.archon.parallel import clip_grad_norm
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 from areal.experimental.models.archon.pipeline_parallel import (
     build_pipeline_schedule,
@@ -173,12 +174,14 @@ def run_case(case: Case, subject: Subject) -> dict[str, Any]:
     expected = expect(subject, rows)
     own = slice(dp_rank * per_process, (dp_rank + 1) * per_process)
     options = {
-        "param_dtype": torch.float32,
-        "reduce_dtype": torch.float32,
+        "param_dtype": "float32",
+        "reduce_dtype": "float32",
         "loss_parallel": False,
         "enable_compile": False,
         **case.options,
     }
+    for name in ("param_dtype", "reduce_dtype"):
+        options[name] = getattr(torch, options[name])
     if "ac_config" in options:
         options["ac_config"] = ActivationCheckpointConfig(**options["ac_config"])
     parallelize = subject.spec.parallelize_fn
@@ -189,7 +192,10 @@ def run_case(case: Case, subject: Subject) -> dict[str, Any]:
         found, parts = [forward_backward(model, rows[own][0], dims)], [model]
     pairs = zip(found, expected.outputs[own], strict=True) if found else ()
     logits = max((error(*pair) for pair in pairs), default=0.0)
-    return {"logits": logits, **compare_gradients(parts, expected)}
+    result = {"logits": logits, **compare_gradients(parts, expected)}
+    dtypes = {str(p.grad.dtype) for part in parts for p in part.parameters() if p.grad is not None}
+    norm = compare_norms(parts, expected, dims)
+    return {**result, "norm": norm, "dtype": ", ".join(sorted(dtypes))}
 
 
 def run_pipeline(
@@ -269,6 +275,16 @@ def compare_gradients(parts: list[nn.Module], expected: Expected) -> dict[str, A
             if excess > worst["excess"]:
                 worst = {"gradient": found, "excess": excess, "worst": name}
     return worst
+
+
+def compare_norms(parts: list[nn.Module], expected: Expected, dims: ArchonParallelDims) -> float:
+    """Returns the relative error of the norm of all gradients, and of what clipping leaves."""
+    whole = sum(float(g.square().sum()) for g in expected.gradients.values()) ** 0.5
+    parameters = [p for part in parts for p in part.parameters()]
+    pp_group = dims.get_group("pp")
+    before = float(clip_grad_norm(parameters, whole / 2, pp_group))
+    after = float(clip_grad_norm(parameters, whole, pp_group))
+    return max(abs(before / whole - 1), abs(2 * after / whole - 1))
 
 
 def floor_of(gradients: dict[str, Tensor]) -> float:

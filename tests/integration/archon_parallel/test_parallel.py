@@ -137,6 +137,14 @@ MISTAKES = [
     zoo("norms", {"tp": 2}, *NORMED, mistake="norms see their own channels"),
     zoo("slopes", {"tp": 2}, *ALIBI, mistake="all processes have the first heads' slopes"),
 ]
+# Eight bits of mantissa: 4e-3 for each rounding, of which there are a few dozen on the way.
+IN_BF16 = 0.1
+BF16 = {"param_dtype": "bfloat16"}
+ROUNDED = [
+    zoo("fsdp bf16", {}, *NORMED, options=BF16),
+    zoo("tp bf16", {"tp": 2}, *ALIBI, options=BF16),
+    zoo("ep bf16", {"ep": 2}, fields={"moe": SHARED}, options=BF16),
+]
 COMPILED = [
     zoo("tp tied", {"tp": 2}, "tied", options={"enable_compile": True}),
     zoo("fsdp", {}, options={"enable_compile": True}),
@@ -180,7 +188,7 @@ def launch(cases, processes, folder):
 
 @pytest.fixture(scope="module")
 def on_two(tmp_path_factory):
-    return launch(ON_TWO + MISTAKES, 2, tmp_path_factory.mktemp("two"))
+    return launch(ON_TWO + MISTAKES + ROUNDED, 2, tmp_path_factory.mktemp("two"))
 
 
 @pytest.fixture(scope="module")
@@ -193,6 +201,7 @@ def check_equal(ranks):
         assert "failure" not in found, found["failure"]
         assert found["logits"] <= TOLERANCE
         assert found["excess"] <= 1, found
+        assert found["norm"] <= TOLERANCE
 
 
 @pytest.mark.parametrize("name", names(ON_TWO))
@@ -208,6 +217,15 @@ def test_four_processes_compute_what_one_does(on_four, name):
 @pytest.mark.parametrize("name", names(MISTAKES))
 def test_a_mistake_is_seen(on_two, name):
     assert max(found["gradient"] for found in on_two[name]) > A_MISTAKE
+
+
+@pytest.mark.parametrize("name", names(ROUNDED))
+def test_parameters_compute_in_bf16_and_gradients_stay_in_fp32(on_two, name):
+    for found in on_two[name]:
+        assert "failure" not in found, found["failure"]
+        assert 1e-4 < found["logits"] < IN_BF16
+        assert found["norm"] < IN_BF16
+        assert found["dtype"] == "torch.float32"
 
 
 @pytest.mark.slow

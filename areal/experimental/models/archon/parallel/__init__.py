@@ -3,6 +3,7 @@
 from areal.experimental.models.archon.parallel.context import apply_cp
 from areal.experimental.models.archon.parallel.experts import expert_meshes
 from areal.experimental.models.archon.parallel.fsdp import apply_fsdp
+from areal.experimental.models.archon.parallel.gradient_norm import clip_grad_norm
 from areal.experimental.models.archon.parallel.styles import (
     AllTokens,
     Colwise,
@@ -36,6 +37,7 @@ __all__ = [
     "apply_cp",
     "apply_fsdp",
     "apply_tp",
+    "clip_grad_norm",
     "expert_meshes",
     "is_tied",
     "replicate_rest",
