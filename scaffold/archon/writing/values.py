@@ -150,8 +150,3 @@ def product(*values: Any) -> str:
     """Returns the product of values, such as the width of a projection."""
     texts = [factor(value_text(value)) for value in values]
     return " * ".join(text for text in texts if text != "1") or "1"
-
-
-def condition(text: str) -> str:
-    """Returns an expression as it can stand after ``not`` or before ``and``."""
-    return f"({text})" if isinstance(ast.parse(text, mode="eval").body, ast.IfExp) else text
