@@ -58,7 +58,7 @@ FILLED: tuple[tuple[str, int], ...] = (
 ABSENT: tuple[tuple[str, int], ...] = ((r"n_shared_experts", 1), (r"head_dim", HEAD_DIM))
 # Parts that a default leaves out: without them, what shapes them could not be told from a constant.
 LEFT_OUT: tuple[tuple[str, int], ...] = ((r"(moe_)?(num|n)_shared_experts", 2),)
-DROPOUTS = r".*(dropout|pdrop|drop_rate|layerdrop|jitter).*"
+DROPOUTS = r".*(dropout|pdrop|drop_rate|layerdrop).*"
 
 
 def tiny_config(model_type_or_config: str | PretrainedConfig, seed: int = 0) -> PretrainedConfig:

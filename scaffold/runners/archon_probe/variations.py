@@ -21,7 +21,7 @@ LONGEST = 40  # more tokens than any window, chunk or trained length of a tiny c
 # that the caller computes, other heads, and the tokens that end a sequence.
 UNREAD = (
     r"use_cache|output_.*|initializer.*|init_(std|device)|embedding_initializer.*|.*dropout.*"
-    r"|.*(pdrop|layerdrop|jitter).*|summary_.*|classifier.*|.*(aux|z|moe)_loss.*|pretraining_tp"
+    r"|.*(pdrop|layerdrop).*|summary_.*|classifier.*|.*(aux|z|moe)_loss.*|pretraining_tp"
     r"|(bos|eos|sep|cls|eod|decoder_start|image|boi|eoi)_token_(id|index)|problem_type|is_decoder"
     r"|chunk_size_feed_forward|vocabulary_map|pooling|model_type|transformers_version"
 )
