@@ -52,7 +52,8 @@ def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
 
     Raises:
         UnknownStructureError: They are neither
-            1 + scale * log(1 + floor((position + offset) / floor)) nor (1 + (position + offset) / length) ** power.
+            1 + scale * log(1 + floor((position + offset) / floor)) nor
+            (1 + (position + offset) / length) ** power.
     """
     if not factors:
         return {"when": False}
@@ -77,15 +78,26 @@ def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
                     "floor": floor,
                     "position_offset": offset,
                 }
-    logarithms = torch.tensor(factors, dtype=torch.float64).log()
-    for length in [*sorted(w for w in wholes if w > 0), *(2**k for k in range(5, 21))]:
-        for offset in (0, 1):
-            growth = torch.log1p((positions + offset).double() / length)
-            power = (growth * logarithms).sum() / growth.square().sum()
-            if is_close(growth * power, logarithms, 1e-4):
-                found = {"rule": "power", "power": float(f"{float(power):.4g}"), "length": length}
-                return {"when": True, **found, "position_offset": offset}
+    power = _power_of_position(factors, [w for w in wholes if w > 0])
+    if power is not None:
+        return {"when": True, "rule": "power", **power}
     raise UnknownStructureError("attention", "queries grow by position in an unknown way")
+
+
+def _power_of_position(factors: list[float], lengths: list[int]) -> dict[str, Any] | None:
+    """Writes factors as (1 + (position + offset) / length) ** power; the best fit of all lengths."""
+    logarithms = torch.tensor(factors, dtype=torch.float64).log()
+    positions = torch.arange(len(factors), dtype=torch.float64)
+    best: tuple[float, dict[str, Any]] | None = None
+    for length in [*sorted(lengths), *(2**k for k in range(5, 21))]:
+        for offset in (0, 1):
+            growth = torch.log1p((positions + offset) / length)
+            power = float(f"{float((growth * logarithms).sum() / growth.square().sum()):.4g}")
+            error = float((growth * power - logarithms).norm() / logarithms.norm())
+            if error < 1e-3 and (best is None or error < 0.5 * best[0]):
+                found = {"power": power, "length": length, "position_offset": offset}
+                best = (error, found)
+    return best[1] if best is not None else None
 
 
 def _temperature(q: Pair, k: Pair) -> list[float] | None:
