@@ -75,7 +75,14 @@ def derive_config(real: Any) -> dict[str, Any]:
             continue
         measured.append((Case(variation.name, config, len(found.layers)), found))
         if _may_be_kept_otherwise(variation) or _new_names(found, measured[:-1]):
-            found_rules.append((measured[-1][0], *hub_rules(varied, found)))
+            rules, left_over = hub_rules(varied, found)
+            if left_over and not found_rules[0][2]:
+                # A checkpoint with tensors that no parameter has is another model.
+                names = ", ".join(sorted({problem["name"] for problem in left_over}))
+                unknown.append(_unknown(variation, "weights", f"no rule for {names}"))
+                measured.pop()
+                continue
+            found_rules.append((measured[-1][0], rules, left_over))
     stage("fitting expressions")
     arguments = Arguments(real_case(real), measured)
     design = {
