@@ -88,8 +88,8 @@ def _spoiled(spec: Any, mutation: Mutation, built: Any) -> nn.Module:
         model = copy.deepcopy(built.model)
     else:
         model = spec.model_class(mutation.argue(built.args))
-        model.load_state_dict(built.model.state_dict())
         model.init_buffers(torch.device("cpu"))
+        model.load_state_dict(built.model.state_dict())
         model.eval()
     mutation.apply(model)
     return model
