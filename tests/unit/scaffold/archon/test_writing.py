@@ -235,3 +235,11 @@ def test_a_design_that_contradicts_itself_is_refused() -> None:
 def test_a_design_without_its_parts_is_refused() -> None:
     with pytest.raises(TemplateError, match=r"design of \? cannot be written: no 'model_type'; no"):
         write_model({})
+
+
+def test_fields_say_what_the_model_uses_them_for() -> None:
+    text = write_model(DESIGNS["gemma2"])["model/args.py"]
+    assert "attn_logit_softcapping: Bound of the scores; None for none.\n" in text
+    assert "windows: By layer: keys that a query sees, itself included; None for all.\n" in text
+    sparse = write_model(DESIGNS["half_sparse"])["model/args.py"]
+    assert "has_experts: By layer: whether a block has experts.\n" in sparse
