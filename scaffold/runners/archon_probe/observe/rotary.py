@@ -85,7 +85,7 @@ def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
 
 
 def _power_of_position(factors: list[float], lengths: list[int]) -> dict[str, Any] | None:
-    """Writes factors as (1 + (position + offset) / length) ** power; the best fit of all lengths."""
+    """Writes factors as (1 + (position + offset) / length) ** power, as well as it goes."""
     logarithms = torch.tensor(factors, dtype=torch.float64).log()
     positions = torch.arange(len(factors), dtype=torch.float64)
     best: tuple[float, dict[str, Any]] | None = None
