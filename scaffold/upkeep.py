@@ -119,7 +119,7 @@ def _composed(changes: Iterable[Change]) -> list[Change]:
 
 
 def _renewal(
-    work: _Work, unit: Unit, changed: Mapping[str, str], earlier: Iterable[Change]
+    work: _Work, unit: Unit, changed: Mapping[str, str], earlier: Sequence[Change]
 ) -> Renewal:
     kind = work.target.catalogue.kind(unit.kind)
     styles = work.target.catalogue.styles(kind, unit.styles)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaffold.archon.proof import proof_lines
 from scaffold.archon.source import source_of
@@ -25,6 +25,8 @@ from scaffold.models.work import (
     Wish,
     measured,
     model_request,
+    refusals_found,
+    with_refusals,
 )
 from scaffold.report import Report
 from scaffold.request import Request
@@ -36,8 +38,23 @@ if TYPE_CHECKING:
     from scaffold.renewal import Renewal
 
 
+class _Attempt(NamedTuple):
+    """Is a model written anew and merged; without a proof where nothing changes, or in conflict."""
+
+    request: Request
+    rendered: tuple[RenderedFile, ...]
+    renewal: Renewal
+    proof: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Is true where nothing but records is written."""
+        return all(change.action == "record" for change in self.renewal.changes)
+
+
 def renew_model(
-    target: Target, unit: Unit, request: Request, options: Options, earlier: Iterable[Change]
+    target: Target, unit: Unit, request: Request, options: Options, earlier: Sequence[Change]
 ) -> tuple[Renewal, tuple[str, ...]]:
     """Works out how a model is brought up to date: measured and written anew, merged, proven again.
 
@@ -53,23 +70,45 @@ def renew_model(
     """
     from scaffold.renewal import plan_renewal
 
-    source = source_of(dict(request.answers))
     work = ModelWork(target, Wish(), lambda line: None)
-    design = work.derive(source, request.answers)
-    request, rendered, warnings = work.render(measured(request, design), design, options)
-    kept = replace(request, proof=unit.proof, rules=request.rules if unit.entries else ())
-    renewal = plan_renewal(target.root, unit, kept, rendered, earlier)
-    if all(change.action == "record" for change in renewal.changes):
-        return renewal, warnings
-    merged = _merged(target.root, rendered, renewal)
-    proof = {} if renewal.conflicts else work.prove(request, source, merged, design)
-    is_proven = bool(proof.get("ok"))
-    rules = request.rules if is_proven else ()
-    settled = replace(request, proof=PROVEN if is_proven else UNPROVEN, rules=rules)
+    design = work.derive(source_of(dict(request.answers)), request.answers)
+    asked = measured(request, design)
+    tried = _attempt(work, unit, asked, design, options, earlier)
+    wrong = refusals_found(tried.proof)
+    if wrong:  # as in `ModelWork.draw`: it is written once more, to refuse them
+        tried = _attempt(work, unit, asked, with_refusals(design, wrong), options, earlier)
+    if tried.is_same:
+        return tried.renewal, tried.warnings
+    is_proven = bool(tried.proof.get("ok"))
+    rules = tried.request.rules if is_proven else ()
+    settled = replace(tried.request, proof=PROVEN if is_proven else UNPROVEN, rules=rules)
+    warnings = tried.warnings
     if not is_proven:
-        why = "a merge has conflicts" if renewal.conflicts else proof_lines(proof)[0]
+        why = proof_lines(tried.proof)[0] if tried.proof else "a merge has conflicts"
         warnings += (f"{unit.id} is not proven as merged, and not registered: {why}",)
-    return plan_renewal(target.root, unit, settled, rendered, earlier), warnings
+    return plan_renewal(target.root, unit, settled, tried.rendered, earlier), warnings
+
+
+def _attempt(
+    work: ModelWork,
+    unit: Unit,
+    asked: Request,
+    design: Mapping[str, Any],
+    options: Options,
+    earlier: Sequence[Change],
+) -> _Attempt:
+    from scaffold.renewal import plan_renewal
+
+    root = work.target.root
+    request, rendered, warnings = work.render(asked, design, options)
+    kept = replace(request, proof=unit.proof, rules=request.rules if unit.entries else ())
+    renewal = plan_renewal(root, unit, kept, rendered, earlier)
+    tried = _Attempt(request, rendered, renewal, {}, warnings)
+    if tried.is_same or renewal.conflicts:
+        return tried
+    source = source_of(dict(asked.answers))
+    merged = _merged(root, rendered, renewal)
+    return tried._replace(proof=work.prove(request, source, merged, design))
 
 
 def _merged(

@@ -154,8 +154,8 @@ class ModelWork:
                 made, source, rendered, drawn.design, is_fast=is_fast, is_split=is_split
             )
             drawn = replace(drawn, proof=proof)
-            wrong = cast("list[dict[str, str]]", proof.get("refusals") or [])
-            if proof.get("ok") or not wrong:
+            wrong = refusals_found(proof)
+            if not wrong:
                 break
             self.log(f"{request.key} gets {len(wrong)} options wrong; it is made to refuse them")
             drawn = replace(drawn, design=with_refusals(drawn.design, wrong))
@@ -197,6 +197,11 @@ class ModelWork:
         from scaffold.archon.probe import probe
 
         return probe(name, asked, self.python, self.target.root, self.timeout_s)
+
+
+def refusals_found(proof: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Returns the conditions under which a model has to refuse what its proof found wrong."""
+    return [] if proof.get("ok") else list(proof.get("refusals") or [])
 
 
 def with_refusals(

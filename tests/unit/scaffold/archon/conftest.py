@@ -50,6 +50,7 @@ class Bench:
         self.staged: dict[str, str] = {}
         self.is_equal = True
         self.wrong: list[dict[str, str]] = []
+        self.tells_refusals = False
         self.refusal: TargetError | None = None
         self.has_rope = True
         self.remark = ""
@@ -80,6 +81,8 @@ class Bench:
     def write(self, design: Mapping[str, Any]) -> dict[str, str]:
         prefix = design["class_prefix"]
         spec = f'"""Spec."""\n\n{design["spec_name"]} = "{design["registered"]}"{self.remark}\n'
+        if self.tells_refusals:
+            spec += f"# refuses {[row['condition'] for row in design['refusals']]}\n"
         files = {
             "__init__.py": '"""Model."""\n',
             "spec.py": spec,

@@ -383,3 +383,18 @@ def test_options_that_the_proof_finds_wrong_are_refused(models: Path, bench: Ben
     assert [row["condition"] for row in proofs[0]["design"]["refusals"]] == ["hf_config.x == 1"]
     assert proofs[1]["design"]["refusals"][1:] == [refusal]
     assert len(proofs) == 2
+
+
+def test_an_update_finds_the_same_options_to_refuse(models: Path, bench: Bench) -> None:
+    bench.wrong = [{"condition": "hf_config.y is True", "message": "y"}]
+    bench.tells_refusals = True
+    run(models, "add-archon-model", "foo")
+    assert "hf_config.y is True" in (models / ARCHON / "foo/spec.py").read_text()
+    status, report = run(models, "update", "foo")
+    assert (status, report["changes"], find_unit(models, "foo").proof) == (0, [], "proven")
+    bench.remark = "  # renewed"
+    run(models, "update", "foo")
+    assert find_unit(models, "foo").proof == "proven"
+    text_ = (models / ARCHON / "foo/spec.py").read_text()
+    assert "hf_config.y is True" in text_
+    assert "renewed" in text_
