@@ -249,6 +249,15 @@ def test_variations_do_not_share_a_nested_config() -> None:
     assert config.ffn_config.hidden_size == 64
 
 
+def test_matrices_without_numbers_are_no_variation() -> None:
+    """transformers builds these shared experts with a width of zero."""
+    config = tiny_config("deepseek_v3")
+    config.n_shared_experts = 0
+
+    assert not runs(config)
+    assert runs(tiny_config("deepseek_v3"))
+
+
 def test_shared_experts_that_a_default_leaves_out_are_there() -> None:
     assert CONFIG_MAPPING["cohere2_moe"]().num_shared_experts == 0
     assert tiny_config("cohere2_moe").num_shared_experts == 2
