@@ -186,7 +186,9 @@ def linear_bias(module: nn.Module) -> Tensor | None:
 def _rotation_of(q: Side, k: Side) -> dict[str, Any] | None:
     """Describes the rotation; a common factor is the rotation's own, another is the scale's."""
     found = observe_rotation((q.before_rope, q.rotated), (k.before_rope, k.rotated))
-    if found is not None and (found["when"] or found["temperature"]):
+    growth = found["temperature"] if found is not None else []
+    is_growing = bool(growth) and max(growth) > 1.00001 * min(growth)
+    if found is not None and (found["when"] or is_growing):
         q.factor = k.factor = 1.0
         return found
     pairs = [(side.before_rope, side.rotated / side.factor) for side in (q, k)]

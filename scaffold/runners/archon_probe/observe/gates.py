@@ -40,7 +40,7 @@ def observe_gate(
     """
     heads, length, size = output.shape
     merged = output.transpose(0, 1)
-    own = {n: p.detach() for n, p in call.module.named_parameters(recurse=False)}
+    own: dict[str, Any] = {n: p.detach() for n, p in call.module.named_parameters(recurse=False)}
     for linear in linears:
         logits = linear.y.reshape(length, -1)
         if not is_close(linear.x.reshape(length, -1), call.x.reshape(length, -1)):
