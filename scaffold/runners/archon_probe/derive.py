@@ -119,7 +119,9 @@ def _text(config: Any) -> Any:
 
 def _prefix(model: Any) -> str:
     name = type(model).__name__
-    return name.removesuffix("ForCausalLM").removesuffix("LMHeadModel").removesuffix("ForConditionalGeneration")
+    for ending in ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration"):
+        name = name.removesuffix(ending)
+    return name
 
 
 def source_of(model: Any) -> dict[str, str]:
