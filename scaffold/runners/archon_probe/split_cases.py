@@ -315,7 +315,7 @@ def run_all(cases_path: str, results_path: str, run: Callable[[Case], dict[str, 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     # Where one process fails inside a case, the others must not wait for it for long.
-    dist.init_process_group("gloo", timeout=timedelta(seconds=30))
+    dist.init_process_group("gloo", timeout=timedelta(seconds=120))
     with open(cases_path, encoding="utf-8") as file:
         cases = [Case(**case) for case in json.load(file)]
     results = []

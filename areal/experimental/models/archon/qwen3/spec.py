@@ -1,6 +1,7 @@
 """What the trainer needs of Qwen3."""
 
 from areal.experimental.models.archon.model_spec import ModelSpec
+from areal.experimental.models.archon.pipeline_parallel import pipeline_llm
 from areal.experimental.models.archon.qwen3.infra.parallelize import parallelize_qwen3
 from areal.experimental.models.archon.qwen3.model.args import Qwen3ModelArgs
 from areal.experimental.models.archon.qwen3.model.model import Qwen3Model
@@ -13,4 +14,5 @@ QWEN3_SPEC = ModelSpec(
     state_dict_adapter_class=Qwen3StateDictAdapter,
     parallelize_fn=parallelize_qwen3,
     supported_model_types=frozenset({"qwen3"}),
+    pipelining_fn=pipeline_llm,
 )
