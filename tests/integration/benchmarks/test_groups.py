@@ -62,7 +62,7 @@ def test_learning_reports_every_bound(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["packing", "cold_start", "overhead"])
+@pytest.mark.parametrize("name", ["archon", "packing", "cold_start", "overhead"])
 def test_a_group_measures_something(name: str, tmp_path: Path) -> None:
     rows = run_group(name, tmp_path)
     assert rows
