@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,19 @@ def proof_of(is_equal: bool) -> dict[str, Any]:
         "bisection": None if is_equal else place,
         "summary": "foo: done",
     }
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Runs tiny models on one thread; where torch is not loaded, there are none."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -197,11 +198,13 @@ EXPECTED = [
 ]
 
 
-def names_of(model_type: str, cache: dict[str, list[Any]] = {}) -> list[str]:  # noqa: B006
-    """Names of a type's variations, found once."""
-    if model_type not in cache:
-        cache[model_type] = variations(tiny_config(model_type))
-    return [v.name for v in cache[model_type]]
+@functools.cache
+def variations_of(model_type: str) -> tuple[Any, ...]:
+    return tuple(variations(tiny_config(model_type)))
+
+
+def names_of(model_type: str) -> list[str]:
+    return [v.name for v in variations_of(model_type)]
 
 
 @pytest.mark.parametrize(("model_type", "name"), EXPECTED)
@@ -210,7 +213,7 @@ def test_options_are_flipped(model_type: str, name: str) -> None:
 
 
 def test_variations_are_distinct_and_the_same_each_time() -> None:
-    first, again = variations(tiny_config("qwen3")), variations(tiny_config("qwen3"))
+    first, again = variations_of("qwen3"), variations(tiny_config("qwen3"))
 
     assert [v.name for v in first] == [v.name for v in again]
     assert len({v.name for v in first}) == len(first)
@@ -220,7 +223,7 @@ def test_what_the_class_derives_is_not_pinned() -> None:
     values = base_values(tiny_config("qwen3"))
 
     assert "layer_types" not in values
-    found = {v.name: v.config for v in variations(tiny_config("qwen3"))}["use_sliding_window=True"]
+    found = {v.name: v.config for v in variations_of("qwen3")}["use_sliding_window=True"]
     assert found.layer_types[-1] == "sliding_attention"
     assert found.sliding_window < LONGEST
 
