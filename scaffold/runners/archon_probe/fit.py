@@ -424,10 +424,12 @@ def _layer_candidates(
 
 def _layer_numbers(fields: Fields) -> Iterator[str]:
     """Yields numbers that follow from the layer's number."""
-    for shift in ("i + 1", "2 * i + 1", "2 * (i + 1)", "2 * i + 3"):
+    shifts = ("i + 1", "2 * i + 1", "2 * (i + 1)", "2 * i + 3")
+    for shift in shifts:
         yield f"1.0 / ({shift})"
         yield f"({shift})**-0.5"
         yield f"(({shift} - 1) / ({shift}))**0.5"
+    for shift in shifts:
         for number in fields.of(int, float):
             yield f"{number} / ({shift})"
             yield f"{number}**-0.5 / ({shift})"

@@ -11,6 +11,9 @@ from archon_probe.observe.algebra import is_close
 
 _KINDS = ("rms", "layer")
 
+EPS_SHARE = 3e-2
+"""How far leaving out eps may move the output: kinds and offsets differ by much more."""
+
 
 def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
     """Describes a norm over the last axis.
@@ -43,7 +46,7 @@ def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
         for offset in (0.0, 1.0):
             if offset and weight is None:
                 continue
-            if not is_close(_norm(kind, probe, 0.0, offset, weight, bias), y, 1e-3):
+            if not is_close(_norm(kind, probe, 0.0, offset, weight, bias), y, EPS_SHARE):
                 continue
             eps = _eps(module, kind, probe, offset, weight, bias)
             if eps is None:
