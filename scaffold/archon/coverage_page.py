@@ -78,12 +78,10 @@ def _ways(proof: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 def _told(lines: Iterable[str]) -> list[str]:
     """Returns lines as the page can tell them: no folders of a machine, no source of others."""
-    found: list[str] = []
-    for line in lines:
-        found.append(re.sub(r"\S*/site-packages/", "", line)[:MAX_LINE])
-        if line.startswith("---"):  # what follows are the lines that stand there
-            break
-    return found
+    told = [re.sub(r"\S*/site-packages/", "", line)[:MAX_LINE] for line in lines]
+    # What follows the name of a place are the lines that stand there.
+    end = next((n for n, line in enumerate(told, 1) if line.startswith("---")), len(told))
+    return told[:end]
 
 
 def _held(rows: Iterable[Row], part: str) -> int:
