@@ -222,7 +222,7 @@ def refusal(unknown: dict[str, Any], base: Any, real: Any) -> dict[str, str] | N
 
 def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
     """Returns when a field is flipped as it was, or None where that cannot be told."""
-    if name.startswith("rope"):
+    if name in ("rope_parameters", "rope_scaling"):
         return None
     field = f"hf_config.{name}"
     held = _read(base, name)

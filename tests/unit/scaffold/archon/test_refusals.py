@@ -47,6 +47,8 @@ def refused(model_type: str, field: str, value: Any, what: str = "odd") -> dict[
             "hf_config.word_embed_proj_dim != hf_config.hidden_size",
         ),
         ("gpt2", "n_embd", 48, None),
+        ("youtu", "rope_interleave", False, "hf_config.rope_interleave is False"),
+        ("youtu", "rope_parameters", {"rope_type": "yarn"}, None),
         ("qwen3", "hidden_size", 48, None),
         ("gpt2", "n_embd + n_head", [48, 6], None),
     ],
