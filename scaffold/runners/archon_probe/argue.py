@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -125,7 +126,54 @@ class Arguments:
                 if "(" in relation or not _is_name(relation)
                 else {"arg": relation.removeprefix("args.")}
             )
-        return self._given(path, fit(measured, self.fields, is_size), name, measured)
+        fitted = fit(measured, self.fields, is_size)
+        if fitted.missed:
+            chosen = self._chosen(path, measured, relations)
+            if chosen is not None:
+                return chosen
+        return self._given(path, fitted, name, measured)
+
+    def _chosen(
+        self, path: str, measured: Sequence[Any], relations: Sequence[str]
+    ) -> dict[str, str] | None:
+        """Returns one of two relations under a condition on the configuration, if that fits."""
+        fits = [
+            [r for r in relations if value != ABSENT and self._holds(r, i, value)]
+            for i, value in enumerate(measured)
+        ]
+        used = [f for f, value in zip(fits, measured, strict=True) if value != ABSENT]
+        for first, second in itertools.permutations(relations, 2):
+            if not all(first in f or second in f for f in used):
+                continue
+            answers = [
+                ABSENT if not f or (first in f and second in f) else first in f for f in fits
+            ]
+            fitted = fit(answers, self.fields)
+            if fitted.text is None or fitted.missed or fitted.text.startswith("not "):
+                continue
+            flag = self._given(f"{path}.is_scaled", fitted, None, answers)
+            return {"expr": f"({first} if args.{flag['arg']} else {second})"}
+        return None
+
+    def _divided_by_layer(
+        self, path: str, measured: Sequence[Sequence[Any]], relations: Sequence[str]
+    ) -> dict[str, str] | None:
+        """Returns a relation that a condition divides by the layer's number, from 1 on."""
+        divided = [any(v != ABSENT and not equal(v, row[0]) for v in row) for row in measured]
+        undone = [
+            [v * (i + 1) if is_divided and v != ABSENT else v for i, v in enumerate(row)]
+            for row, is_divided in zip(measured, divided, strict=True)
+        ]
+        if any(not equal(v, row[0]) for row in undone for v in row):
+            return None
+        fitted = fit(divided, self.fields)
+        if fitted.text is None or fitted.missed:
+            return None
+        inner = self.value(path, [row[0] for row in undone], relations)
+        if not isinstance(inner, dict) or "expr" not in inner:
+            return None
+        flag = self._given(f"{path}.is_divided", fitted, None, divided)
+        return {"expr": f"{inner['expr']} / (layer_id + 1 if args.{flag['arg']} else 1)"}
 
     def layer_value(
         self,
@@ -145,6 +193,10 @@ class Arguments:
         else:
             return self.value(path, uniform, relations, name, is_size)
         self.fields.prefer(path)
+        if relations:
+            divided = self._divided_by_layer(path, measured, relations)
+            if divided is not None:
+                return divided
         fitted = fit_layers(measured, self.fields)
         flat = [v for row in measured for v in row]
         return self._given(path, fitted, name, flat)
@@ -170,21 +222,19 @@ class Arguments:
         )
 
     def _relation(self, measured: Sequence[Any], relations: Sequence[str]) -> str | None:
+        present = [(i, value) for i, value in enumerate(measured) if value != ABSENT]
         for text in relations:
-            for i, value in enumerate(measured):
-                if value == ABSENT:
-                    continue
-                scope = {n: v[i] for n, v in self.known.items()}
-                try:
-                    found = eval(text, {"args": _Names(scope)})
-                except Exception:
-                    break
-                if not equal(found, value):
-                    break
-            else:
-                if any(v != ABSENT for v in measured):
-                    return text
+            if present and all(self._holds(text, i, value) for i, value in present):
+                return text
         return None
+
+    def _holds(self, relation: str, number: int, value: Any) -> bool:
+        """Says whether an expression over standard arguments gives a measurement of one case."""
+        scope = {n: v[number] for n, v in self.known.items()}
+        try:
+            return equal(eval(relation, {"args": _Names(scope)}), value)
+        except (AttributeError, TypeError, ZeroDivisionError):
+            return False
 
     def _note(self, path: str, fitted: Fitted) -> None:
         for case in fitted.missed:

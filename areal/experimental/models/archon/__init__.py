@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
 # model_type, as Hugging Face spells it, to the spec of its model.
 ARCHON_MODELS: dict[str, str] = {
+    "deepseek_v3": "areal.experimental.models.archon.deepseek_v3.spec:DEEPSEEK_V3_SPEC",
+    "gemma3_text": "areal.experimental.models.archon.gemma3_text.spec:GEMMA3_TEXT_SPEC",
+    "gpt_oss": "areal.experimental.models.archon.gpt_oss.spec:GPT_OSS_SPEC",
+    "llama": "areal.experimental.models.archon.llama.spec:LLAMA_SPEC",
+    "mixtral": "areal.experimental.models.archon.mixtral.spec:MIXTRAL_SPEC",
+    "olmo2": "areal.experimental.models.archon.olmo2.spec:OLMO2_SPEC",
+    "qwen2": "areal.experimental.models.archon.qwen2.spec:QWEN2_SPEC",
     "qwen3": "areal.experimental.models.archon.qwen3.spec:QWEN3_SPEC",
+    "qwen3_moe": "areal.experimental.models.archon.qwen3_moe.spec:QWEN3_MOE_SPEC",
 }
 
 _SPEC_MODULE = "areal.experimental.models.archon.model_spec"

@@ -13,6 +13,6 @@ QWEN3_SPEC = ModelSpec(
     model_args_class=Qwen3ModelArgs,
     state_dict_adapter_class=Qwen3StateDictAdapter,
     parallelize_fn=parallelize_qwen3,
-    supported_model_types=frozenset({"qwen3"}),
     pipelining_fn=pipeline_llm,
+    supported_model_types=frozenset({"qwen3"}),
 )

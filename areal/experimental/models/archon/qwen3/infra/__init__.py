@@ -1,1 +1,1 @@
-"""Qwen3 across devices."""
+"""Qwen3 across processes."""

@@ -11,10 +11,27 @@ from areal.experimental.models.archon.rope import RopeArgs
 
 @dataclass
 class Qwen3ModelArgs(BaseModelArgs):
-    """Holds what a Qwen3 model is built from.
+    """Holds what Qwen3 is built from.
 
     Attributes:
-        windows: Keys that a query of each layer sees, itself included; None for all.
+        dim: Width of the residual stream.
+        n_layers: Number of blocks.
+        n_heads: Heads of queries.
+        n_kv_heads: Heads of keys and values.
+        head_dim: Dimensions of a head.
+        hidden_dim: Width of a feed-forward.
+        vocab_size: Tokens that there are.
+        norm_eps: What norms add before they divide.
+        max_seq_len: Context that the config states.
+        enable_weight_tying: Whether the output layer is the embedding.
+        eos_id: Token or tokens that end a text.
+        pad_token_id: Token whose embedding does not learn.
+        attention_bias: Whether the projections of attention have biases.
+        windows: By layer: keys that a query sees, itself included; None for all.
+        hidden_act: Activation of the feed-forward, as transformers calls it.
+        rope: Rotary positions.
+        is_critic: Whether ``score`` stands in the place of ``output``.
+        num_labels: Scores that a critic gives each token.
     """
 
     dim: int = 4096
@@ -24,14 +41,15 @@ class Qwen3ModelArgs(BaseModelArgs):
     head_dim: int = 128
     hidden_dim: int = 22016
     vocab_size: int = 151936
-    norm_eps: float = 1e-6
+    norm_eps: float = 1e-06
     max_seq_len: int = 32768
-    attention_bias: bool = False
-    hidden_act: str = "silu"
-    rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=128))
-    windows: list[int | None] = field(default_factory=lambda: [None] * 32)
     enable_weight_tying: bool = False
     eos_id: int | list[int] | None = None
+    pad_token_id: int | None = None
+    attention_bias: bool = False
+    windows: tuple[int | None, ...] = (None,) * 32
+    hidden_act: str = "silu"
+    rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=128))
     is_critic: bool = False
     num_labels: int = 1
 
@@ -45,26 +63,28 @@ class Qwen3ModelArgs(BaseModelArgs):
             kwargs: Fields to set by hand, such as ``attn_type``.
 
         Raises:
-            ConfigError: The config asks for something that this model does not implement.
+            ConfigError: The config asks for something that is not implemented here.
         """
+        head_dim = hf_config.head_dim
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,
             "n_layers": hf_config.num_hidden_layers,
             "n_heads": hf_config.num_attention_heads,
             "n_kv_heads": hf_config.num_key_value_heads,
-            "head_dim": hf_config.head_dim,
+            "head_dim": head_dim,
             "hidden_dim": hf_config.intermediate_size,
             "vocab_size": hf_config.vocab_size,
             "norm_eps": hf_config.rms_norm_eps,
-            "max_seq_len": hf_config.max_position_embeddings,
-            "attention_bias": hf_config.attention_bias,
-            "hidden_act": hf_config.hidden_act,
-            "rope": RopeArgs.from_hf(hf_config, dim=hf_config.head_dim),
-            "windows": [
-                hf_config.sliding_window if kind == "sliding_attention" else None
-                for kind in hf_config.layer_types
-            ],
+            "max_seq_len": getattr(hf_config, "max_position_embeddings", 2048),
             "enable_weight_tying": hf_config.tie_word_embeddings,
             "eos_id": hf_config.eos_token_id,
+            "pad_token_id": hf_config.pad_token_id,
+            "attention_bias": hf_config.attention_bias,
+            "windows": tuple(
+                None if kind == "full_attention" else hf_config.sliding_window
+                for kind in hf_config.layer_types
+            ),
+            "hidden_act": hf_config.hidden_act,
+            "rope": RopeArgs.from_hf(hf_config, dim=head_dim),
         }
         return cls(**{**values, "is_critic": is_critic, **kwargs})

@@ -1,6 +1,6 @@
-"""Qwen3: a decoder with grouped queries, normed queries and keys, and a gated feed-forward.
+"""Qwen3: a decoder with grouped queries and a gated feed-forward.
 
-Shape letters: T tokens of the packed row, H heads, D head size.
+Source: transformers 5.23.0, Qwen3ForCausalLM.
 """
 
 from __future__ import annotations
@@ -23,16 +23,15 @@ from areal.experimental.models.archon.rope import RopeTable, RotaryEmbedding, ap
 
 
 class Attention(nn.Module):
-    """Attends with grouped queries; each head of queries and keys is normed before it rotates."""
+    """Attends with grouped queries and norms each head of queries and keys before rotating."""
 
     def __init__(self, args: Qwen3ModelArgs, layer_id: int) -> None:
         super().__init__()
         self.head_dim = args.head_dim
-        bias = args.attention_bias
-        self.wq = nn.Linear(args.dim, args.n_heads * args.head_dim, bias=bias)
-        self.wk = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=bias)
-        self.wv = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=bias)
-        self.wo = nn.Linear(args.n_heads * args.head_dim, args.dim, bias=bias)
+        self.wq = nn.Linear(args.dim, args.n_heads * args.head_dim, bias=args.attention_bias)
+        self.wk = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=args.attention_bias)
+        self.wv = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=args.attention_bias)
+        self.wo = nn.Linear(args.n_heads * args.head_dim, args.dim, bias=args.attention_bias)
         self.q_norm = RMSNorm(args.head_dim, args.norm_eps)
         self.k_norm = RMSNorm(args.head_dim, args.norm_eps)
         self.core = AttentionCore(
@@ -69,7 +68,7 @@ class Qwen3Model(BaseArchonModel):
     def __init__(self, args: Qwen3ModelArgs) -> None:
         super().__init__()
         self.model_args = args
-        self.tok_embeddings = nn.Embedding(args.vocab_size, args.dim)
+        self.tok_embeddings = nn.Embedding(args.vocab_size, args.dim, padding_idx=args.pad_token_id)
         self.rope = RotaryEmbedding(args.rope)
         self.layers = nn.ModuleDict(
             {str(layer_id): TransformerBlock(args, layer_id) for layer_id in range(args.n_layers)}
@@ -98,8 +97,7 @@ class Qwen3Model(BaseArchonModel):
         rope = self.rope(packing, h.dtype)
         for layer in self.layers.values():
             h = layer(h, rope, packing)
-        if self.norm is None:
-            return h
-        h = keep_tokens(self.norm(h), logits_to_keep)
         head = self.score if self.model_args.is_critic else self.output
-        return h if head is None else head(h)
+        if head is None:
+            return h
+        return head(keep_tokens(self.norm(h), logits_to_keep))

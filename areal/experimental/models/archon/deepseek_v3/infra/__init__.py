@@ -1,0 +1,1 @@
+"""DeepseekV3 across processes."""

@@ -1,0 +1,1 @@
+"""DeepseekV3: arguments, modules and the mapping of its weights."""

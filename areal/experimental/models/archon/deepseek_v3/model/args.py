@@ -1,0 +1,163 @@
+"""Arguments of DeepseekV3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from areal.api.errors import ConfigError
+from areal.experimental.models.archon.base import BaseModelArgs
+from areal.experimental.models.archon.moe import MoEArgs
+from areal.experimental.models.archon.rope import RopeArgs
+
+
+@dataclass
+class DeepseekV3ModelArgs(BaseModelArgs):
+    """Holds what DeepseekV3 is built from.
+
+    Attributes:
+        dim: Width of the residual stream.
+        n_layers: Number of blocks.
+        n_heads: Heads of queries.
+        n_kv_heads: Heads of keys and values.
+        head_dim: Dimensions of a head.
+        hidden_dim: Width of a feed-forward.
+        vocab_size: Tokens that there are.
+        norm_eps: What norms add before they divide.
+        max_seq_len: Context that the config states.
+        enable_weight_tying: Whether the output layer is the embedding.
+        eos_id: Token or tokens that end a text.
+        pad_token_id: Token whose embedding does not learn.
+        has_feed_forward: By layer: whether a block has a feed-forward.
+        has_moe: By layer: whether a block has experts.
+        kv_lora_rank: Size of the latent state of keys and values.
+        qk_nope_head_dim: Dimensions of a head that do not rotate.
+        qk_rope_head_dim: Dimensions of a head that rotate.
+        v_head_dim: Dimensions of a head's values.
+        q_lora_rank: Size of the latent state of queries; None for none.
+        attention_bias: Whether the projections of attention have biases.
+        has_attention_q_norm: Whether queries and keys are normed.
+        hidden_act: Activation of the feed-forward, as transformers calls it.
+        moe_inter_dim: Width of an expert.
+        rope: What scores are multiplied by.
+        moe_args: Experts, and how a token chooses among them.
+        is_critic: Whether ``score`` stands in the place of ``output``.
+        num_labels: Scores that a critic gives each token.
+    """
+
+    dim: int = 7168
+    n_layers: int = 61
+    n_heads: int = 128
+    n_kv_heads: int = 128
+    head_dim: int = 192
+    hidden_dim: int = 18432
+    vocab_size: int = 129280
+    norm_eps: float = 1e-06
+    max_seq_len: int = 4096
+    enable_weight_tying: bool = False
+    eos_id: int | list[int] | None = 1
+    pad_token_id: int | None = None
+    has_feed_forward: tuple[bool, ...] = (True,) * 3 + (False,) * 58
+    has_moe: tuple[bool, ...] = (False,) * 3 + (True,) * 58
+    kv_lora_rank: int = 512
+    qk_nope_head_dim: int = 128
+    qk_rope_head_dim: int = 64
+    v_head_dim: int = 128
+    q_lora_rank: int | None = 1536
+    attention_bias: bool = False
+    has_attention_q_norm: bool = True
+    hidden_act: str = "silu"
+    moe_inter_dim: int = 2048
+    rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=192))
+    moe_args: MoEArgs = field(
+        default_factory=lambda: MoEArgs(
+            num_experts=256,
+            top_k=8,
+            score_func="sigmoid",
+            router_dtype="float32",
+            use_expert_bias=True,
+            num_expert_groups=8,
+            num_limited_groups=4,
+            route_norm=True,
+            route_norm_eps=1e-20,
+            route_scale=2.5,
+            num_shared_experts=1,
+            shared_expert_intermediate_size=2048,
+        )
+    )
+    is_critic: bool = False
+    num_labels: int = 1
+
+    @classmethod
+    def from_hf_config(
+        cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
+    ) -> DeepseekV3ModelArgs:
+        """Reads the arguments from a Hugging Face config.
+
+        Args:
+            kwargs: Fields to set by hand, such as ``attn_type``.
+
+        Raises:
+            ConfigError: The config asks for something that is not implemented here.
+        """
+        _refuse_what_is_missing(hf_config)
+        n_layers = hf_config.num_hidden_layers
+        qk_rope_head_dim = hf_config.qk_rope_head_dim
+        hidden_act = hf_config.hidden_act
+        values: dict[str, Any] = {
+            "dim": hf_config.hidden_size,
+            "n_layers": n_layers,
+            "n_heads": hf_config.num_attention_heads,
+            "n_kv_heads": hf_config.num_attention_heads,
+            "head_dim": hf_config.head_dim + hf_config.qk_nope_head_dim,
+            "hidden_dim": hf_config.intermediate_size,
+            "vocab_size": hf_config.vocab_size,
+            "norm_eps": hf_config.rms_norm_eps,
+            "max_seq_len": getattr(hf_config, "max_position_embeddings", 2048),
+            "enable_weight_tying": hf_config.tie_word_embeddings,
+            "eos_id": hf_config.eos_token_id,
+            "pad_token_id": hf_config.pad_token_id,
+            "has_feed_forward": tuple(i < hf_config.first_k_dense_replace for i in range(n_layers)),
+            "has_moe": tuple(i >= hf_config.first_k_dense_replace for i in range(n_layers)),
+            "kv_lora_rank": hf_config.kv_lora_rank,
+            "qk_nope_head_dim": hf_config.qk_nope_head_dim,
+            "qk_rope_head_dim": qk_rope_head_dim,
+            "v_head_dim": hf_config.v_head_dim,
+            "q_lora_rank": hf_config.q_lora_rank,
+            "attention_bias": hf_config.attention_bias,
+            "has_attention_q_norm": hf_config.q_lora_rank is not None,
+            "hidden_act": hidden_act,
+            "moe_inter_dim": hf_config.moe_intermediate_size,
+            "rope": RopeArgs.from_hf(hf_config, dim=qk_rope_head_dim),
+            "moe_args": MoEArgs(
+                num_experts=hf_config.n_routed_experts,
+                top_k=hf_config.num_experts_per_tok,
+                score_func="sigmoid",
+                router_dtype="float32",
+                use_expert_bias=True,
+                num_expert_groups=hf_config.n_group,
+                num_limited_groups=hf_config.topk_group,
+                route_norm=hf_config.norm_topk_prob,
+                route_norm_eps=1e-20,
+                route_scale=hf_config.routed_scaling_factor,
+                activation=hidden_act,
+                num_shared_experts=1,
+                shared_expert_intermediate_size=hf_config.moe_intermediate_size
+                * hf_config.n_shared_experts,
+            ),
+        }
+        return cls(**{**values, "is_critic": is_critic, **kwargs})
+
+
+def _refuse_what_is_missing(hf_config: Any) -> None:
+    """Refuses a config that asks for what DeepseekV3 does not implement here.
+
+    Raises:
+        ConfigError: It says what the config asks for.
+    """
+    if hf_config.rope_interleave is False:
+        raise ConfigError(
+            f"deepseek_v3: rope_interleave={hf_config.rope_interleave!r} is not reproduced (proof: "
+            "forward: logits differ by 2.2 standard deviations, first at token 1; backward: the "
+            "gradient of model.layers.3.mlp)"
+        )

@@ -1,0 +1,1 @@
+"""Gemma3 across processes."""

@@ -1,0 +1,1 @@
+"""Gemma3: arguments, modules and the mapping of its weights."""

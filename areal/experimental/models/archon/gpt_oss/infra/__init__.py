@@ -1,0 +1,1 @@
+"""GptOss across processes."""

@@ -1,0 +1,1 @@
+"""GptOss: arguments, modules and the mapping of its weights."""

@@ -1,0 +1,1 @@
+"""Llama: arguments, modules and the mapping of its weights."""

@@ -1,0 +1,101 @@
+"""Llama: a decoder with grouped queries and a gated feed-forward.
+
+Source: transformers 5.23.0, LlamaForCausalLM.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from areal.experimental.models.archon.attention import AttentionCore, merge_heads, split_heads
+from areal.experimental.models.archon.base import (
+    BaseArchonModel,
+    keep_tokens,
+    refuse_tree_attention,
+)
+from areal.experimental.models.archon.feed_forward import GatedFeedForward
+from areal.experimental.models.archon.llama.model.args import LlamaModelArgs
+from areal.experimental.models.archon.norms import RMSNorm
+from areal.experimental.models.archon.packing import AttentionPlan, Packing
+from areal.experimental.models.archon.rope import RopeTable, RotaryEmbedding, apply_rotary
+
+
+class Attention(nn.Module):
+    """Attends with grouped queries."""
+
+    def __init__(self, args: LlamaModelArgs, layer_id: int) -> None:
+        super().__init__()
+        self.head_dim = args.head_dim
+        self.wq = nn.Linear(args.dim, args.n_heads * args.head_dim, bias=args.attention_bias)
+        self.wk = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=args.attention_bias)
+        self.wv = nn.Linear(args.dim, args.n_kv_heads * args.head_dim, bias=args.attention_bias)
+        self.wo = nn.Linear(args.n_heads * args.head_dim, args.dim, bias=args.attention_bias)
+        self.core = AttentionCore(layer_id, args.attn_type, scale=args.head_dim**-0.5)
+
+    def forward(self, x: Tensor, rope: RopeTable, packing: Packing) -> Tensor:
+        q = split_heads(self.wq(x), self.head_dim)
+        k = split_heads(self.wk(x), self.head_dim)
+        v = split_heads(self.wv(x), self.head_dim)
+        q = apply_rotary(q, rope)
+        k = apply_rotary(k, rope)
+        return self.wo(merge_heads(self.core(q, k, v, packing)))
+
+
+class TransformerBlock(nn.Module):
+    """Adds attention, then the feed-forward, each on the normed stream."""
+
+    def __init__(self, args: LlamaModelArgs, layer_id: int) -> None:
+        super().__init__()
+        self.attention_norm = RMSNorm(args.dim, args.norm_eps)
+        self.attention = Attention(args, layer_id)
+        self.ffn_norm = RMSNorm(args.dim, args.norm_eps)
+        self.feed_forward = GatedFeedForward(
+            args.dim, args.hidden_dim, args.hidden_act, bias=args.mlp_bias
+        )
+
+    def forward(self, x: Tensor, rope: RopeTable, packing: Packing) -> Tensor:
+        h = x + self.attention(self.attention_norm(x), rope, packing)
+        return h + self.feed_forward(self.ffn_norm(h))
+
+
+class LlamaModel(BaseArchonModel):
+    """Llama for causal language modelling, or as a critic."""
+
+    def __init__(self, args: LlamaModelArgs) -> None:
+        super().__init__()
+        self.model_args = args
+        self.tok_embeddings = nn.Embedding(args.vocab_size, args.dim, padding_idx=args.pad_token_id)
+        self.rope = RotaryEmbedding(args.rope)
+        self.layers = nn.ModuleDict(
+            {str(layer_id): TransformerBlock(args, layer_id) for layer_id in range(args.n_layers)}
+        )
+        self.norm = RMSNorm(args.dim, args.norm_eps)
+        if args.is_critic:
+            self.score = nn.Linear(args.dim, args.num_labels, bias=False)
+        else:
+            self.output = nn.Linear(args.dim, args.vocab_size, bias=False)
+        self.tie_weights()
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cu_seqlens: Tensor,
+        max_seqlen: int | Tensor,
+        tree_attn_meta: Any = None,
+        *,
+        logits_to_keep: Tensor | None = None,
+        attention_plan: AttentionPlan | None = None,
+    ) -> Tensor:
+        refuse_tree_attention(tree_attn_meta)
+        packing = Packing.of(positions, cu_seqlens, max_seqlen, attention_plan)
+        h = tokens if self.tok_embeddings is None else self.tok_embeddings(tokens)
+        rope = self.rope(packing, h.dtype)
+        for layer in self.layers.values():
+            h = layer(h, rope, packing)
+        head = self.score if self.model_args.is_critic else self.output
+        if head is None:
+            return h
+        return head(keep_tokens(self.norm(h), logits_to_keep))

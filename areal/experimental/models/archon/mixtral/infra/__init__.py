@@ -1,0 +1,1 @@
+"""Mixtral across processes."""

@@ -1,0 +1,1 @@
+"""Mixtral: arguments, modules and the mapping of its weights."""

@@ -1,0 +1,1 @@
+"""Olmo2 across processes."""

@@ -1,0 +1,1 @@
+"""Olmo2: arguments, modules and the mapping of its weights."""

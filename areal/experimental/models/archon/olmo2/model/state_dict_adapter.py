@@ -1,0 +1,38 @@
+"""Weights of Olmo2 under the names on the Hub."""
+
+from __future__ import annotations
+
+from areal.experimental.models.archon.olmo2.model.model import Olmo2Model
+from areal.experimental.models.archon.state_dict import Rename, RuleAdapter, Tied
+
+
+class Olmo2StateDictAdapter(RuleAdapter):
+    """Maps the weights of Olmo2 by rules: a name on the Hub, then what it holds."""
+
+    model_class = Olmo2Model
+    RULES = (
+        Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
+        Rename("model.layers.{}.self_attn.q_proj.weight", "layers.{}.attention.wq.weight"),
+        Rename("model.layers.{}.self_attn.q_proj.bias", "layers.{}.attention.wq.bias"),
+        Rename("model.layers.{}.self_attn.q_norm.weight", "layers.{}.attention.q_norm.weight"),
+        Rename("model.layers.{}.self_attn.k_proj.weight", "layers.{}.attention.wk.weight"),
+        Rename("model.layers.{}.self_attn.k_proj.bias", "layers.{}.attention.wk.bias"),
+        Rename("model.layers.{}.self_attn.k_norm.weight", "layers.{}.attention.k_norm.weight"),
+        Rename("model.layers.{}.self_attn.v_proj.weight", "layers.{}.attention.wv.weight"),
+        Rename("model.layers.{}.self_attn.v_proj.bias", "layers.{}.attention.wv.bias"),
+        Rename("model.layers.{}.self_attn.o_proj.weight", "layers.{}.attention.wo.weight"),
+        Rename("model.layers.{}.self_attn.o_proj.bias", "layers.{}.attention.wo.bias"),
+        Rename("model.layers.{}.mlp.gate_proj.weight", "layers.{}.feed_forward.w1.weight"),
+        Rename("model.layers.{}.mlp.up_proj.weight", "layers.{}.feed_forward.w3.weight"),
+        Rename("model.layers.{}.mlp.down_proj.weight", "layers.{}.feed_forward.w2.weight"),
+        Rename(
+            "model.layers.{}.post_attention_layernorm.weight",
+            "layers.{}.attention_post_norm.weight",
+        ),
+        Rename(
+            "model.layers.{}.post_feedforward_layernorm.weight", "layers.{}.ffn_post_norm.weight"
+        ),
+        Rename("model.norm.weight", "norm.weight"),
+        Tied("lm_head.weight", "model.embed_tokens.weight"),
+        Rename("lm_head.weight", "output.weight"),
+    )

@@ -1,0 +1,1 @@
+"""Qwen2: arguments, modules and the mapping of its weights."""

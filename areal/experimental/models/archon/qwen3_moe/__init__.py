@@ -1,0 +1,1 @@
+"""Archon model for the Hugging Face model_type ``qwen3_moe``."""

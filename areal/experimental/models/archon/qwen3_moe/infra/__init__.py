@@ -1,0 +1,1 @@
+"""Qwen3Moe across processes."""

@@ -1,0 +1,1 @@
+"""Qwen3Moe: arguments, modules and the mapping of its weights."""

@@ -1,0 +1,83 @@
+"""Is Qwen2 what transformers computes?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from areal.experimental.models.archon.qwen2.spec import QWEN2_SPEC
+
+TINY = {
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "intermediate_size": 80,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 32,
+    "max_window_layers": 3,
+    "layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"],
+}
+LENGTHS = (7, 12, 3)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Holds a model of transformers, ours with its weights, and these as on the Hub."""
+
+    theirs: nn.Module
+    ours: nn.Module
+    weights: dict[str, Tensor]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    torch.manual_seed(0)
+    config = Qwen2Config(**TINY)
+    config._attn_implementation = "eager"
+    theirs = Qwen2ForCausalLM(config).eval()
+    theirs.save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    args = QWEN2_SPEC.model_args_class.from_hf_config(config)
+    ours = QWEN2_SPEC.model_class(args).eval()
+    ours.init_buffers("cpu")
+    ours.load_state_dict(QWEN2_SPEC.state_dict_adapter_class(args).from_hf(weights))
+    return Pair(theirs, ours, weights)
+
+
+def logits_of(pair: Pair) -> tuple[Tensor, Tensor]:
+    """Returns the logits of a packed batch by both models."""
+    tokens = torch.randint(3, pair.theirs.config.vocab_size, (1, sum(LENGTHS)))
+    positions = torch.cat([torch.arange(length) for length in LENGTHS]).unsqueeze(0)
+    cu_seqlens = torch.tensor([0, *LENGTHS]).cumsum(0).int()
+    ours = pair.ours(tokens, positions, cu_seqlens, max(LENGTHS))
+    # Alone is the truth: transformers' own packing is wrong for some families.
+    theirs = [pair.theirs(row).logits for row in tokens.split(LENGTHS, dim=1)]
+    return ours, torch.cat(theirs, dim=1)
+
+
+def test_logits_are_those_of_transformers(pair: Pair) -> None:
+    ours, theirs = logits_of(pair)
+    assert (ours - theirs).abs().max() < 1e-5 * theirs.std()
+
+
+def test_gradients_are_those_of_transformers(pair: Pair) -> None:
+    for logits in logits_of(pair):
+        logits.logsumexp(-1).square().mean().backward()
+    ours = pair.ours.tok_embeddings.weight.grad
+    theirs = pair.theirs.get_input_embeddings().weight.grad
+    # Both sum over the batch, in another order, so single numbers may cancel.
+    assert (ours - theirs).abs().max() < 1e-4 * theirs.abs().max()
+
+
+def test_weights_come_back_bit_by_bit(pair: Pair) -> None:
+    adapter = QWEN2_SPEC.state_dict_adapter_class(pair.ours.model_args)
+    back = adapter.to_hf(pair.ours.state_dict())
+    assert back.keys() == pair.weights.keys()
+    assert all(torch.equal(back[name], pair.weights[name]) for name in back)
