@@ -452,6 +452,9 @@ def archon_explain(
         ),
         click.Option(["--resume"], is_flag=True, help="Take what is known of unchanged sources."),
         click.Option(["--fast"], is_flag=True, help="Few configurations, and no processes."),
+        click.Option(
+            ["--split/--no-split"], default=True, help="Also split each model over two processes."
+        ),
         PYTHON,
         PROBE_TIMEOUT,
         TARGET,
@@ -460,7 +463,13 @@ def archon_explain(
     ],
 )
 def archon_coverage(
-    types: str | None, jobs: int, resume: bool, fast: bool, timeout_s: float, **values: Any
+    types: str | None,
+    jobs: int,
+    resume: bool,
+    fast: bool,
+    split: bool,
+    timeout_s: float,
+    **values: Any,
 ) -> Report:
     """Proves every model that transformers has, and writes docs/en/archon-coverage.md.
 
@@ -469,7 +478,7 @@ def archon_coverage(
     from scaffold.models import survey
 
     names = tuple(filter(None, (types or "").split(",")))
-    wish = survey.SurveyWish(names, jobs, resume, fast, values["python"], timeout_s)
+    wish = survey.SurveyWish(names, jobs, resume, fast, split, values["python"], timeout_s)
     return survey.survey_models(wish, _options(values), _log)
 
 

@@ -34,6 +34,7 @@ class SurveyWish(NamedTuple):
         jobs: How many at once.
         resume: Whether what was proven of unchanged sources is taken from the last time.
         fast: Whether few variations do, and nothing is split over processes.
+        split: Whether each model is also split over two processes; ``fast`` leaves it out.
         python: What ``--python`` named.
         timeout_s: The limit of the measuring and of the proof of one model, each.
     """
@@ -42,6 +43,7 @@ class SurveyWish(NamedTuple):
     jobs: int
     resume: bool
     fast: bool
+    split: bool
     python: str | None
     timeout_s: float
 
@@ -57,7 +59,7 @@ def survey_models(wish: SurveyWish, options: Options, log: Any) -> Report:
     types = cast("dict[str, str]", known["types"])
     versions = cast("dict[str, str]", known["versions"])
     names = _chosen(wish.types, types)
-    shelf = _Shelf(target, types, versions, is_fast=wish.fast)
+    shelf = _Shelf(target, types, versions, wish)
     rows = _rows(names, shelf, work, wish, log)
     report = Report("archon coverage", describe(target), dry_run=options.dry_run)
     every = {name: row for name in types if (row := rows.get(name) or shelf.get(name))}
@@ -87,12 +89,16 @@ class _Shelf:
         target: Target,
         types: Mapping[str, str],
         versions: Mapping[str, str],
-        *,
-        is_fast: bool,
+        wish: SurveyWish,
     ) -> None:
         self.folder = state_folders(target.root)[0] / COVERAGE
         self.types = types
-        self.base = [shared_digest(target.root), json.dumps(versions), str(is_fast)]
+        self.base = [
+            shared_digest(target.root),
+            json.dumps(versions),
+            str(wish.fast),
+            str(wish.split),
+        ]
 
     def get(self, name: str) -> dict[str, Any] | None:
         """Returns the result of a model whose sources have not changed since, or None."""
@@ -123,7 +129,7 @@ def _rows(
         row = shelf.get(name) if wish.resume else None
         how = "known" if row else "run"
         if row is None:
-            row = _prove(name, work, is_fast=wish.fast)
+            row = _prove(name, work, wish)
             shelf.put(name, row)
         done += 1
         log(f"{done}/{len(names)} {name}: {row['state']} ({how})")
@@ -138,7 +144,7 @@ def _rows(
             raise
 
 
-def _prove(name: str, work: ModelWork, *, is_fast: bool) -> dict[str, Any]:
+def _prove(name: str, work: ModelWork, wish: SurveyWish) -> dict[str, Any]:
     """Returns the row of one model; whatever goes wrong with it is what the row tells."""
     source = ModelSource(name)
     design: dict[str, Any] = {}
@@ -147,7 +153,8 @@ def _prove(name: str, work: ModelWork, *, is_fast: bool) -> dict[str, Any]:
         request = model_request(work.target, kind, source, {}, None)
         design = work.derive(source, request.answers)
         plain = Options(Path(), with_format=False)
-        drawn = work.draw(request, source, design, plain, is_fast=is_fast, is_split=not is_fast)
+        is_split = wish.split and not wish.fast
+        drawn = work.draw(request, source, design, plain, is_fast=wish.fast, is_split=is_split)
     except ScaffoldError as error:
         return coverage_row(name, design, {}, f"{error.message} [{error.code}]")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
