@@ -77,6 +77,8 @@ def test_any_spelling_gives_one_key_and_one_set_of_names(words: list[str], by: s
     key = attempt("_".join(words))
     if key is None or key != "_".join(words):
         return
+    if by == "" and last and not last[0].isupper():
+        return  # run together in small letters, the ending is a part of the last word
     parts = [word.capitalize() for word in words] if by == "" else words
     typed = by.join([*parts, last] if last and by != "" else [*parts]) + ("" if by else last)
     assert attempt(typed) == key

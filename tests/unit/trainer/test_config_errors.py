@@ -65,7 +65,7 @@ RL: list[tuple[dict[str, Any] | list[str], str]] = [
     (["actor.optimizer.type=adam_bf16"], "adam_bf16"),
     # what is not there
     (["actor.backend=fsdp:d2"], "actor.backend"),
-    (["actor.backend=archon:d1"], "actor.backend"),
+    (["actor.backend=archon:d2p2"], "actor.backend"),
     (["rollout.backend=sglang:d1"], "rollout.backend"),
     (["rollout.backend=fsdp:d1"], "rollout.backend"),
     (["actor.use_lora=true"], "actor.use_lora"),
