@@ -55,24 +55,18 @@ def missed(model_type: str, **options: Any) -> tuple[set[str], set[str]]:
 
 # What such a model computes all the same.
 WITHOUT_EFFECT = {
-    # Norms of queries, keys and the branch's output take out what a scale put in, and the stream
-    # is large beside any eps.
-    "gemma3_text": {
-        "attention_norm: eps x10",
-        "attention_norm: off by 0.01",
-        "ffn_norm: eps x10",
-        "norm: eps x10",
-    },
     # Its experts gate by a function of their own, and their weights sum to 1 as they are.
     "gpt_oss": {"another activation", "experts: route_norm inverted"},
-    # The token stands in no sequence of the batch, and tied rows get gradients as outputs.
-    "olmo2": {"padding token without gradient"},
 }
+
+
+# Under which option a mistake shows that the default hides: there the stream is large beside eps.
+SHOWN_BY: dict[str, dict[str, Any]] = {"gemma3_text": {"rms_norm_eps": 1e-3}}
 
 
 @pytest.mark.parametrize("model_type", sorted(ARCHON_MODELS))
 def test_every_mistake_in_a_registered_model_is_caught(model_type: str) -> None:
-    made, not_caught = missed(model_type)
+    made, not_caught = missed(model_type, **SHOWN_BY.get(model_type, {}))
 
     assert len(made) > 10
     assert not_caught <= WITHOUT_EFFECT.get(model_type, set())
