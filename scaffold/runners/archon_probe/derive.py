@@ -226,6 +226,8 @@ def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
         return None
     field = f"hf_config.{name}"
     held = _read(base, name)
+    if value is None and None not in (held, _read(real, name)):
+        return f"{field} is None"  # whatever its size
     if isinstance(held, (int, float)) and held != _read(real, name):
         # A size that was shrunk: only that it is the same as the width says something of real ones.
         width = base.attribute_map.get("hidden_size", "hidden_size")

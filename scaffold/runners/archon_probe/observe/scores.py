@@ -97,10 +97,13 @@ def _mask(visible: Tensor) -> dict[str, Any]:
     """Reads window or chunk off what each token sees; all heads see the same.
 
     Raises:
-        UnknownStructureError: It is neither.
+        UnknownStructureError: It is neither, or a token sees nothing, not even itself.
     """
     length = visible.shape[-1]
     seen = visible[0]
+    if not bool(visible.any(-1).all()):
+        # No score is left that tells a scale, and a softmax of such a row mixes what is masked.
+        raise UnknownStructureError("attention", "a token sees no key at all")
     if not bool((visible == seen).all()):
         raise UnknownStructureError("attention", "heads see different keys")
     query = torch.arange(length)[:, None]

@@ -119,7 +119,7 @@ class Numbers:
         return {"cap": 50.0}
 
 
-def products(change: object = None, window: int | None = None) -> object:
+def products(change: object = None, window: int | None = None) -> scores.Products:
     """Returns the products of an attention call whose raw scores went through a function."""
     q, k, v = (numbers(4, LENGTH, 8, seed=s) for s in range(3))
     raw = q @ k.transpose(-1, -2)
@@ -157,3 +157,11 @@ def test_slopes_over_the_distance_are_powers_of_two() -> None:
 def test_scores_of_an_unknown_kind_are_said_to_be_so() -> None:
     with pytest.raises(roles.UnknownStructureError, match="scores are no"):
         scores.observe_scores(products(lambda raw: raw.abs().sqrt()), Numbers())
+
+
+def test_a_token_that_sees_nothing_has_no_scale() -> None:
+    blind = products()
+    blind.scores[:, 3] = torch.finfo(torch.float32).min
+
+    with pytest.raises(roles.UnknownStructureError, match="sees no key"):
+        scores.observe_scores(blind, Numbers())

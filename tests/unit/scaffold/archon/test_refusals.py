@@ -46,6 +46,7 @@ def refused(model_type: str, field: str, value: Any, what: str = "odd") -> dict[
             48,
             "hf_config.word_embed_proj_dim != hf_config.hidden_size",
         ),
+        ("modernbert-decoder", "local_attention", None, "hf_config.local_attention is None"),
         ("gpt2", "n_embd", 48, None),
         ("youtu", "rope_interleave", False, "hf_config.rope_interleave is False"),
         ("youtu", "rope_parameters", {"rope_type": "yarn"}, None),
