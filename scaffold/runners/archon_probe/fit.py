@@ -251,6 +251,7 @@ def _numbers(fields: Fields) -> Iterator[str]:
         yield f"{a} / {b}**0.5"
         yield f"({a} * {b})**-0.5"
         yield f"({a} // {b})**-0.5"
+        yield f"({a} / {b})**0.5"
         yield f"int({a} * {b})"
         yield f"{a} or 4 * {b}"
     for a, b, c in itertools.permutations(fields.of(int), 3):

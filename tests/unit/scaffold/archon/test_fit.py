@@ -51,6 +51,11 @@ def cases(*flips: Json) -> list[Any]:
     [
         ([{"eps": 1e-5}], [1e-6, 1e-5], "hf_config.eps"),
         ([{"scalar": 16}], [24**-0.5, 0.25], "hf_config.scalar**-0.5"),
+        (
+            [{"scalar": 16}, {"hidden_size": 48}],
+            [(64 / 24) ** 0.5, 2.0, 2**0.5],
+            "(hf_config.hidden_size / hf_config.scalar)**0.5",
+        ),
         ([{"use_bias": True}], [False, True], "hf_config.use_bias"),
         ([{"use_bias": True}], [True, False], "not hf_config.use_bias"),
         ([{"act": "gelu"}], ["silu", "gelu"], "hf_config.act"),
@@ -136,3 +141,43 @@ def test_what_an_instance_lacks_says_nothing() -> None:
     found = fit.fit([fit.ABSENT, 1e-6, 1e-5], fit.Fields(every))
 
     assert (found.text, found.missed) == ("hf_config.eps", [])
+
+
+RANGE: Json = {"first": 1, "each": 1, "last": 3}
+
+
+@pytest.mark.parametrize(
+    ("last", "flips", "until"),
+    [
+        (3, [], "i <= hf_config.last"),
+        (-1, [], "i <= hf_config.last % n_layers"),
+        (None, [], "(hf_config.last is None or i <= hf_config.last)"),
+        (
+            -1,
+            [({"last": None}, [False, True, True, True])],
+            "(hf_config.last is None or i <= hf_config.last % n_layers)",
+        ),
+    ],
+)
+def test_layers_may_be_a_range_that_ends(
+    last: int | None, flips: list[tuple[Json, list[bool]]], until: str
+) -> None:
+    changes = [
+        ({}, [False, True, True, True]),
+        ({"first": 2}, [False, False, True, True]),
+        ({"each": 2}, [False, True, False, True]),
+        ({"last": 1}, [False, True, False, False]),
+        *flips,
+    ]
+    base = {**BASE, **RANGE, "last": last}
+    every = [fit.Case(str(flip), Config(**{**base, **flip}), 4) for flip, _ in changes]
+    rows = [row for _, row in changes]
+
+    inside = fit.fit_layers(rows, fit.Fields(every))
+    outside = fit.fit_layers([[not v for v in row] for row in rows], fit.Fields(every))
+
+    assert inside.missed == outside.missed == []
+    assert until in inside.text
+    for case, row in zip(every, rows, strict=True):
+        assert [fit.evaluate(inside.text, case, i) for i in range(4)] == row
+        assert [not fit.evaluate(outside.text, case, i) for i in range(4)] == row
