@@ -13,6 +13,7 @@ import click
 
 from scaffold import __version__
 from scaffold.printing import give_up_printing, mend_streams, print_error, print_report
+from scaffold.skill_commands import add_skill_commands
 from scaffold.sources import KindHead, kind_heads, made_ids, own_root, template_sources
 
 if TYPE_CHECKING:
@@ -401,14 +402,7 @@ def skills() -> None:
 main.add_command(skills)
 
 
-@skills.command("sync", params=[TARGET, JSON, DRY_RUN])
-@click.option("--check", is_flag=True, help="Write nothing; fail where a rendering is behind.")
-def skills_sync(check: bool, **values: Any) -> Report:
-    """Renders .agents/skills for the clients that do not read it there."""
-    from scaffold.skills.sync import find_skills, sync_skills
-
-    start = _here() / (values["target"] or ".")
-    return sync_skills(find_skills(start.resolve()), check=check, dry_run=values["dry_run"])
+add_skill_commands(skills, TARGET, JSON, DRY_RUN)
 
 
 @click.group("archon", cls=Commands, help="Tells what is known and proven of models.")

@@ -1,0 +1,75 @@
+"""The front matter of a Markdown file: YAML between two lines ``---`` at its top."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, cast
+
+_OPEN = re.compile(r"\A---[ \t]*\n")
+_CLOSE = re.compile(r"^---[ \t]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class FrontMatter:
+    """Is what stands at the top of a file, and where its body begins.
+
+    Args:
+        fields: The keys and values; empty where there is no front matter or it is broken.
+        lines: The line of each top-level key, from 1.
+        body_line: The line at which the body begins, from 1.
+        is_there: Whether the file begins with a line ``---``.
+        problem: What is wrong with it, or None.
+        problem_line: The line of the problem, from 1.
+    """
+
+    fields: dict[str, Any]
+    lines: dict[str, int]
+    body_line: int
+    is_there: bool
+    problem: str | None = None
+    problem_line: int = 1
+
+
+def read_front_matter(text: str) -> FrontMatter:
+    """Reads the front matter of a text; what is wrong with it is told, never raised."""
+    text = text.replace("\r\n", "\n")
+    opening = _OPEN.match(text)
+    if opening is None:
+        return FrontMatter({}, {}, 1, False)
+    closing = _CLOSE.search(text, opening.end())
+    if closing is None:
+        problem = "the front matter is not closed by a line ---"
+        return FrontMatter({}, {}, 2, True, problem)
+    body_line = text.count("\n", 0, closing.start()) + 2
+    return _parsed(text[opening.end() : closing.start()], body_line)
+
+
+def _parsed(head: str, body_line: int) -> FrontMatter:
+    import yaml  # costs 25 ms: a repository without skills does without
+
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        root: Any = yaml.compose(head, Loader=loader)
+        value: Any = yaml.load(head, Loader=loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = 2 + (mark.line if mark is not None else 0)
+        problem = str(getattr(error, "problem", None) or str(error).splitlines()[0])
+        return FrontMatter({}, {}, body_line, True, f"the YAML is broken: {problem}", line)
+    if value is None:
+        return FrontMatter({}, {}, body_line, True)
+    if not isinstance(value, dict):
+        return FrontMatter({}, {}, body_line, True, "the front matter is no mapping of keys", 2)
+    lines: dict[str, int] = {}
+    twice: tuple[str, int] | None = None
+    for key, _ in root.value:
+        name, line = str(key.value), int(key.start_mark.line) + 2
+        if name in lines and twice is None:
+            twice = name, line
+        lines.setdefault(name, line)
+    fields = {str(key): each for key, each in cast(dict[Any, Any], value).items()}
+    if twice is not None:
+        problem = f"the key {twice[0]!r} stands there twice"
+        return FrontMatter(fields, lines, body_line, True, problem, twice[1])
+    return FrontMatter(fields, lines, body_line, True)

@@ -1,0 +1,135 @@
+"""The files of a repository: as git lists them, or by walking where there is no git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+MAX_BYTES = 4_000_000
+"""Larger files are listed and never read: no source that people write is as long."""
+
+_SKIPPED_FOLDERS = frozenset(
+    {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache"}
+    | {".ruff_cache", ".pytest_cache", ".tox", ".nox", ".eggs", ".idea", ".cache"}
+)
+
+
+class Files:
+    """Is the list of a repository's files, and reads them once each.
+
+    Args:
+        root: The top folder, absolute.
+        paths: The files, relative to the root, with forward slashes.
+        has_git: Whether git listed them, so that ignored files are known not to count.
+    """
+
+    def __init__(self, root: Path, paths: Iterator[str] | list[str], *, has_git: bool) -> None:
+        self.root = root
+        self.paths = frozenset(paths)
+        self.has_git = has_git
+        self._texts: dict[str, str | None] = {}
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """Every folder that holds a file, without the root."""
+        found: set[str] = set()
+        for path in self.paths:
+            folder = path.rpartition("/")[0]
+            while folder and folder not in found:
+                found.add(folder)
+                folder = folder.rpartition("/")[0]
+        return frozenset(found)
+
+    @cached_property
+    def by_name(self) -> dict[str, list[str]]:
+        """The paths by their last part, sorted."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for path in sorted(self.paths):
+            found[path.rpartition("/")[2]].append(path)
+        return dict(found)
+
+    @cached_property
+    def python(self) -> tuple[str, ...]:
+        """The Python sources, sorted."""
+        return tuple(sorted(path for path in self.paths if path.endswith((".py", ".pyi"))))
+
+    def has(self, path: str) -> bool:
+        """Tells whether a file or folder of this relative path exists."""
+        clean = _normal(path)
+        return clean in self.paths or clean in self.folders or clean == "."
+
+    def text(self, path: str) -> str | None:
+        """Returns a file's text; None where it is missing, binary, too long or unreadable."""
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
+    def _read(self, path: str) -> str | None:
+        place = self.root / path
+        try:
+            if not place.is_file() or place.stat().st_size > MAX_BYTES:
+                return None
+            data = place.read_bytes()
+        except OSError:
+            return None
+        return None if b"\0" in data[:8192] else data.decode("utf-8-sig", "replace")
+
+
+def list_files(root: Path) -> Files:
+    """Returns the files of a repository: tracked ones, and those that git does not ignore."""
+    listed = _git_list(root)
+    if listed is not None:
+        return Files(root, listed, has_git=True)
+    return Files(root, list(_walk(root)), has_git=False)
+
+
+def git_output(root: Path, *argv: str) -> bytes | None:
+    """Runs git without the repository's monitor, hooks and pager; None where it fails."""
+    command = [
+        "git",
+        "-c",
+        "core.fsmonitor=",
+        "-c",
+        "core.hooksPath=/dev/null",
+        "--no-pager",
+        *argv,
+    ]
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(
+            command, cwd=root, env=environment, stdin=subprocess.DEVNULL, capture_output=True
+        )
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _git_list(root: Path) -> list[str] | None:
+    options = ["-z", "--cached", "--others", "--exclude-standard"]
+    output = git_output(root, "ls-files", *options)
+    if output is None:
+        return None
+    deleted = git_output(root, "ls-files", "-z", "--deleted") or b""
+    gone = set(deleted.split(b"\0"))
+    return [
+        path.decode("utf-8", "surrogateescape")
+        for path in output.split(b"\0")
+        if path and path not in gone
+    ]
+
+
+def _walk(root: Path) -> Iterator[str]:
+    """Yields the files below a folder; links to folders are not followed, so no cycle is met."""
+    for folder, names, files in os.walk(root, onerror=None, followlinks=False):
+        names[:] = sorted(name for name in names if name not in _SKIPPED_FOLDERS)
+        start = Path(folder).relative_to(root)
+        for name in files:
+            yield (start / name).as_posix()
+
+
+def _normal(path: str) -> str:
+    return os.path.normpath(PurePosixPath(path)).replace(os.sep, "/")
