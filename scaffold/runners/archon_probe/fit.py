@@ -460,6 +460,8 @@ def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
         "i % 2 == 1",
     ]
     yield from simple
+    ends = list(_ends(fields))
+    yield from itertools.chain.from_iterable(ends)
     whole = [c for c in _conditions(fields, deep=False) if _varies(c, fields)]
     for a in simple:
         for b in whole:
@@ -476,6 +478,26 @@ def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
             yield f"{a} and {b} and {c}"
     for a, b, c in itertools.combinations(useful, 3):
         yield f"{a} and {b} and {c}"
+    # A range: layers from one on, each of so many, up to another, and those outside of it.
+    for until, after in ends:
+        for a, b in [*((a, "") for a in useful), *itertools.combinations(useful, 2)]:
+            yield " and ".join(filter(None, (a, b, until)))
+            yield " or ".join(filter(None, (a, b, after)))
+
+
+def _ends(fields: Fields) -> Iterator[tuple[str, str]]:
+    """Yields that a layer comes no later than the one a field names, and the opposite.
+
+    A field that is None ends nothing; one below zero counts from the last layer, as lists do.
+    """
+    for text in fields.of(int):
+        values = [v for v in fields.values[text] if v is None or isinstance(v, int)]
+        last = f"{text} % n_layers" if any(v is not None and v < 0 for v in values) else text
+        until, after = f"i <= {last}", f"i > {last}"
+        if None in values:
+            until, after = f"({text} is None or {until})", f"({text} is not None and {after})"
+        if _splits(until, fields):
+            yield until, after
 
 
 def _splits(text: str, fields: Fields) -> bool:
