@@ -26,6 +26,7 @@ UNREAD = (
     r"|chunk_size_feed_forward|vocabulary_map|pooling|model_type|transformers_version"
 )
 ACTIVATIONS = ("gelu", "relu", "silu", "gelu_pytorch_tanh")
+GUARDS = 1e-5  # smaller floats only keep a divisor from zero
 LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
 
 # Other values of numbers, by canonical name; the first pattern that matches gives them.
@@ -248,7 +249,8 @@ def _others(config: PretrainedConfig, name: str, value: Any) -> list[Any]:
 
 
 def _numbers(config: PretrainedConfig, name: str, value: float) -> list[Any]:
-    if re.search(r"eps(ilon)?$", name):
+    is_guard = isinstance(value, float) and 0 < value < GUARDS
+    if re.search(r"eps(ilon)?$", name) or is_guard:
         return [max(10 * value, 1e-3)]
     for pattern, values in NUMBERS if isinstance(value, int) else ():
         if tiny.matches(pattern, config, name):
