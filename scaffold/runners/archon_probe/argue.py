@@ -67,10 +67,22 @@ class Arguments:
         self.missed: dict[str, set[str]] = {}
         self.evidence: list[dict[str, Any]] = []
 
-    def standard(self, name: str, measured: Sequence[Any], path: str) -> Any:
-        """Fits one of the arguments that every model has."""
+    def standard(
+        self, name: str, measured: Sequence[Any], path: str, is_of_some: bool = False
+    ) -> Any:
+        """Fits one of the arguments that every model has.
+
+        Args:
+            name: Of the argument.
+            measured: In each case.
+            path: For the evidence.
+            is_of_some: Layers differ in it, so what it misses is left to the option of each layer.
+        """
         self.fields.prefer("")
         fitted = fit(measured, self.fields, is_size=name in SIZES)
+        if is_of_some and fitted.text is not None:
+            measured = [evaluate(fitted.text, case) for case in self.cases]
+            fitted = replace(fitted, missed=[])
         self._note(path, fitted)
         if fitted.text is None and name in SIZES:
             raise ValueError(f"{path}: no config field gives the sizes {measured}")

@@ -416,6 +416,10 @@ def _layer_candidates(
                 yield f"{constant} if {condition} else {number}"
         for a, b in itertools.permutations(constants, 2):
             yield f"{a} if {condition} else {b}"
+    if all(isinstance(v, int) for v in values):
+        for condition, number, n in itertools.product(conditions, numbers[1:], (2, 3, 4)):
+            yield f"{number} if {condition} else {n} * {number}"
+            yield f"{n} * {number} if {condition} else {number}"
     for condition in layer_conditions(fields):
         if not _tells_apart(condition, fields, measured):
             continue

@@ -133,12 +133,20 @@ def _first(observation: Observation, kind: str) -> dict[str, Any]:
     raise KeyError(kind)
 
 
+def _of_all(observation: Observation, kind: str, name: str) -> set[Any]:
+    """Returns the values that an option has in the modules of one kind."""
+    modules = [m for layer in observation.layers for m in layer["modules"].values()]
+    return {m[name] for m in modules if m["kind"] == kind}
+
+
 def _standard(shaper: Shaper) -> None:
     a = shaper.arguments
     a.standard("dim", shaper.whole(lambda o: o.tensors["tok_embeddings.weight"].shape[1]), "dim")
     a.standard("n_layers", [c.n_layers for c, _ in shaper.measured], "n_layers")
     for name in ("n_heads", "n_kv_heads", "head_dim"):
-        a.standard(name, shaper.whole(lambda o, n=name: _first(o, "attention")[n]), name)
+        is_of_some = any(len(_of_all(o, "attention", name)) > 1 for _, o in shaper.measured)
+        first = shaper.whole(lambda o, n=name: _first(o, "attention")[n])
+        a.standard(name, first, name, is_of_some)
     hidden = shaper.whole(lambda o: _first(o, "mlp")["hidden_dim"])
     if all(h == ABSENT for h in hidden):
         hidden = shaper.whole(lambda o: _first(o, "moe")["hidden_dim"])

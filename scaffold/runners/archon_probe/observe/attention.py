@@ -279,7 +279,7 @@ def find_side(
         return side
     sources = {str(i): _rows(c.y)[0] for i, c in enumerate(projections)}
     wanted = values[:, 0].flatten()
-    scaled = match_scaled(wanted, sources) or match_partly_scaled(wanted, sources)
+    scaled = match_one_source(wanted, sources)
     if scaled is not None:
         side = _side(values, projections, scaled[1], None, None, "", False, None)
         side.factor = scaled[0]
@@ -323,6 +323,21 @@ def find_side(
             side.before_rope = picked
         return side
     raise UnknownStructureError(path, f"its {role} is no projection of its input, normed or not")
+
+
+def match_one_source(
+    wanted: Tensor, sources: dict[str, Tensor]
+) -> tuple[float, list[tuple[str, int]]] | None:
+    """Matches numbers, scaled or not, with those of one source if that goes.
+
+    Among many numbers one may be next to another source's by chance.
+    """
+    matched = match_scaled(wanted, sources) or match_partly_scaled(wanted, sources)
+    if matched is None or len({name for name, _ in matched[1]}) == 1:
+        return matched
+    alone = ({name: row} for name, row in sources.items())
+    each = (match_scaled(wanted, row) or match_partly_scaled(wanted, row) for row in alone)
+    return next(filter(None, each), matched)
 
 
 def _repeats(values: Tensor) -> int:

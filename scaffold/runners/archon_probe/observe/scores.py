@@ -62,7 +62,7 @@ def observe_scores(products: Products, config: Any) -> dict[str, Any]:
     features["alibi"] = {"when": False}
     if extra == 1:
         # Sinks come with the row's maximum taken off, which a softmax does not see.
-        scores = scores - _row_shift(scores, raw, visible)
+        scores = _beside_sinks(scores - products.scores[..., -1:].double(), raw, visible)
     x, y = raw[visible], scores[visible]
     scale = float((x * y).sum() / x.square().sum())
     if is_close(x * scale, y):
@@ -84,13 +84,16 @@ def _scale(value: float) -> float:
     return rounded(value)
 
 
-def _row_shift(scores: Tensor, raw: Tensor, visible: Tensor) -> Tensor:
-    """Returns what was taken off each row, found by the scale that makes it the same in a row."""
-    first = visible.double().argmax(-1, keepdim=True)
-    dx = (raw - raw.gather(-1, first))[visible]
-    dy = (scores - scores.gather(-1, first))[visible]
+def _beside_sinks(scores: Tensor, raw: Tensor, visible: Tensor) -> Tensor:
+    """Adds the sink of each head back to scores that it was taken off.
+
+    Beside it they are scaled products, so it is what is off in a head, whatever a row holds.
+    """
+    counts = visible.sum((-1, -2), keepdim=True)
+    means = [torch.where(visible, x, 0).sum((-1, -2), keepdim=True) / counts for x in (raw, scores)]
+    dx, dy = (raw - means[0])[visible], (scores - means[1])[visible]
     scale = (dx * dy).sum() / dx.square().sum()
-    return scores.gather(-1, first) - scale * raw.gather(-1, first)
+    return scores - means[1] + scale * means[0]
 
 
 def _mask(visible: Tensor) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.observe import algebra, norm, roles, rotary, scores  # noqa: E402
+from archon_probe.observe import algebra, attention, norm, roles, rotary, scores  # noqa: E402
 
 LENGTH = 12
 
@@ -165,3 +166,28 @@ def test_a_token_that_sees_nothing_has_no_scale() -> None:
 
     with pytest.raises(roles.UnknownStructureError, match="sees no key"):
         scores.observe_scores(blind, Numbers())
+
+
+@pytest.mark.parametrize("window", [1, 5, None])
+def test_scores_are_scaled_beside_sinks_however_few_a_row_has(window: int | None) -> None:
+    plain = products(window=window)
+    sinks = numbers(4, seed=9)[:, None, None].expand(-1, LENGTH, 1)
+    beside = torch.cat([plain.scores, sinks], dim=-1)
+    beside = beside - beside.amax(dim=-1, keepdim=True)
+
+    found = scores.observe_scores(replace(plain, scores=beside), Numbers())
+
+    assert found["sinks"]["when"]
+    assert math.isclose(found["scale"], 0.35, rel_tol=1e-4)
+    assert found["window"] == window
+
+
+def test_numbers_come_from_one_source_though_another_has_one_as_near() -> None:
+    row, other = numbers(12), numbers(12, seed=1)
+    wanted = torch.cat([row[:3], row[3:6] * 1.25])
+    other[4] = row[3]
+
+    found = attention.match_one_source(wanted, {"other": other, "row": row})
+
+    assert found is not None
+    assert found[1] == [("row", i) for i in range(6)]

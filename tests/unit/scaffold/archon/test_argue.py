@@ -1,0 +1,59 @@
+"""Do measured options become arguments, and what decides the text of a model a constant?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+if RUNNERS not in sys.path:
+    sys.path.append(RUNNERS)
+
+from archon_probe.argue import Arguments  # noqa: E402
+from archon_probe.fit import ABSENT, Case  # noqa: E402
+
+
+class Config(SimpleNamespace):
+    """Is a configuration with the fields it is given."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+def arguments() -> Arguments:
+    """Returns the arguments of two layers, with a norm of one kind and of another."""
+    cases = [Case(kind, Config(norm=kind), 2) for kind in ("rms", "layer")]
+    return Arguments(cases[0], [(case, None) for case in cases])
+
+
+def test_an_option_that_follows_a_field_becomes_an_argument() -> None:
+    made = arguments()
+
+    assert made.layer_value("norm.kind", [["rms"] * 2, ["layer"] * 2]) == {"arg": "norm"}
+    assert made.missed == {}
+
+
+def test_what_decides_the_text_stays_as_it_is_and_other_cases_are_missed() -> None:
+    made = arguments()
+
+    assert made.layout_value("norm.kind", [["rms", ABSENT], ["rms", "layer"]]) == "rms"
+    assert made.missed == {"layer": {"norm.kind"}}
+    assert made.args == {}
+
+
+def test_a_part_that_only_other_cases_have_is_what_it_is_there() -> None:
+    made = arguments()
+
+    assert made.layout_value("norm.kind", [[ABSENT] * 2, ["layer"] * 2]) == "layer"
+    assert made.layout_value("norm.over", [[ABSENT] * 2] * 2) is None
+    assert made.missed == {}
+
+
+def test_what_differs_between_the_layers_of_one_model_has_no_one_text() -> None:
+    made = arguments()
+
+    found = made.layout_value("norm.kind", [["rms", "layer"], ["rms", "layer"]])
+
+    assert "layer_arg" in found
