@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scaffold.archon.writing.class_body import ModuleBody, maybe
@@ -49,14 +50,11 @@ def write_output(
 
 def _write_gate(part: Json, gate: Json, body: ModuleBody, v_head_dim: Any) -> None:
     guard = guard_of(gate)
-    per_head = fixed(gate, "per", "dim") == "head"
-    width = product(part["n_heads"], *([] if per_head else [v_head_dim]))
+    per_head = gate.get("per", "dim") == "head"
+    width, size = _gate_sizes(part, gate, body, v_head_dim)
     call = f"nn.Linear(args.dim, {width}, bias={value_text(gate.get('bias', False))})"
     body.setup.append(f"self.gate = {maybe(call, guard, 'None')}")
-    logits = "self.gate(x)"
-    if not per_head:
-        size = "v_head_dim" if part.get("v_head_dim") is not None else "head_dim"
-        logits = f"split_heads({logits}, self.{size})"
+    logits = "self.gate(x)" if per_head else f"split_heads(self.gate(x), {size})"
     if gate.get("head_bias"):
         body.source.use("torch")
         zeros = f"nn.Parameter(torch.zeros({value_text(part['n_heads'])}))"
@@ -70,6 +68,17 @@ def _write_gate(part: Json, gate: Json, body: ModuleBody, v_head_dim: Any) -> No
     shaped = f"{value}.transpose(1, 2).unsqueeze(-1)" if per_head else value
     condition = ALWAYS if guard == ALWAYS else "self.gate is not None"
     body.step(f"out = out * {shaped}", condition)
+
+
+def _gate_sizes(part: Json, gate: Json, body: ModuleBody, v_head_dim: Any) -> tuple[str, str]:
+    """Returns how wide all gates are and those of a head, which may be one: the config may say."""
+    per = gate.get("per", "dim")
+    if isinstance(per, Mapping):
+        text = f'1 if {value_text(per)} == "head" else {value_text(v_head_dim)}'
+        kept = body.kept("gate_dim", text)
+        return f"{product(part['n_heads'])} * {kept}", kept
+    size = "v_head_dim" if part.get("v_head_dim") is not None else "head_dim"
+    return product(part["n_heads"], *([] if per == "head" else [v_head_dim])), f"self.{size}"
 
 
 def own_parameters(part: Json) -> dict[str, str]:

@@ -55,6 +55,7 @@ _DOCS: Mapping[str, str] = {
     "attention.alibi.when": "Whether scores fall with distance.",
     "attention.alibi.max_bias": "Exponent that the slopes over distance reach.",
     "attention.gate.when": "Whether a gate scales the output of attention.",
+    "attention.gate.per": "What has a gate of its own: each head, or each dim of all heads.",
     "attention.temperature.when": "Whether queries grow with the logarithm of the position.",
     "attention.temperature.scale": "How much queries grow for each e-fold of positions.",
     "attention.temperature.floor": "Positions before queries start to grow.",

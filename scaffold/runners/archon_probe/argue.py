@@ -213,6 +213,21 @@ class Arguments:
         flat = [v for row in measured for v in row]
         return self._given(path, fitted, name, flat)
 
+    def layout_value(self, path: str, measured: Sequence[Sequence[Any]]) -> Any:
+        """Fits an option that decides what is written, which is what it is in the first case.
+
+        Cases in which it is something else count as missed, so that the model refuses them.
+        """
+        present = [[v for v in row if v != ABSENT] for row in measured]
+        first = next((row for row in present if row), [])
+        if not first or any(not equal(v, first[0]) for v in first):
+            return self.layer_value(path, measured)
+        fitted = Fitted(None, first[0])
+        for case, row in zip(self.cases, present, strict=True):
+            if any(not equal(v, first[0]) for v in row):
+                fitted.missed.append(case.name)
+        return self._given(path, fitted, None, first)
+
     def _given(self, path: str, fitted: Fitted, name: str | None, values: Sequence[Any]) -> Any:
         self._note(path, fitted)
         if fitted.text is None:

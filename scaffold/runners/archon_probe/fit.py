@@ -301,6 +301,10 @@ def _conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
     for text in fields.of(str):
         for value in dict.fromkeys(v for v in fields.values[text] if isinstance(v, str)):
             simple += [f"{text} == {value!r}", f"{text} != {value!r}"]
+    for text in [t for t in fields.of(str) if t in fields.of(bool)]:
+        # A switch whose states also have names, such as True and "per-head".
+        known = dict.fromkeys(v for v in fields.values[text] if isinstance(v, (bool, str)))
+        simple += [f"{text} in {pair!r}" for pair in itertools.combinations(known, 2)]
     for text in fields.of(int, float):
         if any(v == 0 for v in fields.values[text] if v is not None and not isinstance(v, bool)):
             simple += [f"bool({text})", f"not {text}"]

@@ -57,10 +57,10 @@ class Shaper:
         if when is False:
             return {"when": False}
         found: dict[str, Any] = {"when": when}
+        a = self.arguments
         for key in ("kind", "offset", "weight", *extra):
-            found[key] = self.arguments.layer_value(
-                f"{path}.{key}", _map(used, lambda n, k=key: n[k])
-            )
+            fitted = a.layer_value if key == "weight" else a.layout_value
+            found[key] = fitted(f"{path}.{key}", _map(used, lambda n, k=key: n[k]))
         found["dim"] = self.arguments.layer_value(
             f"{path}.dim", _map(used, lambda n: n["dim"]), HEAD_WIDTHS.get(path, WIDTHS)
         )
@@ -68,7 +68,7 @@ class Shaper:
             f"{path}.eps", _map(used, lambda n: n["eps"]), ("args.norm_eps",)
         )
         found["bias"] = self.arguments.layer_value(f"{path}.bias", _map(used, lambda n: n["bias"]))
-        found["per_head"] = self.arguments.layer_value(
+        found["per_head"] = self.arguments.layout_value(
             f"{path}.per_head", _map(used, lambda n: n.get("heads", 0) > 0)
         )
         return found
@@ -191,7 +191,9 @@ def _embedding(shaper: Shaper) -> dict[str, Any]:
         for key in ("kind", "offset", "layout", "reaches_base"):
             values = [_or_absent(lambda p=p, k=key: p[k]) for p in used]
             if any(v != ABSENT for v in values):
-                found["positions"][key] = a.value(f"embedding.positions.{key}", values)
+                path = f"embedding.positions.{key}"
+                fitted = a.layout_value if key == "kind" else a.layer_value
+                found["positions"][key] = fitted(path, [[v] for v in values])
         if found["positions"]["kind"] == "learned":
             rows = [_or_absent(lambda p=p: p["rows"] - p["offset"]) for p in used]
             found["positions"]["size"] = a.value("embedding.positions.size", rows, is_size=True)
@@ -374,8 +376,10 @@ def _gate(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
     if when is False:
         return
     found["gate"] = {"when": when}
+    a = shaper.arguments
     for key in ("fn", "per", "bias", "head_bias"):
-        found["gate"][key] = shaper.arguments.layer_value(
+        fitted = a.layout_value if key in ("fn", "head_bias") else a.layer_value
+        found["gate"][key] = fitted(
             f"attention.gate.{key}", _map(rows, lambda m, k=key: m["gate"][k])
         )
 
@@ -390,16 +394,16 @@ def _temperature(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -
     for key in ("rule", "scale", "floor", "power", "length", "position_offset"):
         values = _map(rows, lambda m, k=key: m["temperature"][k])
         if any(v != ABSENT for row in values for v in row):
-            found["temperature"][key] = shaper.arguments.layer_value(
-                f"attention.temperature.{key}", values
-            )
+            a = shaper.arguments
+            fitted = a.layout_value if key == "rule" else a.layer_value
+            found["temperature"][key] = fitted(f"attention.temperature.{key}", values)
 
 
 def _mlp(shaper: Shaper, name: str) -> dict[str, Any]:
     a = shaper.arguments
     rows = shaper.rows(lambda layer: layer["modules"][name])
     found: dict[str, Any] = {
-        "gated": a.layer_value("mlp.gated", _map(rows, lambda m: m["gated"])),
+        "gated": a.layout_value("mlp.gated", _map(rows, lambda m: m["gated"])),
         "activation": a.layer_value("mlp.activation", _map(rows, lambda m: m["activation"])),
         "hidden_dim": a.layer_value(
             "mlp.hidden_dim", _map(rows, lambda m: m["hidden_dim"]), ("args.hidden_dim",)

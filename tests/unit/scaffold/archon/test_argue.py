@@ -57,3 +57,16 @@ def test_what_differs_between_the_layers_of_one_model_has_no_one_text() -> None:
     found = made.layout_value("norm.kind", [["rms", "layer"], ["rms", "layer"]])
 
     assert "layer_arg" in found
+
+
+def test_a_number_that_only_some_layers_have_is_left_to_each_layer() -> None:
+    flips = [{}, {"heads": 2}, {"width": 32}]
+    cases = [Case(str(f), Config(**{"heads": 4, "width": 64, **f}), 2) for f in flips]
+    of_all, of_some = (Arguments(cases[0], [(c, None) for c in cases]) for _ in range(2))
+
+    of_all.standard("n_heads", [4, 2, 8], "n_heads")
+    of_some.standard("n_heads", [4, 2, 8], "n_heads", is_of_some=True)
+
+    assert of_all.missed == {"{'width': 32}": {"n_heads"}}
+    assert of_some.missed == {}
+    assert of_some.known["n_heads"] == [4, 2, 4]

@@ -37,6 +37,7 @@ BASE: Json = {
     "layer_types": ["full", "near", "full", "near"],
     "dense_layers": [],
     "act": "silu",
+    "gating": True,
 }
 
 
@@ -59,6 +60,11 @@ def cases(*flips: Json) -> list[Any]:
         ([{"use_bias": True}], [False, True], "hf_config.use_bias"),
         ([{"use_bias": True}], [True, False], "not hf_config.use_bias"),
         ([{"act": "gelu"}], ["silu", "gelu"], "hf_config.act"),
+        (
+            [{"gating": v} for v in (False, "whole", "each")],
+            ["head", "dim", "head", "dim"],
+            "'head' if hf_config.gating in (True, 'whole') else 'dim'",
+        ),
         (
             [{"head_dim": 8}, {"hidden_size": 32}],
             [16, 8, 8],

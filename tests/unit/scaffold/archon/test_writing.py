@@ -216,6 +216,19 @@ def test_what_decides_the_text_cannot_follow_the_config() -> None:
         write_model({**design, "mlp": mlp})
 
 
+def test_the_config_may_choose_what_a_gate_scales() -> None:
+    design = writing_designs.qwen3()
+    per = writing_designs.field("gate_per", "str", "head", "hf_config.gate_per", "")
+    gate = {"fn": "softplus", "per": writing_designs.arg("gate_per"), "head_bias": True}
+    attention = {**design["attention"], "gate": gate}
+    files = write_model({**design, "args": [*design["args"], per], "attention": attention})
+    text = " ".join(files["model/model.py"].split())
+    assert 'self.gate_dim = 1 if args.gate_per == "head" else args.head_dim' in text
+    assert "self.gate = nn.Linear(args.dim, args.n_heads * self.gate_dim, bias=False)" in text
+    assert "split_heads(self.gate(x), self.gate_dim) + self.gate_bias[:, None, None]" in text
+    assert "gate_per: What has a gate of its own" in files["model/args.py"]
+
+
 def test_a_design_that_contradicts_itself_is_refused() -> None:
     design = writing_designs.qwen3()
     steps = [{"out": "y", "call": "mixer", "in": "z"}]
