@@ -14,9 +14,11 @@ class Change:
         action: What the report calls the change.
         before: Its bytes; None where nothing stands.
         after: The bytes to be; None deletes the file.
+        executable: Whether it is to have its run bits; None leaves them as they are.
     """
 
     path: str
     action: str
     before: bytes | None
     after: bytes | None
+    executable: bool | None = None

@@ -44,6 +44,11 @@ class Disk:
         finally:
             os.close(handle)
 
+    def set_run_bits(self, path: Path, is_wanted: bool) -> None:
+        """Lets a file be run by whoever may read it, or by nobody."""
+        mode = path.stat().st_mode & 0o7777
+        os.chmod(path, mode | (mode & 0o444) >> 2 if is_wanted else mode & ~0o111)
+
     def replace(self, source: Path, place: Path) -> None:
         """Renames a file, over another one if need be, in one step."""
         os.replace(source, place)

@@ -45,6 +45,8 @@ class Transaction:
                 place = self.places[index]
                 like = None if change.before is None else place.stat()
                 disk.DISK.create(self.stages[index], change.after, like)
+                if change.executable is not None:
+                    disk.DISK.set_run_bits(self.stages[index], change.executable)
                 written.append(self.stages[index])
                 if like is not None and not _second_name(place, self.backups[index]):
                     disk.DISK.create(self.backups[index], change.before or b"", like)
@@ -65,7 +67,10 @@ class Transaction:
         """
         for index, step in enumerate(self.journal.steps):
             now = self._now(index)
-            if index in kept or now == step.after:
+            is_put = now == step.after
+            if is_put and step.before == step.after:  # only its mode changes
+                is_put = not self.stages[index].exists()
+            if index in kept or is_put:
                 continue
             if now != step.before:
                 raise _changed(step.path)

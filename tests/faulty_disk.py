@@ -43,6 +43,10 @@ class FaultyDisk(Disk):
         self._step("sync")
         path.stat()  # what a dead process has written stays readable: waiting would cost time only
 
+    def set_run_bits(self, path: Path, is_wanted: bool) -> None:
+        self._step("chmod")
+        super().set_run_bits(path, is_wanted)
+
     def replace(self, source: Path, place: Path) -> None:
         self._step("replace")
         super().replace(source, place)

@@ -21,11 +21,14 @@ from tests.faulty_disk import NO_SPACE, Death, FaultyDisk, die, raising
 
 OLD = b"old \xff\r\n"
 BEFORE = {"old.py": OLD, "other.py": b"", "bye/bye/gone.py": b"gone\n", "kept/gone.py": b"gone\n"}
+BEFORE |= {"same.sh": b"same\n"}
 CHANGES = (
     Change("a/new.py", "created", None, b"new\n"),
     Change("a/deep/er/new.py", "created", None, b"deep\n"),
     Change("old.py", "edited", OLD, b"edited\n"),
     Change("other.py", "edited", b"", b"filled\n"),
+    Change("a/run.sh", "created", None, b"#!\n", executable=True),
+    Change("same.sh", "updated", b"same\n", b"same\n", executable=True),
     Change("bye/bye/gone.py", "deleted", b"gone\n", None),
     Change("kept/gone.py", "deleted", b"gone\n", None),
     Change(".scaffold/made/reward/x.toml", "record", None, b"x = 1\n"),
@@ -102,13 +105,16 @@ def test_writes_every_change(root: Path):
     names = set(tree(root)) - {"bye", "bye/bye", "bye/bye/gone.py", "kept/gone.py"}
     apply_changes(root, CHANGES, "test", prune=True)
     after = tree(root)
-    made = {"a", "a/deep", "a/deep/er", "a/new.py", "a/deep/er/new.py", ".scaffold"}
+    made = {"a", "a/run.sh", "a/deep", "a/deep/er", "a/new.py", "a/deep/er/new.py", ".scaffold"}
     records = {".scaffold/made", ".scaffold/made/reward", ".scaffold/made/reward/x.toml"}
     assert set(after) == names | made | records
     for change in CHANGES:
         entry = after.get(change.path)
         assert change.after == (None if entry is None else entry[0])
     assert after["old.py"] == (b"edited\n", 0o750)
+    for path in ("a/run.sh", "same.sh"):
+        mode = (after[path] or (b"", 0))[1]
+        assert mode & 0o111 == (mode & 0o444) >> 2 != 0
     assert not has_journal(root)
 
 
@@ -128,6 +134,7 @@ def test_every_kind_of_step_is_one_that_can_fail(root: Path):
         "mkdir",
         "unlink",
         "rmdir",
+        "chmod",
     }
 
 
