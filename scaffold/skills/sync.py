@@ -6,23 +6,17 @@ understands: an entry ``claude-argument-hint: X`` under ``metadata`` becomes ``a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from scaffold.changes import Change
 from scaffold.report import Report, ReportedChange, unified_diff
-from scaffold.spec import ScaffoldError, TargetError
+from scaffold.skills.claude import for_claude
+from scaffold.spec import TargetError
 
 SOURCE = ".agents/skills"
 RENDERED = ".claude/skills"
 REPAIR = "scaffold skills sync"
-
-_FRONT_MATTER = re.compile(
-    rb"\A---\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
-)
-_METADATA = re.compile(rb"^metadata:[ \t]*\r?\n(?P<rows>(?:[ \t]+.*(?:\r?\n|\Z))*)", re.MULTILINE)
-_CLAUDE_ROW = re.compile(rb"^[ \t]+claude-(?P<row>[a-z-]+:.*?)\r?$", re.MULTILINE)
 
 
 def find_skills(start: Path) -> Path:
@@ -92,29 +86,6 @@ def render_skills(root: Path) -> dict[str, bytes]:
                 for_claude(data, f"{SOURCE}/{place}") if is_skill else data
             )
     return rendered
-
-
-def for_claude(data: bytes, where: str) -> bytes:
-    """Returns a SKILL.md as Claude Code reads it: the same, with Claude's own keys added.
-
-    Args:
-        data: The source.
-        where: What to call it in messages.
-
-    Raises:
-        ScaffoldError: It does not begin with front matter between two lines ``---``.
-    """
-    found = _FRONT_MATTER.match(data)
-    if found is None:
-        raise ScaffoldError(
-            f"{where} has no front matter",
-            code="skill_invalid",
-            hint="begin it with a line ---, the keys name and description, and a line ---",
-        )
-    metadata = _METADATA.search(found["head"])
-    rows = _CLAUDE_ROW.findall(metadata["rows"]) if metadata else []
-    end = found.end("head")
-    return data[:end] + b"".join(row + b"\n" for row in rows) + data[end:]
 
 
 def _read(path: Path) -> bytes | None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.skills.sync import find_skills, for_claude, sync_skills
+from scaffold.skills.claude import for_claude
+from scaffold.skills.sync import find_skills, sync_skills
 from scaffold.spec import ScaffoldError, TargetError
 
 SKILL = b"""---
