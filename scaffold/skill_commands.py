@@ -33,7 +33,25 @@ def add_skill_commands(
         help_text = (body.__doc__ or "").split("\n\n    Args:")[0]
         group.add_command(click.Command(name, params=options, callback=body, help=help_text))
 
+    add("check", skills_check, _CHECK, writes=False)
     add("sync", skills_sync, _SYNC, writes=True)
+
+
+_CHECK: list[click.Parameter] = [
+    click.Argument(["paths"], nargs=-1, metavar="[PATH]..."),
+    click.Option(["--show-undecided"], is_flag=True, help="Show the claims left undecided, too."),
+]
+
+
+def skills_check(paths: tuple[str, ...], show_undecided: bool, **values: Any) -> Report:
+    """Proves or refutes what guidance for agents says of its repository.
+
+    PATH is a skill, a folder or a Markdown file; without one, all guidance of the repository is
+    checked. Nothing is imported and nothing is run.
+    """
+    from scaffold.skills.check.command import CheckWish, check_skills
+
+    return check_skills(CheckWish(_start(values), paths, show_undecided))
 
 
 _SYNC: list[click.Parameter] = [

@@ -48,10 +48,11 @@ def read_front_matter(text: str) -> FrontMatter:
 def _parsed(head: str, body_line: int) -> FrontMatter:
     import yaml  # costs 25 ms: a repository without skills does without
 
+    library: Any = yaml  # its stubs leave the nodes untyped
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        root: Any = yaml.compose(head, Loader=loader)
-        value: Any = yaml.load(head, Loader=loader)
+        loader = getattr(library, "CSafeLoader", library.SafeLoader)
+        root = library.compose(head, Loader=loader)
+        value = library.load(head, Loader=loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = 2 + (mark.line if mark is not None else 0)
@@ -68,7 +69,7 @@ def _parsed(head: str, body_line: int) -> FrontMatter:
         if name in lines and twice is None:
             twice = name, line
         lines.setdefault(name, line)
-    fields = {str(key): each for key, each in cast(dict[Any, Any], value).items()}
+    fields = {str(key): each for key, each in cast("dict[Any, Any]", value).items()}
     if twice is not None:
         problem = f"the key {twice[0]!r} stands there twice"
         return FrontMatter(fields, lines, body_line, True, problem, twice[1])

@@ -32,6 +32,11 @@ class Files:
         self.paths = frozenset(paths)
         self.has_git = has_git
         self._texts: dict[str, str | None] = {}
+        self._ignored: dict[str, bool] = {}
+
+    @cached_property
+    def _real_root(self) -> str:
+        return os.path.realpath(self.root)
 
     @cached_property
     def folders(self) -> frozenset[str]:
@@ -53,6 +58,11 @@ class Files:
         return dict(found)
 
     @cached_property
+    def by_lower(self) -> dict[str, str]:
+        """Files and folders by their path in lower case; where two differ by case, one of them."""
+        return {path.lower(): path for path in sorted(self.paths | self.folders, reverse=True)}
+
+    @cached_property
     def python(self) -> tuple[str, ...]:
         """The Python sources, sorted."""
         return tuple(sorted(path for path in self.paths if path.endswith((".py", ".pyi"))))
@@ -62,15 +72,44 @@ class Files:
         clean = _normal(path)
         return clean in self.paths or clean in self.folders or clean == "."
 
+    def below(self, folder: str) -> list[str]:
+        """Returns the files below a folder."""
+        return [path for path in self.paths if path.startswith(f"{folder}/")]
+
+    def is_ignored(self, path: str) -> bool:
+        """Tells whether git would ignore a path, which need not exist."""
+        if path not in self._ignored:
+            output = git_output(self.root, "check-ignore", "--no-index", "--", path)
+            self._ignored[path] = self.has_git and bool(output)
+        return self._ignored[path]
+
     def text(self, path: str) -> str | None:
         """Returns a file's text; None where it is missing, binary, too long or unreadable."""
         if path not in self._texts:
             self._texts[path] = self._read(path)
         return self._texts[path]
 
+    def why_unreadable(self, path: str) -> str:
+        """Returns why `text` gives none for a path, as part of a sentence."""
+        place = self.root / path
+        try:
+            real = os.path.realpath(place, strict=True)
+            if not Path(real).is_relative_to(self._real_root):
+                return "is a link that leads out of the repository"
+            size = place.stat().st_size
+            if size > MAX_BYTES:
+                return f"is {size / 1e6:.1f} MB long, which nobody reads"
+            place.read_bytes()
+        except OSError as error:
+            return f"cannot be read: {error.strerror}"
+        return "is no text: it holds null bytes"
+
     def _read(self, path: str) -> str | None:
         place = self.root / path
         try:
+            # A link may lead out of the repository, to something that is nobody's business here.
+            if not Path(os.path.realpath(place)).is_relative_to(self._real_root):
+                return None
             if not place.is_file() or place.stat().st_size > MAX_BYTES:
                 return None
             data = place.read_bytes()

@@ -1,0 +1,101 @@
+"""Inline comments that allow a rule: ``<!-- scaffold: allow RULE reason -->``.
+
+One counts for the line it stands on, and alone on a line for the block that follows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from scaffold.skills.check.claim import Finding
+from scaffold.skills.check.documents import Document
+from scaffold.skills.check.rules import RULES
+
+_ALLOW = re.compile(r"<!--\s*scaffold:\s*allow\s+(?P<rule>[\w-]+)[ \t]*(?P<reason>.*?)\s*-->")
+
+
+@dataclass
+class Allowance:
+    """Is one comment.
+
+    Args:
+        rule: The rule that it names.
+        reason: Why, in its author's words.
+        line: Where it stands.
+        last: The last line that it counts for.
+    """
+
+    rule: str
+    reason: str
+    line: int
+    last: int
+    used: int = field(default=0)
+
+
+def read_allowances(document: Document) -> list[Allowance]:
+    """Returns the comments of a document; one inside of fenced code is code."""
+    found: list[Allowance] = []
+    fenced = {
+        number
+        for fence in document.markdown.fences
+        for number in range(fence.line - 1, fence.line + fence.text.count("\n") + 2)
+    }
+    for number, line in enumerate(document.lines, 1):
+        if number in fenced:
+            continue
+        for each in _ALLOW.finditer(line):
+            is_alone = line.strip() == each.group()
+            last = _block_end(document.lines, number) if is_alone else number
+            found.append(Allowance(each["rule"], each["reason"], number, last))
+    return found
+
+
+def apply_allowances(
+    document: Document, findings: Sequence[Finding], allowances: list[Allowance]
+) -> Iterator[Finding]:
+    """Yields the findings that no comment allows."""
+    for finding in findings:
+        for each in allowances:
+            if each.rule == finding.rule and each.line <= finding.line <= each.last and each.reason:
+                each.used += 1
+                break
+        else:
+            yield finding
+
+
+def faults(document: Document, allowances: Sequence[Allowance]) -> Iterator[Finding]:
+    """Yields what is wrong with the comments themselves; call it when all findings are known."""
+    for each in allowances:
+        if each.rule not in RULES:
+            yield _finding(document, each, "allow-unknown", f"there is no rule {each.rule!r}")
+        elif not each.reason:
+            message = f"the comment that allows {each.rule} gives no reason"
+            yield _finding(document, each, "allow-reason", message)
+        elif not each.used:
+            message = f"nothing here breaks {each.rule}: the comment can go"
+            yield _finding(document, each, "allow-unused", message)
+
+
+def _finding(document: Document, allowance: Allowance, rule: str, message: str) -> Finding:
+    severity = RULES[rule].severity
+    return Finding(
+        document.path, allowance.line, 1, rule, allowance.rule, message, "", "", severity, "high"
+    )
+
+
+def _block_end(lines: Sequence[str], number: int) -> int:
+    """Returns the last line of the block below a line, from 1."""
+    index = number
+    while index < len(lines) and not lines[index].strip():
+        index += 1
+    if index < len(lines) and (fence := re.match(r"\s*(`{3,}|~{3,})", lines[index])):
+        mark = fence[1]
+        index += 1
+        while index < len(lines) and not lines[index].strip().startswith(mark):
+            index += 1
+        return index + 1
+    while index < len(lines) and lines[index].strip():
+        index += 1
+    return index

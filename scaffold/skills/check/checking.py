@@ -1,0 +1,146 @@
+"""The check itself: documents -> claims -> verdicts -> findings."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
+from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
+from scaffold.skills.check.documents import Document, find_documents
+from scaffold.skills.check.form import check_form, unreadable_finding
+from scaffold.skills.check.kinds import KINDS
+from scaffold.skills.check.pack_form import check_pack, copies
+from scaffold.skills.check.rules import RULES
+from scaffold.skills.check.settings import Settings, read_settings
+from scaffold.skills.repository.whole import Repository
+
+
+@dataclass
+class Outcome:
+    """Is what a check found.
+
+    Args:
+        findings: Everything to report, by path and line.
+        judged: The claims of each document with their verdicts.
+        num_documents: How many documents were read, copies too.
+    """
+
+    findings: list[Finding] = field(default_factory=list[Finding])
+    judged: dict[str, list[Judged]] = field(default_factory=dict[str, list[Judged]])
+    num_documents: int = 0
+
+    @property
+    def states(self) -> Counter[str]:
+        """How many claims are true, false and undecided."""
+        return Counter(each.verdict.state for rows in self.judged.values() for each in rows)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether no finding is an error."""
+        return all(finding.severity != "error" for finding in self.findings)
+
+
+def check_repository(
+    repository: Repository, pages: Iterable[str] = (), settings: Settings | None = None
+) -> Outcome:
+    """Checks all guidance of a repository.
+
+    Args:
+        repository: The repository.
+        pages: Further Markdown files, relative to its root.
+        settings: What to check; without them, those of the repository.
+
+    Raises:
+        TargetError: The repository's settings are wrong.
+    """
+    settings = settings or read_settings(repository.files)
+    documents, unreadable = find_documents(repository.files, pages)
+    documents = [each for each in documents if not _excluded(each.path, settings)]
+    outcome = Outcome(num_documents=len(documents) + len(unreadable))
+    found = [unreadable_finding(each) for each in unreadable if not _excluded(each.path, settings)]
+    twice = copies(documents)
+    across = list(check_pack(documents, repository.files))
+    for document in documents:
+        own = [each for each in across if each.path == document.path]
+        found += _check(
+            document, repository, settings, outcome, own, is_copy=document.path in twice
+        )
+    paths = {document.path for document in documents}
+    found += [each for each in across if each.path not in paths]
+    wanted = [each for each in found if settings.wants(each.rule)]
+    outcome.findings = sorted(wanted, key=lambda each: (each.path, each.line, each.column))
+    return outcome
+
+
+def _check(
+    document: Document,
+    repository: Repository,
+    settings: Settings,
+    outcome: Outcome,
+    across: Sequence[Finding],
+    *,
+    is_copy: bool,
+) -> list[Finding]:
+    """Returns the findings of one document; of a copy, only what its source cannot have."""
+    findings = [*check_form(document, settings), *across]
+    if is_copy:
+        return findings
+    judged = judge_document(document, repository)
+    outcome.judged[document.path] = judged
+    findings += [finding_of(each, document) for each in judged if each.verdict.state == "false"]
+    allowances = read_allowances(document)
+    kept = list(apply_allowances(document, findings, allowances))
+    return [*kept, *faults(document, allowances)]
+
+
+def judge_document(document: Document, repository: Repository) -> list[Judged]:
+    """Returns every claim of a document with its verdict."""
+    rows: list[Judged] = []
+    seen: set[tuple[str, str, int, int]] = set()
+    for kind in KINDS:
+        for claim in kind.find(document):
+            key = (claim.kind, claim.text, claim.line, claim.column)
+            if key not in seen:
+                seen.add(key)
+                rows.append(Judged(claim, kind.judge(claim, document, repository)))
+    return rows
+
+
+def finding_of(judged: Judged, document: Document) -> Finding:
+    """Returns what is reported of a refuted claim."""
+    claim, verdict = judged.claim, judged.verdict
+    assert verdict.rule in RULES, f"no rule {verdict.rule!r}"
+    severity = RULES[verdict.rule].severity
+    if verdict.confidence == "low" and severity == "error":
+        severity = "warning"
+    return Finding(
+        document.path,
+        claim.line,
+        claim.column,
+        verdict.rule,
+        claim.text,
+        verdict.message,
+        verdict.reason,
+        verdict.now,
+        severity,
+        verdict.confidence,
+        _placed(verdict, claim),
+    )
+
+
+def _placed(verdict: Verdict, claim: Claim) -> Fix | None:
+    """Returns the fix of a verdict at the line of its claim, where it names none."""
+    fix = verdict.fix
+    if fix is None or fix.line:
+        return fix
+    return Fix(claim.line, fix.before, fix.after, fix.is_safe)
+
+
+def _excluded(path: str, settings: Settings) -> bool:
+    return any(
+        fnmatch.fnmatch(path, pattern) or path.startswith(pattern.rstrip("/*") + "/")
+        for pattern in settings.exclude
+    )

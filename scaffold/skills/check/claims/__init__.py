@@ -1,0 +1,1 @@
+"""The kinds of claims: each module finds one kind in a document and judges it."""

@@ -1,0 +1,25 @@
+"""What a kind of claim is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from scaffold.skills.check.claim import Claim, Verdict
+from scaffold.skills.check.documents import Document
+from scaffold.skills.repository.whole import Repository
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Is one kind of claim.
+
+    Args:
+        name: Its name, which its claims carry.
+        find: Returns the claims of this kind in a document; reads nothing else.
+        judge: Returns what the repository says of one of them.
+    """
+
+    name: str
+    find: Callable[[Document], Iterable[Claim]]
+    judge: Callable[[Claim, Document, Repository], Verdict]

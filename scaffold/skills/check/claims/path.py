@@ -1,0 +1,110 @@
+"""Paths in inline code and tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from scaffold.skills.check.claim import Claim, Verdict
+from scaffold.skills.check.claims.kind import Kind
+from scaffold.skills.check.claims.places import literal_part, locate, matching, missing
+from scaffold.skills.check.context import is_placeholder, silence
+from scaffold.skills.check.documents import Document
+from scaffold.skills.check.markdown import Span
+from scaffold.skills.repository.whole import Repository
+
+_EXTENSIONS = (
+    "py|pyi|md|mdc|toml|ya?ml|json|jsonl|jsonc|sh|bash|zsh|ps1|bat|js|mjs|cjs|ts|tsx|jsx|css|scss"
+    "|html|txt|cfg|ini|lock|rs|go|java|kt|c|cc|cpp|h|hpp|cu|cuh|rb|php|sql|proto|tf|xml|csv|ipynb"
+    "|j2|jinja|svg|png|jpg|pdf|env|conf|service|dockerfile|mk|cmake|swift|lua|r|jl|ex|exs|vue"
+)
+_PATH = re.compile(
+    r"(?P<path>\.{0,2}/?[\w@.+~<>{}$*\[\]-]+(?:/[\w@.+~<>{}$*\[\]-]+)*/?)"
+    r"(?:(?::|#L)(?P<line>\d+)(?:[-:]L?(?P<end>\d+))?)?(?P<rest>::[\w:\[\]-]+)?"
+)
+_HAS_EXTENSION = re.compile(rf"[\w>}}\])*-]\.(?:{_EXTENSIONS})$", re.IGNORECASE)
+_FOLDER = re.compile(r"/$")
+_IMPORT = re.compile(r"(?<!\S)@(?P<path>[\w./-]+\.\w+)(?!\S)")
+_NO_PATH = re.compile(r"^(?:https?:|[a-z]+://|~|/|@|\$|-|\d+/\d+$|[\w-]+\.(?:com|org|io|dev)\b)")
+
+
+def find_paths(document: Document) -> Iterator[Claim]:
+    """Yields the paths that a document names in inline code, in tables and as imports."""
+    for span in document.markdown.codes:
+        if claim := _claim(span.text, span.line, span.column, span):
+            yield claim
+    for block in document.markdown.blocks:
+        if block.kind == "cell" and "`" not in block.text and _is_path(block.text.strip()):
+            span = Span(block.text.strip(), block.line, 1, block, "", "")
+            if claim := _claim(span.text, block.line, 1, span):
+                yield claim
+    if document.path.rpartition("/")[2] == "CLAUDE.md":
+        yield from _imports(document)
+
+
+def _imports(document: Document) -> Iterator[Claim]:
+    """Yields what a CLAUDE.md takes in: a word that begins with @ and is a path."""
+    for block in document.markdown.blocks:
+        if block.kind in ("paragraph", "item"):
+            for found in _IMPORT.finditer(block.text):
+                line = block.line + block.text.count("\n", 0, found.start())
+                yield Claim("path", found["path"], line, 1, ("", None, None))
+
+
+def _claim(text: str, line: int, column: int, span: Span) -> Claim | None:
+    found = _PATH.fullmatch(text)
+    if found is None or not _is_path(found["path"]):
+        return None
+    number = found["end"] or found["line"]
+    return Claim("path", text, line, column, (silence(span) or "", found["path"], number))
+
+
+def _is_path(text: str) -> bool:
+    if _NO_PATH.match(text) or " " in text or not re.search(r"[a-z_]", text, re.IGNORECASE):
+        return False
+    return "/" in text[:-1] or _FOLDER.search(text) is not None or bool(_HAS_EXTENSION.search(text))
+
+
+def judge_path(claim: Claim, document: Document, repository: Repository) -> Verdict:
+    """Judges a path: does it exist, or anything that it fits where it holds placeholders?"""
+    silent, named, number = claim.data
+    path = (named or claim.text).removeprefix("./")
+    if is_placeholder(path):
+        return _judge_pattern(path, silent, document, repository)
+    place = locate(path, document, repository)
+    if place is not None:
+        return _judge_line(place.path, number, repository, claim)
+    if silent:
+        return Verdict.open(silent)
+    if "/" not in path.strip("/") and not path.endswith("/"):
+        return Verdict.open("a bare file name may be that of any folder")
+    return missing(path, document, repository)
+
+
+def _judge_pattern(path: str, silent: str, document: Document, repository: Repository) -> Verdict:
+    if found := matching(path, document, repository):
+        return Verdict.holds(f"{found} fits it")
+    folder = literal_part(path)
+    if not folder or locate(folder, document, repository):
+        return Verdict.open("nothing fits its placeholders yet")
+    if silent:
+        return Verdict.open(silent)
+    return missing(folder, document, repository)
+
+
+def _judge_line(path: str, number: str | None, repository: Repository, claim: Claim) -> Verdict:
+    text = repository.files.text(path) if number else None
+    if number is None or text is None:
+        return Verdict.holds(f"git lists {path}")
+    count = len(text.splitlines())
+    if int(number) <= count:
+        return Verdict.holds(f"{path} has {count} lines")
+    return Verdict.fails(
+        "line-number",
+        f"{claim.text!r} names a line that does not exist",
+        f"{path} has {count} lines",
+        now=f"{path} ends at line {count}",
+    )
+
+
+PATHS = Kind("path", find_paths, judge_path)

@@ -1,0 +1,187 @@
+"""Where a path that a text names could be: from the repository's root, a package, the skill."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from scaffold.skills.check.claim import Fix, Verdict
+from scaffold.skills.check.context import is_placeholder
+from scaffold.skills.check.documents import Document
+from scaffold.skills.repository.whole import Repository
+
+SKILL_FOLDERS = frozenset({"scripts", "references", "assets"})
+# Folders that any project has: in a pack they are those of the reader's project.
+_ANYWHERE = frozenset(
+    {"app", "apps", "assets", "bin", "build", "components", "config", "configs", "data", "dist"}
+    | {
+        "doc",
+        "docs",
+        "examples",
+        "include",
+        "lib",
+        "libs",
+        "output",
+        "outputs",
+        "packages",
+        "pages",
+    }
+    | {"public", "resources", "scripts", "src", "static", "styles", "templates", "test", "tests"}
+    | {"tools", "utils", "references", "models", "api", "server", "client", "skills", "commands"}
+    | {"agents", "hooks", "plugins", "rules", "specs", "plans", "notes", "reports", "tmp", "logs"}
+)
+# Names that many folders have, so that one elsewhere is not the one that was meant.
+_COMMON_NAMES = frozenset(
+    {"__init__.py", "README.md", "SKILL.md", "index.ts", "index.js", "main.py", "conftest.py"}
+    | {"config.py", "utils.py", "package.json", "pyproject.toml", "Makefile", "setup.py", "test.py"}
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Is where a path was found."""
+
+    path: str
+
+
+def locate(path: str, document: Document, repository: Repository) -> Place | None:
+    """Returns where a path without placeholders exists, or None."""
+    files = repository.files
+    clean = path.strip("/") if path != "/" else path
+    for base in bases(document, repository):
+        joined = os.path.normpath(f"{base}/{clean}" if base else clean)
+        if not joined.startswith("..") and files.has(joined):
+            return Place(joined)
+    # Texts often leave out the folders that are plain from where they stand.
+    name = clean.rpartition("/")[2]
+    for full in files.by_name.get(name, ()):
+        if full.endswith("/" + clean):
+            return Place(full)
+    for folder in files.folders:
+        if folder.endswith("/" + clean):
+            return Place(folder)
+    return None
+
+
+def bases(document: Document, repository: Repository) -> list[str]:
+    """Returns the folders that the paths of a document may start from."""
+    own = document.path.rpartition("/")[0]
+    return list(dict.fromkeys([document.folder, *repository.bases(own)]))
+
+
+def missing(path: str, document: Document, repository: Repository) -> Verdict:
+    """Judges a path that exists nowhere: refuted where it is anchored, undecided elsewhere."""
+    anchor = _anchor(path, document, repository)
+    if anchor is None:
+        return Verdict.open(f"no folder {path.split('/')[0]!r} here: it may be of another place")
+    files = repository.files
+    whole = os.path.normpath(f"{anchor}/{path}" if anchor else path)
+    if outer := next((part for part in _prefixes(whole) if part in files.paths), None):
+        return Verdict.open(f"{outer} is a link or a module of its own, not listed here")
+    if files.is_ignored(whole):
+        return Verdict.open("git ignores it: it is made, not kept")
+    near = _elsewhere(path, repository)
+    deepest = next((part for part in _prefixes(whole) if part in files.folders), "")
+    evidence = f"{deepest or 'the root'} has no {whole[len(deepest) :].strip('/')!r}"
+    if same := _other_case(whole, repository):
+        return Verdict.fails(
+            "path-case",
+            f"{path!r} is spelled in another case",
+            f"git lists {same}",
+            now=same,
+            fix=_fix(path, same, anchor, is_safe=True),
+        )
+    now = f"there is {near}" if near else ""
+    fix = _fix(path, near, anchor, is_safe=_is_surely(path, near)) if near else None
+    return Verdict.fails("path-missing", f"{path!r} does not exist", evidence, now=now, fix=fix)
+
+
+def matching(pattern: str, document: Document, repository: Repository) -> str | None:
+    """Returns a file or folder that a path with placeholders fits, or None."""
+    expression = _expression(pattern.strip("/"))
+    places = (*sorted(repository.files.paths), *sorted(repository.files.folders))
+    for base in bases(document, repository):
+        lead = f"{base}/" if base else ""
+        for path in places:
+            if path.startswith(lead) and expression.fullmatch(path[len(lead) :]):
+                return path
+    return None
+
+
+def literal_part(pattern: str) -> str:
+    """Returns the folders of a path before its first placeholder, without a slash at the end."""
+    parts: list[str] = []
+    for part in pattern.split("/")[:-1]:
+        if is_placeholder(part):
+            break
+        parts.append(part)
+    return "/".join(parts)
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    pieces = re.split(r"(<[^<>]+>|\{[^{}]+\}|\*\*/?|\*|\?|\.\.\.|…|\[[^\[\]]+\])", pattern)
+    wild = {"**": ".*", "**/": "(?:.*/)?", "...": ".*", "…": ".*", "?": "[^/]"}
+    return re.compile(
+        "".join(
+            re.escape(piece) if index % 2 == 0 else wild.get(piece, "[^/]+")
+            for index, piece in enumerate(pieces)
+        )
+    )
+
+
+def _anchor(path: str, document: Document, repository: Repository) -> str | None:
+    """Returns the folder from which the first part of a path exists, so that the rest must too."""
+    first, *rest = path.split("/")
+    files = repository.files
+    if first in SKILL_FOLDERS and document.kind in ("skill", "reference"):
+        if f"{document.folder}/{first}" in files.folders:
+            return document.folder
+        if first not in files.folders:
+            return document.folder if rest else None
+    for base in bases(document, repository):
+        whole = f"{base}/{first}" if base else first
+        if whole not in files.folders and not (whole in files.paths and rest):
+            continue
+        if document.is_about_here or base == document.folder:
+            return base
+        if first.lower() not in _ANYWHERE and rest and f"{whole}/{rest[0]}" in files.folders:
+            return base
+    return None
+
+
+def _prefixes(path: str) -> list[str]:
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def _elsewhere(path: str, repository: Repository) -> str:
+    """Returns the one other place of a file with the same name, or of a name close to it."""
+    folder, _, name = path.rpartition("/")
+    found = repository.files.by_name.get(name, [])
+    if name in _COMMON_NAMES:
+        found = [each for each in found if set(folder.split("/")) & set(each.split("/")[:-1])]
+    if len(found) == 1:
+        return found[0]
+    from difflib import get_close_matches
+
+    beside = [each for each in repository.files.paths if each.rpartition("/")[0] == folder]
+    near = get_close_matches(path, beside, n=1, cutoff=0.85)
+    return near[0] if near and not found else ""
+
+
+def _is_surely(path: str, near: str) -> bool:
+    """Tells whether a file of the same name is the one that was meant: its folder is, too."""
+    old, new = path.split("/"), near.split("/")
+    return old[-1] == new[-1] and len(old) > 1 and len(new) > 1 and old[-2] == new[-2]
+
+
+def _fix(path: str, near: str, anchor: str, *, is_safe: bool) -> Fix:
+    lead = f"{anchor}/" if anchor else ""
+    after = near.removeprefix(lead)
+    return Fix(0, path, after + ("/" if path.endswith("/") else ""), is_safe)
+
+
+def _other_case(whole: str, repository: Repository) -> str:
+    lower = whole.lower()
+    return repository.files.by_lower.get(lower, "")

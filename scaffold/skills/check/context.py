@@ -1,0 +1,93 @@
+"""What the words around a claim say of it: that it is to be made, gone, an example, a placeholder.
+
+A claim that its author did not make is no claim. When in doubt these functions say so, because a
+false alarm costs more than a miss.
+"""
+
+from __future__ import annotations
+
+import re
+
+from scaffold.skills.check.markdown import Block, Span
+
+_CREATED = re.compile(
+    r"\b(?:creat(?:e|es|ed|ing)|writ(?:e|es|ing|ten)|generat(?:e|es|ed|ing)|sav(?:e|es|ed|ing)"
+    r"|produc(?:e|es|ed|ing)|outputs?|scaffolds?|new (?:file|module|folder|directory|script|test"
+    r"|page|entry)|add(?:s|ed|ing)? (?:a|an|another|your|the) (?:new )?(?:file|module|folder"
+    r"|directory|script|test|page)|plac(?:e|ed|ing)|put(?:s|ting)?|stor(?:e|es|ed|ing)|export(?:s"
+    r"|ed|ing)?|dump(?:s|ed|ing)?|cop(?:y|ies|ied|ying)|mov(?:e|es|ed|ing)|renam(?:e|es|ed|ing)"
+    r"|mkdir|touch|log(?:s|ged) to|will (?:be|live|appear|contain)|goes? (?:in|into|to|under)"
+    r"|should (?:be|live|contain)|emit(?:s|ted|ting)?|download(?:s|ed|ing)?"
+    r"|install(?:s|ed|ing)?)\b",
+    re.IGNORECASE,
+)
+_GONE = re.compile(
+    r"\b(?:delet(?:e|es|ed|ing)|remov(?:e|es|ed|ing)|no longer|formerly|used to|previously"
+    r"|deprecated|obsolete|legacy|there (?:is|are) no|does not exist|do not exist|doesn't exist"
+    r"|don't exist|not exist|missing|never|instead of|rather than|replaced|old(?:er)?|was called"
+    r"|avoid|if (?:it|they|one|there|any|present)|if .{0,40}\bexists?|optional(?:ly)?|unlike"
+    r"|without an?|ignored?|git-?ignored?)\b|\bnot\b",
+    re.IGNORECASE,
+)
+_EXAMPLE = re.compile(
+    r"\b(?:e\.?g\.?|for example|for instance|such as|example|examples|imagine|suppose|say,|like"
+    r"|sample|template|placeholder|hypothetical|similar to|something like|named like|pattern)\b",
+    re.IGNORECASE,
+)
+_ELSEWHERE = re.compile(
+    r"\b(?:your|user's|users'|their|upstream|third-party|external|another repo(?:sitory)?"
+    r"|other repo|target (?:repo(?:sitory)?|project)|remote|container|server)\b",
+    re.IGNORECASE,
+)
+_PLACEHOLDER = re.compile(
+    r"<[^<>\s][^<>]*>|\{[^{}]*\}|\$\w+|\$\{[^}]*\}|\[[^\[\]]*\]|\.\.\.|…|\*|\?|%s|%\w+%|XXX|xxx"
+    r"|YYYY|NNN|\b(?:your|my|some|foo|bar|baz|example|placeholder|path/to)(?:[-_/.]|\b)"
+    r"|(?:^|[/_.-])(?:foo|bar|baz|qux|example|xxx?|yyy|abc|dummy)(?:[/_.-]|$)",
+    re.IGNORECASE,
+)
+
+
+def is_placeholder(text: str) -> bool:
+    """Tells whether a text stands for many: it holds `<name>`, `*`, `...`, `my_` and the like."""
+    return _PLACEHOLDER.search(text) is not None
+
+
+def silence(span: Span) -> str | None:
+    """Returns why a span in running text makes no claim that something exists, or None.
+
+    The sentence counts, the heading above it, and in a table the column's title.
+    """
+    before, after = sentence_around(span)
+    words = f"{before} {after}"
+    titles = " ".join(span.block.headings[-2:])
+    if span.block.kind == "cell":
+        words = f"{words} {span.block.info} {' '.join(span.block.row)}"
+    return why_no_claim(words, titles)
+
+
+def why_no_claim(words: str, titles: str = "") -> str | None:
+    """Returns why words around something say that it need not exist, or None."""
+    for pattern, reason in (
+        (_CREATED, "it may be a file that the reader is told to make"),
+        (_GONE, "the text may say that it is not there"),
+        (_EXAMPLE, "it may be an example"),
+        (_ELSEWHERE, "it may be of another repository"),
+    ):
+        if pattern.search(words):
+            return reason
+    if re.search(r"\b(?:creat|output|generat|writ|example|deprecat|legacy|migrat)", titles, re.I):
+        return "it stands under a heading about what is made, shown or gone"
+    return None
+
+
+def lead_silence(block: Block) -> str | None:
+    """Returns why the words that introduce a block of code take back what it claims, or None."""
+    last = block.lead.rsplit("\n", 1)[-1]
+    return why_no_claim(last, " ".join(block.headings[-1:]))
+
+
+def sentence_around(span: Span) -> tuple[str, str]:
+    """Returns the words of a span's own sentence before it and behind it."""
+    before = re.split(r"(?<=[.!?;:])\s+(?=[A-Z`*\[(])|\n\s*\n", span.before)[-1]
+    after = re.split(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|(?<=[.!?])$|\n\s*\n", span.after)[0]
+    return before, after

@@ -1,0 +1,213 @@
+"""Faults of form in one document: front matter, names, lengths, fences, hidden characters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from scaffold.skills.check.claim import Finding, Fix
+from scaffold.skills.check.documents import Document, Unreadable
+from scaffold.skills.check.rules import RULES
+from scaffold.skills.check.settings import Settings
+
+MAX_NAME = 64
+MAX_COMPATIBILITY = 500
+SPEC_KEYS = frozenset(
+    {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+)
+# Keys that Claude Code takes beside those of the specification.
+CLAUDE_KEYS = frozenset(
+    {"argument-hint", "arguments", "disable-model-invocation", "user-invocable", "model", "context"}
+    | {"agent", "hooks", "when_to_use", "version", "effort", "paths", "shell", "disallowed-tools"}
+)
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+# Zero-width, bidirectional controls, tags and invisible operators: Unicode's format characters
+# that change what is read and not what is seen. Joiners stay: emoji and scripts need them.
+_HIDDEN = re.compile(
+    "[\u00ad\u180e\u200b\u2060-\u2064\u202a-\u202e\u2066-\u2069\ufeff\U000e0001\U000e0020-\U000e007f]"
+)
+
+
+def check_form(document: Document, settings: Settings) -> Iterator[Finding]:
+    """Yields the faults of form of a document."""
+    yield from _hidden(document)
+    yield from _fences(document)
+    if document.kind == "skill":
+        yield from _skill(document, settings)
+    elif document.kind == "agent":
+        yield from _agent(document)
+    elif document.front_matter.problem is not None and document.kind != "reference":
+        yield _broken(document)
+
+
+def unreadable_finding(unreadable: Unreadable) -> Finding:
+    """Returns the finding for a document that could not be read."""
+    message = f"the document {unreadable.reason}"
+    return _finding(unreadable.path, 1, "file-unreadable", unreadable.path, message, "")
+
+
+def _skill(document: Document, settings: Settings) -> Iterator[Finding]:
+    matter = document.front_matter
+    if not matter.is_there:
+        message = "the skill has no front matter"
+        yield _at(document, 1, "frontmatter-missing", "SKILL.md", message, "line 1 is not ---")
+    elif matter.problem is not None and not matter.fields:
+        yield _broken(document)
+    else:
+        if matter.problem is not None:
+            yield _broken(document)
+        yield from _name(document)
+        yield from _description(document, settings.description_budget)
+        yield from _other_fields(document)
+    body = document.lines[matter.body_line - 1 :]
+    if matter.is_there and matter.problem is None and not any(line.strip() for line in body):
+        yield _at(document, matter.body_line, "body-missing", "body", "the skill has no body", "")
+    count = len(document.text.splitlines())
+    if count > settings.line_budget:
+        message = f"the skill has {count} lines; at most {settings.line_budget} are read with gain"
+        yield _at(document, settings.line_budget + 1, "line-budget", "lines", message, "")
+
+
+def _name(document: Document) -> Iterator[Finding]:
+    matter = document.front_matter
+    name = matter.fields.get("name")
+    line = matter.lines.get("name", 1)
+    folder = document.folder.rpartition("/")[2]
+    if name is None or name == "":
+        fix = None
+        yield _at(document, line, "name-missing", "name", "the skill has no name", "", fix)
+        return
+    if not isinstance(name, str):
+        yield _wrong_type(document, "name", name, "a text")
+        return
+    if not (_NAME.fullmatch(name) and len(name) <= MAX_NAME):
+        message = f"the name {name!r} is not 1 to 64 lower-case letters, digits and single hyphens"
+        yield _at(document, line, "name-format", name, message, "")
+    elif folder and name != folder:
+        message = f"the name {name!r} is not that of the folder"
+        fix = Fix(line, name, folder) if _NAME.fullmatch(folder) else None
+        yield _at(document, line, "name-folder", name, message, f"the folder is {folder!r}", fix)
+
+
+def _description(document: Document, budget: int) -> Iterator[Finding]:
+    matter = document.front_matter
+    text = matter.fields.get("description")
+    line = matter.lines.get("description", 1)
+    if text is None or (isinstance(text, str) and not text.strip()):
+        message = "the skill has no description"
+        yield _at(document, line, "description-missing", "description", message, "")
+    elif not isinstance(text, str):
+        yield _wrong_type(document, "description", text, "a text")
+    elif len(text) > budget:
+        message = f"the description has {len(text)} characters; at most {budget} are asked for"
+        yield _at(document, line, "description-length", "description", message, "")
+
+
+def _other_fields(document: Document) -> Iterator[Finding]:
+    matter = document.front_matter
+    known = SPEC_KEYS | (frozenset[str]() if document.path.startswith(".agents/") else CLAUDE_KEYS)
+    for key, value in matter.fields.items():
+        if key not in known:
+            from scaffold.spec import nearest
+
+            message = f"the key {key!r} does nothing{nearest(key, known)}"
+            line = matter.lines.get(key, 1)
+            yield _at(document, line, "frontmatter-unknown-key", key, message, "")
+        elif key == "compatibility" and isinstance(value, str) and len(value) > MAX_COMPATIBILITY:
+            message = f"`compatibility` has {len(value)} characters; at most 500 are allowed"
+            line = matter.lines.get(key, 1)
+            yield _at(document, line, "compatibility-length", key, message, "")
+        elif key in ("license", "compatibility") and not isinstance(value, str):
+            yield _wrong_type(document, key, value, "a text")
+        elif key == "allowed-tools" and not _is_tools(value, document):
+            yield _wrong_type(document, key, value, "a text of names with spaces between them")
+        elif key == "metadata":
+            yield from _metadata(document, value)
+
+
+def _is_tools(value: object, document: Document) -> bool:
+    if isinstance(value, str):
+        return True
+    is_claude = not document.path.startswith(".agents/")
+    return is_claude and isinstance(value, list)
+
+
+def _metadata(document: Document, value: object) -> Iterator[Finding]:
+    if not isinstance(value, dict):
+        yield _wrong_type(document, "metadata", value, "a mapping of texts")
+        return
+    for key, each in cast("dict[Any, Any]", value).items():
+        if not isinstance(each, str):
+            yield _wrong_type(document, f"metadata.{key}", each, "a text: put it in quotes")
+
+
+def _agent(document: Document) -> Iterator[Finding]:
+    matter = document.front_matter
+    if matter.problem is not None:
+        yield _broken(document)
+        return
+    if not matter.is_there and not document.path.startswith((".agents/", ".claude/")):
+        return
+    if not matter.fields.get("description"):
+        message = "the subagent has no description"
+        line = matter.lines.get("description", 1)
+        yield _at(document, line, "agent-description-missing", "description", message, "")
+    name = matter.fields.get("name")
+    stem = document.path.rpartition("/")[2].removesuffix(".md")
+    if name is None and ".opencode/" in document.path:
+        return  # OpenCode takes the file's name
+    if name != stem or not _NAME.fullmatch(stem):
+        message = f"the subagent is called {name!r} in the file {stem}.md"
+        yield _at(document, matter.lines.get("name", 1), "agent-name", str(name), message, "")
+
+
+def _hidden(document: Document) -> Iterator[Finding]:
+    for number, line in enumerate(document.lines, 1):
+        if found := _HIDDEN.search(line):
+            sign = f"U+{ord(found.group()):04X}"
+            message = f"the line holds the invisible character {sign}"
+            yield Finding(
+                document.path, number, found.start() + 1, "text-hidden", sign, message,
+                "", "", RULES["text-hidden"].severity, "high",
+            )  # fmt: skip
+
+
+def _fences(document: Document) -> Iterator[Finding]:
+    for fence in document.markdown.fences:
+        if not fence.is_closed:
+            message = "the fenced code that begins here is not closed"
+            yield _at(
+                document, fence.line - 1, "fence-unclosed", fence.info or "fence", message, ""
+            )
+
+
+def _broken(document: Document) -> Finding:
+    matter = document.front_matter
+    problem = matter.problem or ""
+    return _at(document, matter.problem_line, "frontmatter-invalid", "front matter", problem, "")
+
+
+def _wrong_type(document: Document, key: str, value: object, what: str) -> Finding:
+    line = document.front_matter.lines.get(key.partition(".")[0], 1)
+    message = f"`{key}` is {value!r}; it must be {what}"
+    return _at(document, line, "frontmatter-type", key, message, "")
+
+
+def _at(
+    document: Document,
+    line: int,
+    rule: str,
+    claim: str,
+    message: str,
+    evidence: str,
+    fix: Fix | None = None,
+) -> Finding:
+    return _finding(document.path, line, rule, claim, message, evidence, fix)
+
+
+def _finding(
+    path: str, line: int, rule: str, claim: str, message: str, evidence: str, fix: Fix | None = None
+) -> Finding:
+    severity = RULES[rule].severity
+    return Finding(path, line, 1, rule, claim, message, evidence, "", severity, "high", fix)

@@ -1,0 +1,14 @@
+"""The kinds of claims, in the order in which they are looked for."""
+
+from __future__ import annotations
+
+from scaffold.skills.check.claims.kind import Kind
+from scaffold.skills.check.claims.link import LINKS
+from scaffold.skills.check.claims.path import PATHS
+from scaffold.skills.check.claims.tree import TREES
+
+KINDS: tuple[Kind, ...] = (
+    LINKS,
+    PATHS,
+    TREES,
+)

@@ -1,0 +1,259 @@
+"""The parts of a Markdown text that can hold claims, with the lines and columns they stand at.
+
+markdown-it finds the blocks, as CommonMark and GitHub's tables have them; the spans inside a block
+are found here, since no parser tells their columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+BlockKind = Literal["heading", "paragraph", "item", "cell", "fence", "indented", "html"]
+
+_CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)", re.DOTALL)
+_LINK = re.compile(
+    r"(?P<image>!?)\[(?P<label>(?:[^\[\]]|\[[^\[\]]*\])*)\]"
+    r"\(\s*(?P<to><[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)"
+    r"(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*\)"
+)
+_DEFINITION = re.compile(r"^ {0,3}\[(?P<label>[^\]^][^\]]*)\]:\s*(?P<to><[^<>]*>|\S+)")
+_FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Is a heading, paragraph, list item, cell of a table or fenced code.
+
+    Args:
+        kind: What it is.
+        line: Its first line, from 1; for a fence the line after the opening one.
+        text: Its lines without the indentation of the list it stands in.
+        info: The language of a fence, or the column heading of a cell.
+        headings: The headings it stands under, the outermost first.
+        row: The cells of the same row of a table.
+        lead: The text of the block before it, which often introduces a fence.
+        is_closed: Whether a fence ends before the text does.
+    """
+
+    kind: BlockKind
+    line: int
+    text: str
+    info: str = ""
+    headings: tuple[str, ...] = ()
+    row: tuple[str, ...] = ()
+    lead: str = ""
+    is_closed: bool = True
+
+
+@dataclass(frozen=True)
+class Span:
+    """Is inline code, or where a link leads.
+
+    Args:
+        text: The code without its ticks, or the destination.
+        line: From 1.
+        column: From 1.
+        block: Where it stands.
+        before: The text of the block before it.
+        after: The text of the block behind it.
+    """
+
+    text: str
+    line: int
+    column: int
+    block: Block
+    before: str
+    after: str
+
+
+@dataclass
+class Markdown:
+    """Is a parsed text."""
+
+    blocks: list[Block] = field(default_factory=list[Block])
+    codes: list[Span] = field(default_factory=list[Span])
+    links: list[Span] = field(default_factory=list[Span])
+
+    @property
+    def fences(self) -> Iterator[Block]:
+        """The fenced code blocks."""
+        return (block for block in self.blocks if block.kind == "fence")
+
+    @property
+    def headings(self) -> Iterator[Block]:
+        """The headings."""
+        return (block for block in self.blocks if block.kind == "heading")
+
+
+def parse_markdown(lines: Sequence[str], body_line: int = 1) -> Markdown:
+    """Parses the body of a text.
+
+    Args:
+        lines: All lines of the text.
+        body_line: The line at which the body begins, from 1.
+    """
+    body = list(lines[body_line - 1 :])
+    result = Markdown()
+    reader = _Reader(body, body_line, result)
+    reader.read(_parser().parse("\n".join(body)))
+    for number, line in enumerate(body, body_line):
+        if (found := _DEFINITION.match(line)) and not reader.is_fenced(number):
+            block = Block("paragraph", number, line)
+            column = found.start("to") + 1
+            result.links.append(Span(found["to"].strip("<>"), number, column, block, "", ""))
+    return result
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # costs 50 ms; only checking needs it
+
+    parser = MarkdownIt("commonmark").enable("table")
+    # Blocks are enough: they come with their lines, which inline tokens have not.
+    parser.core.ruler.disable(["inline", "text_join"])
+    return parser
+
+
+class _Reader:
+    """Turns the parser's tokens into blocks and spans."""
+
+    def __init__(self, body: list[str], body_line: int, result: Markdown) -> None:
+        self._body = body
+        self._first = body_line
+        self._result = result
+        self._headings: list[tuple[int, str]] = []
+        self._columns: list[str] = []
+        self._row: list[tuple[int, str]] = []
+        self._lead = ""
+        self._items = 0
+        self._fenced: set[int] = set()
+
+    def is_fenced(self, number: int) -> bool:
+        """Tells whether a line of the text stands inside fenced code."""
+        return number in self._fenced
+
+    def read(self, tokens: list[Token]) -> None:
+        """Reads all tokens in order."""
+        inside = ""
+        for token in tokens:
+            match token.type:
+                case "fence":
+                    self._fence(token)
+                case "code_block":
+                    self._add(self._block("indented", token, token.content.rstrip("\n")))
+                case "html_block":
+                    self._add(self._block("html", token, token.content.rstrip("\n")))
+                case "list_item_open":
+                    self._items += 1
+                case "list_item_close":
+                    self._items -= 1
+                case "heading_open":
+                    inside = token.tag
+                case "tr_open":
+                    self._row = []
+                case "tr_close":
+                    self._cells()
+                case "thead_open" | "tbody_open":
+                    inside = token.type
+                case "thead_close" | "table_close" | "heading_close":
+                    inside = ""
+                case "inline":
+                    self._inline(token, inside)
+                case _:
+                    pass
+
+    def _inline(self, token: Token, inside: str) -> None:
+        line = self._line(token)
+        if inside in ("thead_open", "tbody_open"):
+            self._row.append((line, token.content))
+            if inside == "thead_open":
+                self._columns = [text for _, text in self._row]
+        elif inside.startswith("h"):
+            level = int(inside[1:])
+            self._headings = [each for each in self._headings if each[0] < level]
+            self._spans(self._add(self._block("heading", token, token.content)))
+            self._headings.append((level, token.content))
+        else:
+            kind: BlockKind = "item" if self._items else "paragraph"
+            self._spans(self._add(self._block(kind, token, token.content)))
+
+    def _cells(self) -> None:
+        cells = tuple(text for _, text in self._row)
+        for index, (line, text) in enumerate(self._row):
+            title = self._columns[index] if index < len(self._columns) else ""
+            path = tuple(each for _, each in self._headings)
+            block = Block("cell", line, text, title, path, cells, self._lead)
+            self._result.blocks.append(block)
+            self._spans(block, is_cell=True)
+
+    def _fence(self, token: Token) -> None:
+        assert token.map is not None, "markdown-it maps every block"
+        first, end = token.map
+        last = self._body[end - 1] if end <= len(self._body) else ""
+        closing = _FENCE.match(last)
+        is_closed = end - first > 1 and closing is not None and closing["mark"][0] in token.markup
+        block = self._block("fence", token, token.content.rstrip("\n"), token.info.strip())
+        fence = Block(
+            "fence", block.line + 1, block.text, block.info, block.headings, (), self._lead,
+            is_closed,
+        )  # fmt: skip
+        self._fenced.update(range(block.line, self._first + end))
+        self._result.blocks.append(fence)
+        self._lead = ""
+
+    def _block(self, kind: BlockKind, token: Token, text: str, info: str = "") -> Block:
+        path = tuple(each for _, each in self._headings)
+        return Block(kind, self._line(token), text, info, path, (), self._lead)
+
+    def _line(self, token: Token) -> int:
+        assert token.map is not None, "markdown-it maps every block"
+        return token.map[0] + self._first
+
+    def _add(self, block: Block) -> Block:
+        self._result.blocks.append(block)
+        if block.kind != "html":
+            self._lead = block.text
+        return block
+
+    def _spans(self, block: Block, *, is_cell: bool = False) -> None:
+        covered = _blanked(block.text)
+        for found in _CODE_SPAN.finditer(block.text):
+            code = " ".join(found["code"].split())
+            self._result.codes.append(
+                self._span(block, code, found.start("code"), found.start(), found.end())
+            )
+        for found in _LINK.finditer(covered):
+            to = block.text[found.start("to") : found.end("to")].strip("<>")
+            if to:
+                start = found.start("to")
+                self._result.links.append(self._span(block, to, start, found.start(), found.end()))
+
+    def _span(self, block: Block, text: str, at: int, start: int, end: int) -> Span:
+        line = block.line + block.text.count("\n", 0, at)
+        begin = block.text.rfind("\n", 0, at) + 1
+        # The block's lines stand in the source behind the marks of lists and quotes.
+        source = self._source(line)
+        stop = block.text.find("\n", at)
+        shown = block.text[begin : stop if stop >= 0 else None]
+        offset = source.find(shown)
+        if offset < 0:  # a cell of a table
+            offset = max(0, source.find(block.text[at : at + 20]) - (at - begin))
+        column = offset + at - begin + 1
+        return Span(text, line, column, block, block.text[:start], block.text[end:])
+
+    def _source(self, line: int) -> str:
+        index = line - self._first
+        return self._body[index] if 0 <= index < len(self._body) else ""
+
+
+def _blanked(text: str) -> str:
+    """Returns a text with its inline code blanked out, so that no link is found in it."""
+    return _CODE_SPAN.sub(lambda found: " " * len(found.group()), text)

@@ -1,0 +1,50 @@
+"""Findings as one JSON object."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from scaffold.skills.check.checking import Outcome
+from scaffold.skills.check.claim import Finding, Judged
+
+
+def to_json(outcome: Outcome) -> dict[str, Any]:
+    """Returns the keys ``findings``, ``claims`` and ``documents`` of the report."""
+    return {
+        "findings": [finding_json(each) for each in outcome.findings],
+        "claims": dict(outcome.states),
+        "documents": [
+            {
+                "path": path,
+                "claims": dict(Counter(each.verdict.state for each in rows)),
+                "undecided": [
+                    _undecided(each) for each in rows if each.verdict.state == "undecided"
+                ],
+            }
+            for path, rows in outcome.judged.items()
+        ],
+    }
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """Returns one finding, with its fingerprint."""
+    return {**asdict(finding), "fingerprint": fingerprint(finding)}
+
+
+def fingerprint(finding: Finding) -> str:
+    """Returns what a finding is known by when its line has moved: rule, file and claim."""
+    key = "\0".join((finding.rule, finding.path, finding.claim))
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _undecided(judged: Judged) -> dict[str, Any]:
+    claim = judged.claim
+    return {
+        "line": claim.line,
+        "kind": claim.kind,
+        "claim": claim.text,
+        "reason": judged.verdict.reason,
+    }

@@ -1,0 +1,114 @@
+"""Faults that only show beside the other documents: two of a name, copies, orphans, odd names."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from scaffold.skills.check.claim import Finding
+from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
+from scaffold.skills.check.rules import RULES
+from scaffold.skills.repository.files import Files
+
+
+def check_pack(documents: Sequence[Document], files: Files) -> Iterator[Finding]:
+    """Yields the faults of the documents of a repository taken together."""
+    skills = [each for each in documents if each.kind == "skill"]
+    yield from _duplicates(skills)
+    yield from _copies(skills)
+    yield from _orphans(documents, files)
+    for name in ("skill.md", "Skill.md", "SKILL.MD", "SKILLS.md"):
+        for path in files.by_name.get(name, ()):
+            if not files.has(f"{path.rpartition('/')[0]}/SKILL.md") and _is_skill_folder(path):
+                yield _finding(path, "skill-case", name, f"{name} must be called SKILL.md")
+
+
+def copies(documents: Sequence[Document]) -> set[str]:
+    """Returns the paths of documents whose body stands in another root too, and counts there."""
+    bodies: dict[tuple[str, str], str] = {}
+    found: set[str] = set()
+    for document in documents:  # sources come first
+        if document.kind not in ("skill", "reference"):
+            continue
+        key = (_place(document), _body(document))
+        if key in bodies:
+            found.add(document.path)
+        bodies.setdefault(key, document.path)
+    return found
+
+
+def _duplicates(skills: Sequence[Document]) -> Iterator[Finding]:
+    names: dict[tuple[str, str], Document] = {}
+    for skill in skills:
+        name = skill.front_matter.fields.get("name")
+        if not isinstance(name, str):
+            continue
+        root = skill.folder.rpartition("/")[0]
+        first = names.setdefault((root, name), skill)
+        if first is not skill:
+            message = f"the name {name!r} is also that of {first.path}"
+            line = skill.front_matter.lines.get("name", 1)
+            yield _finding(skill.path, "name-duplicate", name, message, line)
+
+
+def _copies(skills: Sequence[Document]) -> Iterator[Finding]:
+    """Yields the copies in clients' folders that say something else than the first one."""
+    places: dict[str, list[Document]] = defaultdict(list)
+    for skill in skills:
+        if skill.path.startswith(CLIENT_FOLDERS):
+            places[_place(skill)].append(skill)
+    for first, *others in places.values():
+        for other in others:
+            if _body(other) != _body(first):
+                line = _first_difference(first, other)
+                message = f"the copy differs from {first.path}, from line {line} on"
+                yield _finding(other.path, "copy-differs", other.folder, message, line)
+
+
+def _place(document: Document) -> str:
+    """Returns where a document stands in its root of skills: the same for all its copies."""
+    root = document.folder.rpartition("/")[0]
+    return document.path.removeprefix(f"{root}/" if root else "")
+
+
+def _body(document: Document) -> str:
+    return "\n".join(document.lines[document.front_matter.body_line - 1 :]).strip()
+
+
+def _first_difference(first: Document, other: Document) -> int:
+    start = other.front_matter.body_line
+    ours = other.lines[start - 1 :]
+    theirs = first.lines[first.front_matter.body_line - 1 :]
+    for number, (a, b) in enumerate(zip(ours, theirs, strict=False), start):
+        if a != b:
+            return number
+    return min(len(ours), len(theirs)) + start
+
+
+def _orphans(documents: Sequence[Document], files: Files) -> Iterator[Finding]:
+    """Yields the references that no text of their skill names."""
+    texts: dict[str, dict[str, str]] = defaultdict(dict)
+    for document in documents:
+        if document.kind in ("skill", "reference"):
+            texts[document.folder][document.path] = document.text
+    for folder, own in texts.items():
+        for path in sorted(files.below(f"{folder}/references")):
+            name = path.rpartition("/")[2]
+            inside = path.removeprefix(f"{folder}/references/")
+            parent = inside.rpartition("/")[0]
+            others = (text for other, text in own.items() if other != path)
+            if name.startswith(".") or any(
+                name in text or name.rpartition(".")[0] in text or (parent and f"{parent}/" in text)
+                for text in others
+            ):
+                continue
+            yield _finding(path, "reference-orphaned", inside, f"nothing in {folder} names it")
+
+
+def _is_skill_folder(path: str) -> bool:
+    parts = path.split("/")
+    return len(parts) >= 3 and parts[-3] in ("skills", ".skills")
+
+
+def _finding(path: str, rule: str, claim: str, message: str, line: int = 1) -> Finding:
+    return Finding(path, line, 1, rule, claim, message, "", "", RULES[rule].severity, "high")

@@ -1,0 +1,10 @@
+"""Every rule by its id; each has a page under docs/en/rules and a fixture that breaks it."""
+
+from __future__ import annotations
+
+from scaffold.skills.check.rules.form import FORM_RULES
+from scaffold.skills.check.rules.path import PATH_RULES
+from scaffold.skills.check.rules.rule import Rule
+
+RULES: dict[str, Rule] = dict(sorted({**FORM_RULES, **PATH_RULES}.items()))
+"""All rules by their ids. An id is stable: baselines, `select` and inline comments name it."""

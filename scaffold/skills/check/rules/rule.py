@@ -1,0 +1,22 @@
+"""What a rule is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scaffold.skills.check.claim import Severity
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Is one rule.
+
+    Args:
+        severity: "error" makes the command fail.
+        asks: What it asks for, in a sentence.
+        why: What happens to an agent, or a client, where it is broken.
+    """
+
+    severity: Severity
+    asks: str
+    why: str

@@ -1,0 +1,105 @@
+"""What a repository says of its own check: ``[tool.scaffold.skills]`` in its pyproject.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+from scaffold.skills.check.rules import RULES
+from scaffold.skills.repository.files import Files
+from scaffold.spec import TargetError, nearest
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Is what a repository asks of the check.
+
+    Args:
+        select: Only these rules, by id or by the first words of it ("path"); empty means all.
+        ignore: Not these rules.
+        exclude: Documents that are not checked, as globs from the root.
+        line_budget: The most lines of a SKILL.md.
+        description_budget: The most characters of a description.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    line_budget: int = 500
+    description_budget: int = 1024
+
+    def wants(self, rule: str) -> bool:
+        """Tells whether a rule is asked for."""
+        chosen = not self.select or any(_covers(each, rule) for each in self.select)
+        return chosen and not any(_covers(each, rule) for each in self.ignore)
+
+
+def _covers(pattern: str, rule: str) -> bool:
+    return rule == pattern or rule.startswith(f"{pattern}-")
+
+
+def read_settings(files: Files) -> Settings:
+    """Returns the settings of a repository; without any, the default ones.
+
+    Raises:
+        TargetError: They are wrong.
+    """
+    text = files.text("pyproject.toml") if "pyproject.toml" in files.paths else None
+    if text is None:
+        return Settings()
+    try:
+        tool = tomllib.loads(text).get("tool", {})
+    except tomllib.TOMLDecodeError:
+        return Settings()  # what is wrong with it is for its own tools to say
+    table = _table(_table(tool, "scaffold"), "skills")
+    return _checked({key.replace("-", "_"): value for key, value in table.items()})
+
+
+def _table(outer: Any, key: str) -> dict[str, Any]:
+    inner = cast("dict[str, Any]", outer).get(key) if isinstance(outer, dict) else None
+    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
+
+
+def _checked(table: dict[str, Any]) -> Settings:
+    given: dict[str, Any] = {}
+    for each in fields(Settings):
+        if each.name not in table:
+            continue
+        value = table[each.name]
+        key = each.name.replace("_", "-")
+        if isinstance(each.default, int):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise _wrong(key, value, "it must be a whole number from 1")
+            given[each.name] = value
+        else:
+            rows = cast("list[Any]", value) if isinstance(value, list) else [None]
+            if not all(isinstance(row, str) for row in rows):
+                raise _wrong(key, cast("object", value), "it must be a list of texts")
+            given[each.name] = tuple(rows)
+    settings = Settings(**given)
+    check_rule_names((*settings.select, *settings.ignore), "[tool.scaffold.skills]")
+    return settings
+
+
+def check_rule_names(names: tuple[str, ...], where: str) -> None:
+    """Checks that every name is a rule, or the beginning of rules.
+
+    Raises:
+        TargetError: One is not.
+    """
+    for name in names:
+        if not any(_covers(name, rule) for rule in RULES):
+            raise TargetError(
+                f"{where} names the rule {name!r}, which does not exist{nearest(name, RULES)}",
+                code="target_invalid",
+                hint="docs/en/rules lists all rules",
+            )
+
+
+def _wrong(key: str, value: object, what: str) -> TargetError:
+    return TargetError(
+        f"[tool.scaffold.skills] {key} is {value!r}; {what}",
+        code="target_invalid",
+        hint="docs/en/skills-check.md lists the settings",
+    )

@@ -1,0 +1,48 @@
+"""All that is known of one repository, each part read when it is first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from scaffold.skills.repository.files import Files, list_files
+
+_PACKAGE_FILES = frozenset(
+    {"pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod", "pom.xml"}
+)
+
+
+class Repository:
+    """Is a repository as text.
+
+    Args:
+        files: Its files.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+
+    @classmethod
+    def at(cls, root: Path) -> Repository:
+        """Returns the repository of a folder."""
+        return cls(list_files(root))
+
+    @property
+    def root(self) -> Path:
+        """The top folder, absolute."""
+        return self.files.root
+
+    @cached_property
+    def package_roots(self) -> frozenset[str]:
+        """Folders with a package's project file; the repository's own root is the empty text."""
+        names = (self.files.by_name.get(name, ()) for name in _PACKAGE_FILES)
+        return frozenset(path.rpartition("/")[0] for paths in names for path in paths)
+
+    def bases(self, folder: str) -> list[str]:
+        """Returns the folders that a path written in ``folder`` may start from, nearest first.
+
+        They are the folder itself, the packages around it, and the repository's root.
+        """
+        parents = [parent.as_posix() for parent in PurePosixPath(folder).parents]
+        around = [parent for parent in parents if parent in self.package_roots]
+        return list(dict.fromkeys([folder, *around, ""]))
