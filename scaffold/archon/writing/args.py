@@ -50,8 +50,11 @@ def args_file(design: Json, names: ModelNames) -> str:
 def all_fields(design: Json) -> list[Json]:
     """Returns the fields that are read from the config: the design's, the ropes', the experts'."""
     fields: list[Json] = [*outer_args(design), *_rope_fields(design), *moe_fields(design)]
-    text = json.dumps({key: part for key, part in design.items() if key not in _NO_USES})
-    made = {"moe_args", *design.get("ropes", {})}
+    ropes = cast("Mapping[str, Json]", design.get("ropes") or {})
+    pairings = [rope.get("pairing") for rope in ropes.values()]
+    uses = {key: part for key, part in design.items() if key not in _NO_USES}
+    text = json.dumps([uses, pairings])
+    made = {"moe_args", *ropes}
     for field in list(fields):
         name = str(field["name"])
         if name in STANDARD or name in made or re.search(rf"\b{name}\b", text):

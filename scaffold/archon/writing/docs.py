@@ -47,6 +47,7 @@ _DOCS: Mapping[str, str] = {
     "attention.q_norm.when": "Whether queries and keys are normed.",
     "attention.rope.when": "Whether queries and keys rotate.",
     "attention.rope.key": "Kind of layer, each with rotary positions of its own.",
+    "ropes.rope.pairing": "Whether dimensions next to each other turn together.",
     "attention.scale": "What scores are multiplied by.",
     "attention.softcap": "Bound of the scores; None for none.",
     "attention.window": "Keys that a query sees, itself included; None for all.",

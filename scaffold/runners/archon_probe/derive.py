@@ -31,6 +31,9 @@ SCHEMA = 1
 
 Measured = list[tuple[Case, Observation]]
 
+NEUTRAL = {"partial_rotary_factor": 1.0}
+"""What keys of rotary parameters are where they are left out, if that is not None."""
+
 
 def derive(request: dict[str, Any]) -> dict[str, Any]:
     """Returns the design of a model.
@@ -223,7 +226,7 @@ def refusal(unknown: dict[str, Any], base: Any, real: Any) -> dict[str, str] | N
 def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
     """Returns when a field is flipped as it was, or None where that cannot be told."""
     if name in ("rope_parameters", "rope_scaling"):
-        return None
+        return _held_inside(name, value, base, real)
     field = f"hf_config.{name}"
     held = _read(base, name)
     if value is None and None not in (held, _read(real, name)):
@@ -240,6 +243,23 @@ def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
     if held is None and not isinstance(value, str):
         return f"{field} is not None"
     return f"{field} == {value!r}"
+
+
+def _held_inside(name: str, value: Any, base: Any, real: Any) -> str | None:
+    """Returns when the one key of a dict is flipped that was, None where there were several."""
+    before, asked = ({**NEUTRAL, **(_read(c, name) or {})} for c in (base, real))
+    after = {**NEUTRAL, **(value or {})}
+    flipped = [k for k in {**before, **after} if before.get(k) != after.get(k)]
+    if len(flipped) != 1 or isinstance(after.get(flipped[0]), dict):
+        return None
+    key = flipped[0]
+    held = before.get(key)
+    if asked.get(key) != held:
+        return None
+    found = f"(getattr(hf_config, {name!r}, None) or {{}}).get({key!r})"
+    if held is None:
+        return f"{found} is not None"
+    return f"{found} not in (None, {held!r})" if key in NEUTRAL else f"{found} != {held!r}"
 
 
 def _read(config: Any, name: str) -> Any:

@@ -101,7 +101,8 @@ def suggest_refusals(
     found: dict[str, dict[str, str]] = {}
     for outcome in (o for o in outcomes if o.status == "failed"):
         why = {"values": (outcome.field, outcome.value), "module": "proof", "what": outcome.message}
-        made = refusal(why, config, text) if outcome.field else None
+        is_one = outcome.field and not isinstance(outcome.value, dict)
+        made = refusal(why, config, text) if is_one else None
         if made is None:
             return []
         if outcome.field in right:  # another value of it is fine, so only this one is refused
@@ -293,7 +294,10 @@ def gradient_error(
     if norm <= negligible:
         return difference / max(negligible, 1e-30), 1.0
     error = difference / norm
-    return error, TOLERANCE if error <= TOLERANCE else TOLERANCE + truth.allowance(name)
+    if error <= TOLERANCE:
+        return error, TOLERANCE
+    limit = TOLERANCE + truth.allowance(name)
+    return error, limit if error <= limit else max(limit, truth.rounding(name))
 
 
 def _bisect(

@@ -29,9 +29,8 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
         "attention.rope.when", [[r["when"] if r != ABSENT else ABSENT for r in row] for row in rows]
     )
     attention["rope"] = {"when": when}
-    pairing = used[0]["pairing"]
     reverse = used[0]["inv_freq"][0] < 0
-    options: dict[str, Any] = {"pairing": pairing, "reverse": reverse}
+    options: dict[str, Any] = {"pairing": _pairing(shaper, rows), "reverse": reverse}
     parameters = getattr(shaper.measured[0][0].config, "rope_parameters", None)
     if _is_by_layer_type(parameters):
         attention["rope"]["key"] = a.add_layer_types()
@@ -47,6 +46,19 @@ def shape_ropes(shaper: Shaper, design: dict[str, Any]) -> dict[str, Any]:
         }
     text = _plain_expression(shaper, rows, used, parameters)
     return {"rope": {"expr": text, **options}}
+
+
+def _pairing(shaper: Shaper, rows: list[list[Any]]) -> Any:
+    """Returns which dimensions turn together; a configuration may choose. One pair has no order."""
+    each = [
+        next((r["pairing"] for r in row if r != ABSENT and r["when"] and r["dim"] > 2), ABSENT)
+        for row in rows
+    ]
+    known = [p == "interleaved" if p != ABSENT else ABSENT for p in each]
+    chosen = shaper.arguments.value("attention.rope.interleaved", known)
+    if isinstance(chosen, dict):
+        return {"expr": f"'interleaved' if args.{chosen['arg']} else 'half'"}
+    return "interleaved" if chosen else "half"
 
 
 def _is_by_layer_type(parameters: Any) -> bool:
@@ -72,6 +84,13 @@ def _plain_expression(shaper: Shaper, rows: Any, used: list[Any], parameters: An
         for (c, _), h in zip(shaper.measured, a.known["head_dim"], strict=True)
     ]
     if isinstance(parameters, dict):
+        first = [next((r for r in row if r != ABSENT and r["when"]), ABSENT) for row in rows]
+        for number, (rope, stated) in enumerate(zip(first, expected, strict=True)):
+            if rope != ABSENT and _has_too_few_frequencies(rope, stated):
+                # It runs by accident, where the one frequency of a table meets many pairs.
+                case = a.cases[number].name
+                a.missed.setdefault(case, set()).add("attention.rope: one frequency for all pairs")
+                dims[number] = ABSENT
         # An odd number rotates with the next even one, which a generated model refuses.
         if all(d == ABSENT or d in {e, e + e % 2} for d, e in zip(dims, expected, strict=True)):
             return "RopeArgs.from_hf(hf_config)"
@@ -81,6 +100,13 @@ def _plain_expression(shaper: Shaper, rows: Any, used: list[Any], parameters: An
     theta = [next((_theta(r) for r in row if r != ABSENT and r["when"]), ABSENT) for row in rows]
     base = a.value("attention.rope.theta", theta)
     return f"RopeArgs(dim={_text(dim, a)}, theta={_text(base, a)})"
+
+
+def _has_too_few_frequencies(rope: dict[str, Any], stated: int) -> bool:
+    """Says whether more pairs turn than the configuration states, all of them alike."""
+    first, *others = rope["inv_freq"]
+    is_wider = rope["dim"] > stated + stated % 2
+    return is_wider and all(math.isclose(f, first, rel_tol=1e-4) for f in others)
 
 
 def _text(value: Any, arguments: Any) -> str:

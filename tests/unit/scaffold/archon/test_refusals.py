@@ -16,6 +16,8 @@ if RUNNERS not in sys.path:
 from archon_probe.derive import refusal  # noqa: E402
 from archon_probe.tiny import tiny_config  # noqa: E402
 
+ROPE = "(getattr(hf_config, 'rope_parameters', None) or {})"
+
 
 def refused(model_type: str, field: str, value: Any, what: str = "odd") -> dict[str, str] | None:
     unknown = {"values": (field, value), "module": "attention", "what": what}
@@ -49,7 +51,19 @@ def refused(model_type: str, field: str, value: Any, what: str = "odd") -> dict[
         ("modernbert-decoder", "local_attention", None, "hf_config.local_attention is None"),
         ("gpt2", "n_embd", 48, None),
         ("youtu", "rope_interleave", False, "hf_config.rope_interleave is False"),
-        ("youtu", "rope_parameters", {"rope_type": "yarn"}, None),
+        ("youtu", "rope_parameters", {"rope_type": "yarn", "factor": 4.0}, None),
+        (
+            "youtu",
+            "rope_parameters",
+            {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.25},
+            f"{ROPE}.get('partial_rotary_factor') not in (None, 1.0)",
+        ),
+        (
+            "youtu",
+            "rope_parameters",
+            {"rope_theta": 3000.0, "rope_type": "default"},
+            f"{ROPE}.get('rope_theta') != 10000.0",
+        ),
         ("qwen3", "hidden_size", 48, None),
         ("gpt2", "n_embd + n_head", [48, 6], None),
     ],

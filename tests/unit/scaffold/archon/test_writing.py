@@ -229,6 +229,20 @@ def test_the_config_may_choose_what_a_gate_scales() -> None:
     assert "gate_per: What has a gate of its own" in files["model/args.py"]
 
 
+def test_the_config_may_choose_which_dimensions_turn_together() -> None:
+    design = writing_designs.qwen3()
+    told = "hf_config.rope_interleave"
+    flag = writing_designs.field("rope_interleave", "bool", True, told, "")
+    pairing = {"expr": "'interleaved' if args.rope_interleave else 'half'"}
+    rope = {**design["ropes"]["rope"], "pairing": pairing}
+    design = {**design, "args": [*design["args"], flag], "ropes": {"rope": rope}}
+    files = write_model(design)
+    text = " ".join(files["model/model.py"].split())
+    assert 'args.rope, pairing="interleaved" if args.rope_interleave else "half"' in text
+    assert '"rope_interleave": hf_config.rope_interleave,' in files["model/args.py"]
+    assert "rope_interleave: Whether dimensions next to each other" in files["model/args.py"]
+
+
 def test_a_design_that_contradicts_itself_is_refused() -> None:
     design = writing_designs.qwen3()
     steps = [{"out": "y", "call": "mixer", "in": "z"}]
