@@ -26,6 +26,9 @@ MOST_ALLOWANCE = 1e-4
 # Gradients below this share of what a tensor of their size would have on average are zero up to
 # cancellation, such as that of a key's bias, which the softmax does not see.
 NEGLIGIBLE = 1e-4
+# A gradient whose terms nearly cancel is off by more of its norm. Rounding may explain a difference
+# up to this share of what a tensor of its size would have on average: the tolerance of one.
+MOST_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,12 @@ class Reference(Run):
     Attributes:
         average: Norm of the gradients per root of elements, over all parameters.
         rerun: Computes the same in another way, or returns None; asked only where needed.
+        refine: Computes the same in double precision, or returns None; asked only where needed.
     """
 
     average: float
     rerun: Callable[[], Run | None]
+    refine: Callable[[], Run | None] = lambda: None
 
     @cached_property
     def other(self) -> Run | None:
@@ -105,6 +110,20 @@ class Reference(Run):
         off = (self.other.gradients[name] - gradient).norm() / gradient.norm().clamp_min(1e-30)
         return min(ALLOWANCE_FACTOR * float(off), MOST_ALLOWANCE)
 
+    @cached_property
+    def exact(self) -> Run | None:
+        """The same in double precision, as far as the model lets it."""
+        return self.refine()
+
+    def rounding(self, name: str) -> float:
+        """Returns what share of its norm a gradient may be off for being rounded in float32."""
+        if self.exact is None:
+            return 0.0
+        gradient = self.gradients[name]
+        off = float((self.exact.gradients[name] - gradient.double()).norm())
+        most = MOST_ROUNDING * self.average * gradient.numel() ** 0.5
+        return min(ALLOWANCE_FACTOR * off, most) / float(gradient.norm().clamp_min(1e-30))
+
 
 def make_batch(vocab: int, lengths: tuple[int, ...] = LENGTHS, seed: int = 0) -> Batch:
     """Returns a random batch; every seed gives the same one each time."""
@@ -124,7 +143,11 @@ def reference(model: Any, batch: Batch) -> Reference:
     squares = sum(float(g.square().sum()) for g in first.gradients.values())
     average = (squares / sum(sizes)) ** 0.5
     return Reference(
-        first.logits, first.gradients, average, lambda: _second_run(model, batch, first)
+        first.logits,
+        first.gradients,
+        average,
+        lambda: _second_run(model, batch, first),
+        lambda: _double_run(model, batch),
     )
 
 
@@ -140,6 +163,17 @@ def _second_run(model: Any, batch: Batch, first: Run) -> Run | None:
     finally:
         model.set_attn_implementation("eager")
     return _rounded_run(model, batch)
+
+
+def _double_run(model: Any, batch: Batch) -> Run | None:
+    """Computes all again in float64; None where a part of the model insists on another type."""
+    exact = copy.deepcopy(model).double()
+    try:
+        if hasattr(exact, "set_experts_implementation"):
+            exact.set_experts_implementation("eager")  # the fused ones know no float64
+        return run_alone(exact, batch)
+    except (ValueError, NotImplementedError, RuntimeError, TypeError):
+        return None
 
 
 def _rounded_run(model: Any, batch: Batch) -> Run:

@@ -14,7 +14,10 @@ RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
+from archon_probe import oracle  # noqa: E402
 from archon_probe import prove as proofs  # noqa: E402
+from archon_probe.oracle import Reference, Run  # noqa: E402
+from archon_probe.random_weights import random_model  # noqa: E402
 from archon_probe.tiny import tiny_config  # noqa: E402
 from archon_probe.variations import Variation  # noqa: E402
 
@@ -163,6 +166,42 @@ def test_wrong_options_are_told_as_conditions_to_refuse() -> None:
 
     assert [o.name for o in found if o.status == "failed"] == ["attention_bias"]
     assert [r["condition"] for r in refusals] == ["hf_config.attention_bias is True"]
+
+
+def gradient_is_right(off: float, noise: float | None, size: float = 1e-3) -> bool:
+    """Says whether a gradient of a size below the average, 1, passes.
+
+    Args:
+        off: Norm of what it is off by.
+        noise: The same of what transformers is off from itself in double precision, if it runs so.
+        size: Of each of its four numbers.
+    """
+    wanted = torch.full((4,), size)
+    exact = None if noise is None else Run(torch.zeros(1), {"w": wanted.double() + noise / 2})
+    truth = Reference(torch.zeros(1), {"w": wanted}, 1.0, lambda: None, lambda: exact)
+    error, limit = proofs.gradient_error(wanted + off / 2, wanted, truth, "w")
+    return error <= limit
+
+
+def test_a_gradient_that_cancels_may_be_off_by_its_own_rounding_only() -> None:
+    assert gradient_is_right(1e-5, noise=5e-6)
+    assert not gradient_is_right(1e-5, noise=2e-6)  # five times what rounding does
+    assert not gradient_is_right(1e-5, noise=None)  # nobody knows what it does
+    assert not gradient_is_right(3e-5, noise=1.0)  # as much as the tolerance of an average one
+    assert not gradient_is_right(3e-5, noise=1.0, size=1.0)
+
+
+def test_double_precision_tells_what_rounding_does() -> None:
+    """One expert whose output is normed: the norm takes the router's gradient away again."""
+    with proofs._quiet():
+        config = tiny_config("flex_olmo")
+        config.num_experts_per_tok = 1
+        truth = oracle.reference(random_model(config), oracle.make_batch(config.vocab_size))
+
+    router, other = (f"model.layers.0.{n}.weight" for n in ("mlp.gate", "self_attn.q_proj"))
+
+    assert truth.rounding(router) > 1e-4
+    assert 0 < truth.rounding(other) < 1e-5
 
 
 def test_a_wrong_size_is_no_condition() -> None:
