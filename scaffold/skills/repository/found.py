@@ -1,0 +1,51 @@
+"""The answer to "what does this name mean?"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal[
+    "module",
+    "class",
+    "function",
+    "constant",
+    "attribute",
+    "third_party",
+    "undecided",
+    "missing",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Is what a dotted name means.
+
+    Args:
+        kind: What it is. A method is a ``function``; a property, a field and an attribute that a
+            method sets are an ``attribute``; ``missing`` is certain, ``undecided`` is not.
+        name: The dotted name as asked.
+        path: The file that defines it, or that lacks it; None where no file is concerned.
+        line: The line of the definition, from 1, or None.
+        evidence: One sentence for a reader: where it is, or why it is not or cannot be known.
+        near: For a missing name, the closest one there is, as a dotted name, or None.
+        thing: What the index found; for the index itself.
+    """
+
+    kind: Kind
+    name: str
+    path: str | None = None
+    line: int | None = None
+    evidence: str = ""
+    near: str | None = None
+    thing: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the name is certainly there."""
+        return self.kind not in ("missing", "undecided", "third_party")
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the name is certainly not there."""
+        return self.kind == "missing"

@@ -1,0 +1,416 @@
+"""What a body of statements binds: names, without running anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from scaffold.skills.repository.signatures import (
+    Signature,
+    read_parameters,
+    read_signature,
+    source_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportBinding:
+    """Is a name bound by an import.
+
+    Args:
+        line: Where it stands, from 1.
+        level: The number of leading dots.
+        module: The module named, without dots; may be empty.
+        name: The name taken from it; None for ``import module``.
+        for_types: Whether it stands under ``if TYPE_CHECKING``.
+    """
+
+    line: int
+    level: int
+    module: str
+    name: str | None
+    for_types: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionBinding:
+    """Is a ``def``.
+
+    Args:
+        line: The line of its ``def``, from 1.
+        signature: Its parameters, the receiver among them.
+        decorators: The decorators' dotted names as written; ``?`` for any other expression.
+        names: What its own body binds: nested functions and classes only.
+        wraps: What kind of decorator it is itself, see ``decorators``.
+    """
+
+    line: int
+    signature: Signature
+    decorators: tuple[str, ...]
+    names: Scope
+    wraps: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassBinding:
+    """Is a ``class``.
+
+    Args:
+        line: The line of its ``class``, from 1.
+        name: Its name.
+        bases: The bases' dotted names as written, without ``[...]``; ``?`` for other expressions.
+        keywords: Keyword arguments of the ``class`` line as written.
+        decorators: As for a function; arguments of ``dataclass`` stand in ``options``.
+        options: Keyword arguments of the decorators, as written, by decorator.
+        names: What its body binds.
+        instance_names: The attributes that its methods set on ``self`` and the line of each.
+        fields: The annotated names of its body, in order.
+        dynamic: Why more attributes may appear while it runs, or None.
+    """
+
+    line: int
+    name: str
+    bases: tuple[str, ...]
+    keywords: dict[str, str]
+    decorators: tuple[str, ...]
+    options: dict[str, dict[str, str]]
+    names: Scope
+    instance_names: dict[str, int]
+    fields: tuple[FieldBinding, ...]
+    dynamic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldBinding:
+    """Is an annotated name in a class body.
+
+    Args:
+        name: The name.
+        line: Where it stands, from 1.
+        annotation: Its type as written.
+        default: Its value as written, or None.
+        call: The dotted name of the function that makes the default (``field``), or None.
+        options: The keyword arguments of that call as written.
+    """
+
+    name: str
+    line: int
+    annotation: str
+    default: str | None
+    call: str | None
+    options: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueBinding:
+    """Is an assigned name, or one that is only annotated.
+
+    Args:
+        line: Where it stands, from 1.
+        alias: The dotted name that it is set to (``a = b.c``), or None.
+        call: The dotted name of the call that makes it (``a = b.c(...)``), or None.
+        arguments: That call's arguments, kept only for calls that make a callable or a class.
+        signature: What a ``lambda`` takes.
+        is_bound: Whether it has a value at all; ``x: int`` in a module has none.
+    """
+
+    line: int
+    alias: str | None = None
+    call: str | None = None
+    arguments: ast.Call | None = None
+    signature: Signature | None = None
+    is_bound: bool = True
+
+
+Binding = ImportBinding | FunctionBinding | ClassBinding | ValueBinding
+
+
+@dataclass(slots=True)
+class Scope:
+    """Is what a module's, class's or function's body binds.
+
+    Args:
+        names: Every name with all its bindings, in the order of the text.
+        stars: The modules of ``from module import *``, as level, module and line.
+        deleted: The names that a ``del`` takes away.
+    """
+
+    names: dict[str, list[Binding]] = field(default_factory=dict[str, "list[Binding]"])
+    stars: list[tuple[int, str, int]] = field(default_factory=list[tuple[int, str, int]])
+    deleted: set[str] = field(default_factory=set[str])
+
+    def add(self, name: str, binding: Binding) -> None:
+        """Adds one more binding of a name."""
+        self.names.setdefault(name, []).append(binding)
+
+
+KEPT_CALLS = frozenset({"partial", "namedtuple", "NamedTuple", "partialmethod", "Enum"})
+"""Calls whose arguments say what the result takes; of all others only the name is kept."""
+
+_TYPES_ONLY = frozenset({"TYPE_CHECKING", "typing.TYPE_CHECKING", "t.TYPE_CHECKING"})
+
+
+def statements(
+    body: Sequence[ast.stmt], *, for_types: bool = False
+) -> Iterator[tuple[ast.stmt, bool]]:
+    """Yields every statement of one scope in order, and whether only type checkers see it."""
+    pending: list[tuple[ast.stmt, bool]] = [(each, for_types) for each in reversed(body)]
+    while pending:
+        node, typed = pending.pop()
+        yield node, typed
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        for part, part_typed in reversed(list(_parts(node, typed))):
+            pending.extend((each, part_typed) for each in reversed(part))
+
+
+def read_scope(body: Sequence[ast.stmt], *, only_definitions: bool = False) -> Scope:
+    """Reads what a body binds.
+
+    Args:
+        body: The statements.
+        only_definitions: Whether only ``def`` and ``class`` count: a function's own variables
+            cannot be reached from outside.
+    """
+    scope = Scope()
+    for node, typed in statements(body):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            scope.add(node.name, _function(node))
+        elif isinstance(node, ast.ClassDef):
+            scope.add(node.name, _class(node))
+        elif not only_definitions:
+            _bind_statement(scope, node, typed)
+    return scope
+
+
+def dotted_name(node: ast.expr | None) -> str | None:
+    """Returns ``a.b.c`` for such an expression; None for any other."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])
+
+
+def _parts(node: ast.stmt, typed: bool) -> Iterator[tuple[list[ast.stmt], bool]]:
+    if isinstance(node, ast.If):
+        guarded = source_is(node.test, _TYPES_ONLY)
+        yield node.body, typed or guarded
+        yield node.orelse, typed
+        return
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(node, name, []), typed
+        if name == "body":
+            for handler in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
+                yield handler.body, typed
+
+
+def source_is(node: ast.expr, names: frozenset[str]) -> bool:
+    """Tells whether an expression is one of these dotted names."""
+    return dotted_name(node) in names
+
+
+def _bind_statement(scope: Scope, node: ast.stmt, typed: bool) -> None:
+    if isinstance(node, ast.Import):
+        for each in node.names:
+            module = each.name if each.asname else each.name.partition(".")[0]
+            bound = each.asname or module
+            scope.add(bound, ImportBinding(node.lineno, 0, module, None, typed))
+    elif isinstance(node, ast.ImportFrom):
+        _bind_from(scope, node, typed)
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            _bind_target(scope, target, node.value)
+    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        value = _value(node, node.value)
+        scope.add(node.target.id, value)
+    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        scope.add(node.target.id, ValueBinding(node.lineno))
+    elif isinstance(node, (ast.For, ast.AsyncFor)):
+        _bind_target(scope, node.target, None)
+    elif isinstance(node, (ast.With, ast.AsyncWith)):
+        for item in node.items:
+            _bind_target(scope, item.optional_vars, None)
+    elif isinstance(node, ast.Delete):
+        scope.deleted.update(each.id for each in node.targets if isinstance(each, ast.Name))
+    elif type(node).__name__ == "TypeAlias":
+        _bind_target(scope, getattr(node, "name", None), None)
+    _bind_walrus(scope, node)
+
+
+def _bind_from(scope: Scope, node: ast.ImportFrom, typed: bool) -> None:
+    for each in node.names:
+        if each.name == "*":
+            scope.stars.append((node.level, node.module or "", node.lineno))
+            continue
+        binding = ImportBinding(node.lineno, node.level, node.module or "", each.name, typed)
+        scope.add(each.asname or each.name, binding)
+
+
+def _bind_target(scope: Scope, target: ast.expr | None, value: ast.expr | None) -> None:
+    if isinstance(target, ast.Name):
+        scope.add(target.id, _value(target, value))
+    elif isinstance(target, ast.Starred):
+        _bind_target(scope, target.value, None)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        values: list[ast.expr | None] = [None] * len(target.elts)
+        if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
+            values = list(value.elts)
+        for part, given in zip(target.elts, values, strict=True):
+            _bind_target(scope, part, given)
+
+
+def _bind_walrus(scope: Scope, node: ast.stmt) -> None:
+    """Binds ``:=`` and ``case x`` and ``except ... as``; the rare ones, in the node's own head."""
+    if isinstance(node, (ast.If, ast.While)):
+        for each in ast.walk(node.test):
+            if isinstance(each, ast.NamedExpr):
+                _bind_target(scope, each.target, each.value)
+    elif isinstance(node, ast.Match):
+        for case in node.cases:
+            for each in ast.walk(case.pattern):
+                name = getattr(each, "name", None)
+                if isinstance(name, str):
+                    scope.add(name, ValueBinding(node.lineno))
+
+
+def _value(node: ast.expr | ast.stmt, value: ast.expr | None) -> ValueBinding:
+    line = node.lineno
+    if isinstance(value, ast.Call):
+        call = dotted_name(value.func) or "?"
+        kept = value if call.rpartition(".")[2] in KEPT_CALLS else None
+        return ValueBinding(line, call=call, arguments=kept)
+    if isinstance(value, ast.Lambda):
+        return ValueBinding(line, signature=Signature("<lambda>", read_parameters(value.args)))
+    has_value = value is not None or not isinstance(node, ast.AnnAssign)
+    return ValueBinding(line, alias=dotted_name(value), is_bound=has_value)
+
+
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> FunctionBinding:
+    inner = read_scope(node.body, only_definitions=True)
+    return FunctionBinding(node.lineno, read_signature(node), _decorators(node), inner)
+
+
+def _class(node: ast.ClassDef) -> ClassBinding:
+    keywords = {each.arg or "**": source_of(each.value) or "" for each in node.keywords}
+    options: dict[str, dict[str, str]] = {}
+    for each in node.decorator_list:
+        if isinstance(each, ast.Call):
+            given = {word.arg or "**": source_of(word.value) or "" for word in each.keywords}
+            options[dotted_name(each.func) or "?"] = given
+    return ClassBinding(
+        node.lineno,
+        node.name,
+        tuple(_base(each) for each in node.bases),
+        keywords,
+        _decorators(node),
+        options,
+        read_scope(node.body),
+        _instance_names(node),
+        tuple(_fields(node)),
+        _dynamic_attributes(node),
+    )
+
+
+def _base(node: ast.expr) -> str:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return dotted_name(node) or "?"
+
+
+def _decorators(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> tuple[str, ...]:
+    heads = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+    return tuple(dotted_name(each) or "?" for each in heads)
+
+
+def _fields(node: ast.ClassDef) -> Iterator[FieldBinding]:
+    for each, _ in statements(node.body):
+        if not isinstance(each, ast.AnnAssign) or not isinstance(each.target, ast.Name):
+            continue
+        call, options = None, dict[str, str]()
+        if isinstance(each.value, ast.Call):
+            call = dotted_name(each.value.func) or "?"
+            options = {
+                word.arg or "**": source_of(word.value) or "" for word in each.value.keywords
+            }
+        annotation = source_of(each.annotation) or ""
+        default = source_of(each.value)
+        yield FieldBinding(each.target.id, each.lineno, annotation, default, call, options)
+
+
+def _methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for each, _ in statements(node.body):
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield each
+
+
+def _instance_names(node: ast.ClassDef) -> dict[str, int]:
+    """Finds ``self.x = ...``, ``cls.x = ...`` and the names in ``__slots__``."""
+    found: dict[str, int] = {}
+    for method in _methods(node):
+        receiver = next((each.arg for each in [*method.args.posonlyargs, *method.args.args]), None)
+        for target in _targets(method.body):
+            if (
+                isinstance(target, ast.Attribute)
+                and isinstance(target.value, ast.Name)
+                and target.value.id == receiver
+            ):
+                found.setdefault(target.attr, target.lineno)
+    for each, _ in statements(node.body):
+        if isinstance(each, ast.Assign) and any(
+            source_is(target, frozenset({"__slots__"})) for target in each.targets
+        ):
+            for text in ast.walk(each.value):
+                if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                    found.setdefault(text.value, text.lineno)
+    return found
+
+
+def _targets(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
+    """Yields every assigned expression of a body, nested functions' among them."""
+    for node, _ in statements(body):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from _targets(node.body)
+        if isinstance(node, ast.Assign):
+            assigned = node.targets
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            assigned = [each.optional_vars for each in node.items]
+        elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
+            assigned = [node.target]
+        else:
+            continue
+        for each in assigned:
+            yield from _flat(each)
+
+
+def _flat(target: ast.expr | None) -> Iterator[ast.expr]:
+    if isinstance(target, (ast.Tuple, ast.List)):
+        for each in target.elts:
+            yield from _flat(each)
+    elif isinstance(target, ast.Starred):
+        yield from _flat(target.value)
+    elif target is not None:
+        yield target
+
+
+_SETTERS = frozenset({"setattr", "object.__setattr__", "super().__setattr__"})
+
+
+def _dynamic_attributes(node: ast.ClassDef) -> str | None:
+    """Says why a class may hold attributes that its text does not name, or returns None."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call):
+            name = dotted_name(each.func) or ""
+            if name in ("setattr", "object.__setattr__") and not _literal_name(each):
+                return f"line {each.lineno} sets attributes by name"
+            if name in ("exec", "locals", "vars") or name.endswith(".__dict__.update"):
+                return f"line {each.lineno} changes the namespace with {name}()"
+    return None
+
+
+def _literal_name(call: ast.Call) -> bool:
+    """Tells whether ``setattr(x, "name", value)`` names the attribute itself."""
+    return len(call.args) > 1 and isinstance(call.args[1], ast.Constant)

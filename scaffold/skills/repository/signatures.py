@@ -1,0 +1,133 @@
+"""What a function takes, read from its ``def`` and nothing else."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from typing import Literal
+
+ParameterKind = Literal[
+    "positional_only", "positional_or_keyword", "var_positional", "keyword_only", "var_keyword"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Is one parameter of a function.
+
+    Args:
+        name: Its name, without stars.
+        kind: How it is filled, in the words of ``inspect``.
+        has_default: Whether a call may leave it out.
+        annotation: Its type as written, or None.
+        default: Its default as written, or None.
+    """
+
+    name: str
+    kind: ParameterKind
+    has_default: bool = False
+    annotation: str | None = None
+    default: str | None = None
+
+    def __str__(self) -> str:
+        stars = {"var_positional": "*", "var_keyword": "**"}.get(self.kind, "")
+        text = f"{stars}{self.name}"
+        if self.annotation is not None:
+            text += f": {self.annotation}"
+        if self.has_default:
+            sign = "=" if self.annotation is None else " = "
+            text += f"{sign}{self.default or '...'}"
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Is what a call of something has to fit.
+
+    Args:
+        name: The last part of the callable's name.
+        parameters: In order, without the receiver (``self`` or ``cls``).
+        path: The file in which it stands, relative to the root.
+        line: The line of it, from 1.
+        receiver: The dropped first parameter of a method; None for a function.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    path: str = ""
+    line: int = 1
+    receiver: Parameter | None = None
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        starred = False
+        for index, each in enumerate(self.parameters):
+            if each.kind == "keyword_only" and not starred:
+                parts.append("*")
+            starred = starred or each.kind in ("keyword_only", "var_positional")
+            parts.append(str(each))
+            following = self.parameters[index + 1 : index + 2]
+            if each.kind == "positional_only" and not any(
+                later.kind == "positional_only" for later in following
+            ):
+                parts.append("/")
+        return f"{self.name}({', '.join(parts)})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that a call may give by keyword."""
+        kinds = ("positional_or_keyword", "keyword_only")
+        return tuple(each.name for each in self.parameters if each.kind in kinds)
+
+    @property
+    def takes_any_keyword(self) -> bool:
+        """Whether it has ``**kwargs``."""
+        return any(each.kind == "var_keyword" for each in self.parameters)
+
+    def bound(self) -> Signature:
+        """Returns the signature that a caller of an instance sees: without the first parameter."""
+        first = self.parameters[0] if self.parameters else None
+        if first is None or first.kind == "keyword_only" or first.kind == "var_keyword":
+            return self
+        if first.kind == "var_positional":
+            return replace(self, receiver=first)
+        return replace(self, parameters=self.parameters[1:], receiver=first)
+
+
+def read_signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature:
+    """Reads the signature of a ``def``, with its receiver still in it."""
+    return Signature(node.name, read_parameters(node.args), line=node.lineno)
+
+
+def read_parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:
+    """Reads the parameters of a ``def`` or a ``lambda``."""
+    found: list[Parameter] = []
+    plain = [*arguments.posonlyargs, *arguments.args]
+    required = len(plain) - len(arguments.defaults)
+    for index, each in enumerate(plain):
+        default = arguments.defaults[index - required] if index >= required else None
+        only = index < len(arguments.posonlyargs)
+        kind: ParameterKind = "positional_only" if only else "positional_or_keyword"
+        found.append(_parameter(each, kind, default))
+    if arguments.vararg is not None:
+        found.append(_parameter(arguments.vararg, "var_positional", None))
+    for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        found.append(_parameter(each, "keyword_only", default))
+    if arguments.kwarg is not None:
+        found.append(_parameter(arguments.kwarg, "var_keyword", None))
+    return tuple(found)
+
+
+def source_of(node: ast.expr | None) -> str | None:
+    """Returns an expression as text on one line; None where there is none or it is too deep."""
+    if node is None:
+        return None
+    try:
+        return ast.unparse(node)
+    except (RecursionError, ValueError):
+        return "..."
+
+
+def _parameter(node: ast.arg, kind: ParameterKind, default: ast.expr | None) -> Parameter:
+    annotation = source_of(node.annotation)
+    return Parameter(node.arg, kind, default is not None, annotation, source_of(default))
