@@ -102,6 +102,11 @@ class Fields:
         if all(v is None for v in values):
             return
         self.values[text] = values
+        if "rope" in text:
+            return  # whole dictionaries of it are read as one option
+        parts = [v if isinstance(v, dict) else {} for v in values]
+        for key in dict.fromkeys(k for part in parts for k in part):
+            self._add(f"{text}[{key!r}]", [part.get(key) for part in parts])
 
     def prefer(self, path: str) -> None:
         """Lets fields whose names share a word with an option's come first.

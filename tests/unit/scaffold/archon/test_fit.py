@@ -38,6 +38,7 @@ BASE: Json = {
     "dense_layers": [],
     "act": "silu",
     "gating": True,
+    "act_fn": {"name": "tanh"},
 }
 
 
@@ -60,6 +61,7 @@ def cases(*flips: Json) -> list[Any]:
         ([{"use_bias": True}], [False, True], "hf_config.use_bias"),
         ([{"use_bias": True}], [True, False], "not hf_config.use_bias"),
         ([{"act": "gelu"}], ["silu", "gelu"], "hf_config.act"),
+        ([{"act_fn": {"name": "relu"}}], ["tanh", "relu"], "hf_config.act_fn['name']"),
         (
             [{"gating": v} for v in (False, "whole", "each")],
             ["head", "dim", "head", "dim"],
