@@ -326,6 +326,9 @@ def _attention(shaper: Shaper, name: str) -> dict[str, Any]:
             "when": {"expr": f"args.{arg} is not None"} if arg else when,
             "limit": limit,
         }
+        late = _map(rows, lambda m: m["clip_qkv"]["after_norm"])
+        if a.layout_value("attention.clip_qkv.after_norm", late):
+            found["clip_qkv"]["after_norm"] = True
     for key in ("q_norm", "k_norm", "v_norm"):
         found[key] = shaper.norm(
             f"attention.{key}", _map(rows, lambda m, k=key: m[k]), ("over", "after_rope")

@@ -115,6 +115,8 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
         "v_head_dim": v_head_dim,
         "clip_qkv": {"when": limit is not None, "limit": limit},
     }
+    if limit is not None:
+        features["clip_qkv"]["after_norm"] = any(side.is_clipped_late for side in parts.values())
     for role in ("q", "k", "v"):
         side = parts[role]
         rows = list(dict.fromkeys(side.columns)) if role != "q" else side.columns
@@ -210,6 +212,7 @@ class Side:
         before_rope: [H, T, D], what is rotated.
         rotated: [H, T, D], what comes out of that.
         factor: On the projection's numbers, part of the scale.
+        is_clipped_late: The bound is that of the norm's output.
     """
 
     source: Call
@@ -222,6 +225,7 @@ class Side:
     before_rope: Tensor
     rotated: Tensor
     factor: float = 1.0
+    is_clipped_late: bool = False
 
     def norm_feature(self) -> dict[str, Any]:
         """Returns the norm as a feature."""
@@ -294,9 +298,10 @@ def find_side(
             continue
         row = {"y": produced[0].flatten()}
         matched = match_scaled(wanted, row) or match_partly_scaled(wanted, row)
-        if matched is None:
+        late = _clipped(wanted, row) if matched is None else None
+        if matched is None and late is None:
             continue
-        factor, through = matched
+        factor, through = matched or (1.0, late[1])
         taken = _token_major(inner.x, length)
         assert taken is not None
         after_rope = is_close(
@@ -321,6 +326,9 @@ def find_side(
             side.rotated = picked
         else:
             side.before_rope = picked
+        if late is not None:
+            side.clip, side.is_clipped_late = late[0], True
+            side.before_rope = picked.clamp(-side.clip, side.clip)
         return side
     raise UnknownStructureError(path, f"its {role} is no projection of its input, normed or not")
 

@@ -15,6 +15,9 @@ if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
 from archon_probe.observe import algebra, attention, norm, roles, rotary, scores  # noqa: E402
+from archon_probe.observe.model import observe  # noqa: E402
+from archon_probe.random_weights import random_model  # noqa: E402
+from archon_probe.tiny import tiny_config  # noqa: E402
 
 LENGTH = 12
 
@@ -191,3 +194,15 @@ def test_numbers_come_from_one_source_though_another_has_one_as_near() -> None:
 
     assert found is not None
     assert found[1] == [("row", i) for i in range(6)]
+
+
+@pytest.mark.parametrize(("model_type", "is_late"), [("olmo", False), ("olmoe", True)])
+def test_a_bound_on_what_a_norm_gives_is_told_from_one_on_what_it_gets(
+    model_type: str, is_late: bool
+) -> None:
+    config = tiny_config(model_type)
+    config.clip_qkv = 0.7
+
+    found = observe(random_model(config)).layers[0]["modules"]["attention"]
+
+    assert found["clip_qkv"] == {"when": True, "limit": 0.7, "after_norm": is_late}
