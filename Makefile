@@ -19,7 +19,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv venv-toolkit demo test test-full test-toolkit lint format docs bench clean
+.PHONY: help venv venv-toolkit demo test test-full test-clients clients test-toolkit lint format docs bench clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -53,8 +53,15 @@ demo: venv ## Scaffold a small project and train it until its reward passes 0.95
 test: venv ## Run every kind of check at reduced counts
 	$(PYTEST) -n $(WORKERS) --dist loadfile
 
-test-full: venv ## Run everything, the slow tests and those that need a package registry too
+test-full: venv clients ## Run everything, the slow tests and those that need a package registry too
 	$(PYTEST) -m ""
+
+# Agents' clients, 1.4 GB from npm and PyPI; without npm the tests of them skip.
+clients: venv
+	@$(BIN)/python tests/integration/clients/install.py
+
+test-clients: clients ## Install real clients of agents, and ask them what they see of the skills
+	$(PYTEST) -m clients tests/integration/clients
 
 test-toolkit: venv-toolkit ## Run the toolkit's unit tests, where the training package is not installed
 	$(BIN)/python -m pytest tests/unit/scaffold
