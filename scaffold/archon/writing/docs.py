@@ -89,7 +89,7 @@ def field_docs(design: Json) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, path in _uses(design, ""):
         doc = _DOCS.get(path)
-        if doc and name not in found:
+        if doc and name not in found and name not in (design.get("ropes") or {}):
             found[name] = _by_layer(doc, design, name)
     for module in design["block"]["modules"]:
         when = module.get("when")

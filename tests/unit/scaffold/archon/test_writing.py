@@ -243,6 +243,13 @@ def test_the_config_may_choose_which_dimensions_turn_together() -> None:
     assert "rope_interleave: Whether dimensions next to each other" in files["model/args.py"]
 
 
+def test_a_scale_that_reads_the_rope_says_nothing_of_what_it_is() -> None:
+    design = writing_designs.qwen3()
+    scale = {"expr": "args.head_dim**-0.5 * args.rope.score_multiplier"}
+    design = {**design, "attention": {**design["attention"], "scale": scale}}
+    assert "rope: Rotary positions.\n" in write_model(design)["model/args.py"]
+
+
 def test_a_design_that_contradicts_itself_is_refused() -> None:
     design = writing_designs.qwen3()
     steps = [{"out": "y", "call": "mixer", "in": "z"}]
