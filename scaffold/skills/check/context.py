@@ -39,6 +39,16 @@ _ELSEWHERE = re.compile(
     r"|other repo|target (?:repo(?:sitory)?|project)|remote|container|server)\b",
     re.IGNORECASE,
 )
+_WRONG = re.compile(
+    r"❌|✗|✘|🚫|\b(?:bad|wrong|incorrect(?:ly)?|anti-?patterns?|mistakes?|pitfalls?|before:|don'?t"
+    r"|broken|buggy|fails?|error|legacy|old)\b",
+    re.IGNORECASE,
+)
+_WRONG_COMMENT = re.compile(
+    r"❌|✗|✘|🚫|\b(?:bad|wrong|incorrect(?:ly)?|anti-?pattern|don'?t|do not|broken|buggy|old way"
+    r"|before|deprecated|error:|raises|will fail|fails)\b",
+    re.IGNORECASE,
+)
 _PLACEHOLDER = re.compile(
     r"<[^<>\s][^<>]*>|\{[^{}]*\}|\$\w+|\$\{[^}]*\}|\[[^\[\]]*\]|\.\.\.|…|\*|\?|%s|%\w+%|XXX|xxx"
     r"|YYYY|NNN|\b(?:your|my|some|foo|bar|baz|example|placeholder|path/to)(?:[-_/.]|\b)"
@@ -86,8 +96,23 @@ def lead_silence(block: Block) -> str | None:
     return why_no_claim(last, " ".join(block.headings[-1:]))
 
 
+def block_silence(block: Block) -> str | None:
+    """Returns why a block of code is meant to be wrong or old, or None."""
+    lead = block.lead.rsplit("\n", 1)[-1]
+    title = block.headings[-1] if block.headings else ""
+    comments = " ".join(re.findall(r"(?:#|//)\s*(.*)", block.text))
+    if _WRONG.search(lead) or _WRONG.search(title) or _WRONG_COMMENT.search(comments):
+        return "it may show how not to do it"
+    return None
+
+
 def sentence_around(span: Span) -> tuple[str, str]:
-    """Returns the words of a span's own sentence before it and behind it."""
-    before = re.split(r"(?<=[.!?;:])\s+(?=[A-Z`*\[(])|\n\s*\n", span.before)[-1]
-    after = re.split(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|(?<=[.!?])$|\n\s*\n", span.after)[0]
+    """Returns the words of a span's own sentence before it and behind it, comments left out."""
+    before = re.split(r"(?<=[.!?;:])\s+(?=[A-Z`*\[(])|\n\s*\n", _shown(span.before))[-1]
+    after = re.split(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|(?<=[.!?])$|\n\s*\n", _shown(span.after))[0]
     return before, after
+
+
+def _shown(text: str) -> str:
+    # A comment that allows a rule holds words ("path-missing") that would silence the claim.
+    return re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)

@@ -231,7 +231,9 @@ class _Reader:
                 self._span(block, code, found.start("code"), found.start(), found.end())
             )
         for found in _LINK.finditer(covered):
-            to = block.text[found.start("to") : found.end("to")].strip("<>")
+            to = block.text[found.start("to") : found.end("to")]
+            # Only a pair around the whole is Markdown's; `<name>.md` is a placeholder.
+            to = to[1:-1] if to.startswith("<") and to.endswith(">") else to
             if to:
                 start = found.start("to")
                 self._result.links.append(self._span(block, to, start, found.start(), found.end()))
