@@ -72,6 +72,8 @@ _DOCS: Mapping[str, str] = {
     "head.multiplier": "What logits are multiplied by.",
     "head.divisor": "What logits are divided by.",
     "head.softcap": "Bound of the logits; None for none.",
+    "block.modules.norm.kind": "Whether norms are RMS norms or layer norms: rms or layer.",
+    "head.norm.kind": "Whether norms are RMS norms or layer norms: rms or layer.",
     "head.norm.when": "Whether the last states are normed.",
     "block.variants.steps.sum": "What a branch is multiplied by before it is added.",
     "block.variants.when": "Whether blocks add their branches in this order.",

@@ -250,6 +250,24 @@ def test_a_scale_that_reads_the_rope_says_nothing_of_what_it_is() -> None:
     assert "rope: Rotary positions.\n" in write_model(design)["model/args.py"]
 
 
+def test_the_config_may_choose_the_kind_of_norms() -> None:
+    design = writing_designs.qwen3()
+    kind = writing_designs.field("norm_kind", "str", "rms", "hf_config.norm_kind", "")
+    norm = {**design["head"]["norm"], "kind": writing_designs.arg("norm_kind"), "bias": False}
+    for when, text in (
+        (True, "self.norm = ({} if {} else {})"),
+        (writing_designs.expr("args.n_layers > 1"), "self.norm = (({} if {} else {}) if args"),
+    ):
+        head = {**design["head"], "norm": {**norm, "when": when}}
+        files = write_model({**design, "args": [*design["args"], kind], "head": head})
+        layer = "nn.LayerNorm(args.dim, args.norm_eps, bias=False)"
+        rms = "RMSNorm(args.dim, args.norm_eps)"
+        found = " ".join(files["model/model.py"].split()).replace("( ", "(").replace(" )", ")")
+        assert text.format(layer, 'args.norm_kind == "layer"', rms) in found
+        ast.parse(files["model/model.py"])
+        assert "norm_kind: Whether norms are RMS norms" in files["model/args.py"]
+
+
 def test_a_design_that_contradicts_itself_is_refused() -> None:
     design = writing_designs.qwen3()
     steps = [{"out": "y", "call": "mixer", "in": "z"}]
