@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scaffold.report import Report
+from scaffold.changes import Change
+from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.skills.check.baseline import baseline_text, read_baseline, sift
 from scaffold.skills.check.checking import Outcome, check_repository
+from scaffold.skills.check.fixing import fix_changes
+from scaffold.skills.check.output.github import to_github
 from scaffold.skills.check.output.human import to_text
 from scaffold.skills.check.output.json import to_json
+from scaffold.skills.check.output.sarif import to_sarif
+from scaffold.skills.check.settings import Settings, check_rule_names, read_settings
+from scaffold.skills.check.since import since
 from scaffold.skills.repository.files import Files
 from scaffold.skills.repository.whole import Repository
 from scaffold.spec import RequestError, TargetError
@@ -25,30 +33,132 @@ class CheckWish:
     Args:
         start: The folder it was started in, absolute.
         paths: Skills, folders or further Markdown files; none means all guidance.
+        form: One of FORMATS.
         show_undecided: Whether people see the claims that could not be decided, too.
+        fix: Whether the safe fixes are written.
+        dry_run: Whether fixes are only shown.
+        select: Only these rules, in place of those of the repository's settings.
+        ignore: Not these rules, beside those of the settings.
+        exclude: Not these documents, beside those of the settings.
+        baseline: A file of findings that are known, or None.
+        write_baseline: Where to write the findings as known, or None.
+        since: A revision: only what came after it is told.
     """
 
     start: Path
     paths: tuple[str, ...] = ()
+    form: str = "human"
     show_undecided: bool = False
+    fix: bool = False
+    dry_run: bool = False
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    baseline: str | None = None
+    write_baseline: str | None = None
+    since: str | None = None
 
 
 def check_skills(wish: CheckWish) -> Report:
     """Checks the guidance of the repository around a folder.
 
     Raises:
-        TargetError: There is no such path, or the repository's settings are wrong.
+        TargetError: There is no such path, or the settings or the baseline are wrong.
+        RequestError: Options do not go together, or git knows no such revision.
     """
+    if wish.write_baseline and (wish.baseline or wish.since):
+        message = "--write-baseline takes all findings: leave out --baseline and --since"
+        raise RequestError(message, code="usage")
     root, chosen = find_root(wish)
     repository = Repository.at(root)
-    pages = _pages(chosen, repository.files)
-    outcome = check_repository(repository, pages)
+    outcome = _outcome(wish, repository, chosen)
+    report = Report("skills check", dry_run=wish.dry_run)
+    if wish.fix and (changes := fix_changes(outcome.findings, repository.files)):
+        _write(report, root, changes, wish)
+        if not wish.dry_run:
+            outcome = _outcome(wish, Repository.at(root), chosen)
+    if wish.write_baseline:
+        _keep(report, wish, outcome)
+        return report
+    if wish.baseline:
+        outcome = _sifted(report, wish, outcome)
+    report.ok = outcome.is_clean
+    report.extra = to_json(outcome)
+    report.text = _text(report, wish, outcome)
+    return report
+
+
+def _outcome(wish: CheckWish, repository: Repository, chosen: Sequence[str]) -> Outcome:
+    settings = _settings(wish, read_settings(repository.files))
+    outcome = check_repository(repository, _pages(chosen, repository.files), settings)
     if chosen:
         outcome = narrowed(outcome, chosen)
-    report = Report("skills check", ok=outcome.is_clean)
-    report.text = to_text(outcome, show_undecided=wish.show_undecided)
-    report.extra = to_json(outcome)
-    return report
+    if wish.since is not None:
+        outcome = since(outcome, repository, wish.since)
+    return outcome
+
+
+def _settings(wish: CheckWish, settings: Settings) -> Settings:
+    check_rule_names((*wish.select, *wish.ignore), "the command line")
+    return replace(
+        settings,
+        select=wish.select or settings.select,
+        ignore=(*settings.ignore, *wish.ignore),
+        exclude=(*settings.exclude, *wish.exclude),
+    )
+
+
+def _write(report: Report, root: Path, changes: Sequence[Change], wish: CheckWish) -> None:
+    report.changes = tuple(
+        ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
+        for each in changes
+    )
+    if not wish.dry_run:
+        from scaffold.apply import apply_changes
+
+        apply_changes(root, list(changes), "skills check")
+
+
+def _keep(report: Report, wish: CheckWish, outcome: Outcome) -> None:
+    """Writes all findings as known ones."""
+    assert wish.write_baseline is not None, "called where it is asked for"
+    path = wish.start / wish.write_baseline
+    try:
+        path.write_text(baseline_text(outcome.findings), encoding="utf-8")
+    except OSError as error:
+        raise TargetError(
+            f"the baseline {path} cannot be written: {error.strerror}",
+            code="write_failed",
+            hint="name a file in a folder that exists",
+        ) from error
+    report.text = f"{len(outcome.findings)} findings are known from now on: {path}\n"
+    report.extra = {"baseline": str(path), "findings": [], "known": len(outcome.findings)}
+
+
+def _sifted(report: Report, wish: CheckWish, outcome: Outcome) -> Outcome:
+    assert wish.baseline is not None, "called where there is one"
+    sifted = sift(outcome.findings, read_baseline(wish.start / wish.baseline))
+    if sifted.num_known:
+        report.warnings += (f"{sifted.num_known} known findings are left out by {wish.baseline}",)
+    report.warnings += tuple(
+        f"{wish.baseline} knows a finding that is gone: {each}" for each in sifted.stale
+    )
+    return Outcome(sifted.new, outcome.judged, outcome.num_documents)
+
+
+def _text(report: Report, wish: CheckWish, outcome: Outcome) -> str:
+    match wish.form:
+        case "json":
+            return json.dumps(report.to_json()) + "\n"
+        case "sarif":
+            return to_sarif(outcome)
+        case "github":
+            return to_github(outcome)
+        case _:
+            text = to_text(outcome, show_undecided=wish.show_undecided)
+            rows = (f"fixed      {change.path}\n" for change in report.changes)
+            shown = (change.diff for change in report.changes)
+            return "".join(shown if wish.dry_run else rows) + text
 
 
 def _pages(chosen: Sequence[str], files: Files) -> list[str]:

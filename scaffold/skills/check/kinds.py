@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from scaffold.skills.check.claims.calls import CALLS
+from scaffold.skills.check.claims.imports import IMPORTS, PYTHON_BLOCKS
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.link import LINKS
+from scaffold.skills.check.claims.names import NAMES
 from scaffold.skills.check.claims.path import PATHS
+from scaffold.skills.check.claims.symbols import SYMBOLS
 from scaffold.skills.check.claims.tree import TREES
 
 KINDS: tuple[Kind, ...] = (
     LINKS,
     PATHS,
     TREES,
+    PYTHON_BLOCKS,
+    IMPORTS,
+    NAMES,
+    CALLS,
+    SYMBOLS,
 )

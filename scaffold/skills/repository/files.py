@@ -89,6 +89,10 @@ class Files:
             self._texts[path] = self._read(path)
         return self._texts[path]
 
+    def data(self, path: str) -> bytes | None:
+        """Returns a file's bytes, not kept; None where they are missing, too many or unreadable."""
+        return self._read_bytes(path)
+
     def why_unreadable(self, path: str) -> str:
         """Returns why `text` gives none for a path, as part of a sentence."""
         place = self.root / path
@@ -105,6 +109,12 @@ class Files:
         return "is no text: it holds null bytes"
 
     def _read(self, path: str) -> str | None:
+        data = self._read_bytes(path)
+        if data is None or b"\0" in data[:8192]:
+            return None
+        return data.decode("utf-8-sig", "replace")
+
+    def _read_bytes(self, path: str) -> bytes | None:
         place = self.root / path
         try:
             # A link may lead out of the repository, to something that is nobody's business here.
@@ -112,10 +122,9 @@ class Files:
                 return None
             if not place.is_file() or place.stat().st_size > MAX_BYTES:
                 return None
-            data = place.read_bytes()
+            return place.read_bytes()
         except OSError:
             return None
-        return None if b"\0" in data[:8192] else data.decode("utf-8-sig", "replace")
 
 
 def list_files(root: Path) -> Files:
@@ -128,23 +137,28 @@ def list_files(root: Path) -> Files:
 
 def git_output(root: Path, *argv: str) -> bytes | None:
     """Runs git without the repository's monitor, hooks and pager; None where it fails."""
-    command = [
-        "git",
-        "-c",
-        "core.fsmonitor=",
-        "-c",
-        "core.hooksPath=/dev/null",
-        "--no-pager",
-        *argv,
-    ]
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
     try:
         done = subprocess.run(
-            command, cwd=root, env=environment, stdin=subprocess.DEVNULL, capture_output=True
+            git_command(*argv),
+            cwd=root,
+            env=git_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
         )
     except OSError:
         return None
     return done.stdout if done.returncode == 0 else None
+
+
+def git_command(*argv: str) -> list[str]:
+    """Returns a command line of git that starts no program a repository names."""
+    off = ["-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null"]
+    return ["git", *off, "--no-pager", *argv]
+
+
+def git_environment() -> dict[str, str]:
+    """Returns the environment for git: it asks nothing and takes no locks."""
+    return {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 
 def _git_list(root: Path) -> list[str] | None:

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from scaffold.skills.repository.literal_tables import LiteralTable, read_literal_tables
+from scaffold.skills.repository.refusals import refuses_unknown_names
 from scaffold.skills.repository.scopes import Scope, dotted_name, statements
 
 
@@ -27,48 +29,148 @@ class LazyNames:
 
 def read_lazy_names(tree: ast.Module, scope: Scope) -> LazyNames:
     """Reads the lazy names of a module."""
-    if "__getattr__" not in scope.names and not _replaces_itself(tree):
+    makers = list(_makers(tree)) if _may_be_lazy(tree, scope) else []
+    if not makers:
         return LazyNames()
-    targets: dict[str, tuple[str, ...]] = {}
-    for node, _ in statements(tree.body):
-        for key, value in _entries(node):
-            for name, dotted in _names(key, value):
-                targets[name] = tuple(dict.fromkeys((*targets.get(name, ()), *dotted)))
-    return LazyNames(True, targets, False)
+    tables = read_literal_tables(tree)
+    changed = _changed_in_functions(tree)
+    used = {
+        each.id for maker in makers for each in ast.walk(maker) if isinstance(each, ast.Name)
+    }
+    chosen = {name: table for name, table in tables.items() if name in used} or tables
+    for number, maker in enumerate(makers):
+        if not isinstance(maker, ast.FunctionDef):
+            chosen[f"<{number}>"] = _inline(maker, tables)
+        else:
+            chosen[f"<{number}>"] = _compared(maker)
+    whole = {
+        name for name, table in chosen.items() if table.is_complete and name not in changed
+    }
+    targets = _targets(chosen)
+    return LazyNames(True, targets, all(_is_whole(maker, whole) for maker in makers))
 
 
-def _replaces_itself(tree: ast.Module) -> bool:
+def is_lazy_module(value: ast.expr | None) -> bool:
+    """Tells whether an expression makes a lazy module from a table (``_LazyModule(...)``)."""
+    return isinstance(value, ast.Call) and "lazy" in (dotted_name(value.func) or "").lower()
+
+
+def _may_be_lazy(tree: ast.Module, scope: Scope) -> bool:
+    return "__getattr__" in scope.names or any(
+        isinstance(name, ast.Attribute) and name.attr == "modules"
+        for node, _ in statements(tree.body)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        for name in ast.walk(target)
+    )
+
+
+def _makers(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.expr]:
+    """Yields what gives the names: ``def __getattr__``, its factory's call, a lazy module."""
     for node, _ in statements(tree.body):
-        if isinstance(node, ast.Assign):
+        if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
+            yield node
+        elif isinstance(node, ast.Assign):
             for target in node.targets:
-                if isinstance(target, ast.Subscript) and dotted_name(target.value) == "sys.modules":
-                    return True
-    return False
+                names = target.elts if isinstance(target, ast.Tuple) else [target]
+                if any(_is_hook(each) for each in names):
+                    yield node.value
 
 
-def _entries(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
-    """Yields the string keys and the values of the literal tables that a statement fills."""
-    value = getattr(node, "value", None)
-    if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(value, ast.Dict):
-        for key, each in zip(value.keys, value.values, strict=True):
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                yield key.value, each
+def _is_hook(target: ast.expr) -> bool:
+    if isinstance(target, ast.Subscript):
+        return dotted_name(target.value) == "sys.modules"
+    return isinstance(target, ast.Name) and target.id == "__getattr__"
 
 
-def _names(key: str, value: ast.expr) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _inline(maker: ast.expr, tables: dict[str, LiteralTable]) -> LiteralTable:
+    """Reads the tables written as arguments, as in ``lazy.attach(__name__, ["a"], {"b": ["c"]})``."""
+    found = LiteralTable()
+    if isinstance(maker, ast.Call):
+        for each in [*maker.args, *(word.value for word in maker.keywords)]:
+            if isinstance(each, (ast.Dict, ast.List, ast.Set, ast.Tuple)):
+                found.add(each, tables)
+    return found
+
+
+def _compared(function: ast.FunctionDef) -> LiteralTable:
+    """Reads the names that a ``__getattr__`` compares with (``name == "x"``)."""
+    found = LiteralTable()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Compare):
+            for each in [node.left, *node.comparators]:
+                for text in getattr(each, "elts", getattr(each, "keys", [each])):
+                    if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                        found.entries.append((text.value, None))
+        elif isinstance(node, ast.Dict):
+            found.add(node, {})
+    return found
+
+
+def _changed_in_functions(tree: ast.Module) -> frozenset[str]:
+    """Finds the tables that functions change: what they hold at the end is not known."""
+    found: set[str] = set()
+    for outer in ast.walk(tree):
+        if not isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        for node in ast.walk(outer):
+            if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                found.add(dotted_name(node.value) or "")
+            elif isinstance(node, ast.Attribute) and node.attr in (
+                "update",
+                "append",
+                "add",
+                "extend",
+                "setdefault",
+            ):
+                found.add(dotted_name(node.value) or "")
+            elif isinstance(node, ast.Global):
+                found.update(node.names)
+    return frozenset(found)
+
+
+def _is_whole(maker: ast.FunctionDef | ast.expr, whole: set[str]) -> bool:
+    if isinstance(maker, ast.FunctionDef):
+        return refuses_unknown_names(maker, whole)
+    if not is_lazy_module(maker) or not isinstance(maker, ast.Call):
+        return False
+    given = [*maker.args, *(word.value for word in maker.keywords)]
+    return any(isinstance(each, ast.Name) and each.id in whole for each in given) and all(
+        isinstance(each, (ast.Constant, ast.Subscript, ast.Dict, ast.List, ast.Set))
+        or (isinstance(each, ast.Name) and (each.id in whole or each.id.startswith("__")))
+        for each in given
+    )
+
+
+def _targets(tables: dict[str, LiteralTable]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for table in tables.values():
+        for key, value in table.entries:
+            for name, dotted in _names(key, value):
+                found[name] = tuple(dict.fromkeys((*found.get(name, ()), *dotted)))
+    return found
+
+
+def _names(key: str, value: ast.expr | None) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yields the names of one entry, and the dotted names that each may stand for."""
+    if value is None:
+        yield key, (f".{key}",)
+        return
     texts = [
         each.value
         for each in ast.walk(value)
         if isinstance(each, ast.Constant) and isinstance(each.value, str)
     ]
-    if isinstance(value, ast.Constant) and texts:
-        yield key, _candidates(key, texts[0])
-    elif isinstance(value, ast.Tuple) and len(texts) == 2 and len(value.elts) == 2:
-        yield key, _joined(texts[0], texts[1])
+    if isinstance(value, ast.Constant):
+        yield key, _candidates(key, texts[0]) if texts else ()
+    elif isinstance(value, ast.Tuple) and len(value.elts) == len(texts) and len(texts) in (1, 2):
+        yield key, (_candidates(key, texts[0]) if len(texts) == 1 else _joined(*texts))
+        yield from ((name, _joined(key, name)) for name in texts)
     elif isinstance(value, (ast.List, ast.Tuple, ast.Set)):
-        for name in texts:
-            yield name, _joined(key, name)
+        yield from ((name, _joined(key, name)) for name in texts)
+        yield key, (f".{key}",)
+    else:
+        yield key, ()
 
 
 def _candidates(name: str, text: str) -> tuple[str, ...]:

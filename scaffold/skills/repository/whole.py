@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from scaffold.skills.repository.files import Files, list_files
+
+if TYPE_CHECKING:
+    from scaffold.skills.repository.python_index import PythonIndex
 
 _PACKAGE_FILES = frozenset(
     {"pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod", "pom.xml"}
@@ -37,6 +41,13 @@ class Repository:
         """Folders with a package's project file; the repository's own root is the empty text."""
         names = (self.files.by_name.get(name, ()) for name in _PACKAGE_FILES)
         return frozenset(path.rpartition("/")[0] for paths in names for path in paths)
+
+    @cached_property
+    def python(self) -> PythonIndex:
+        """The Python names."""
+        from scaffold.skills.repository.python_index import PythonIndex
+
+        return PythonIndex(self.files)
 
     def bases(self, folder: str) -> list[str]:
         """Returns the folders that a path written in ``folder`` may start from, nearest first.

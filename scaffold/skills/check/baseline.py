@@ -1,0 +1,96 @@
+"""A baseline: the findings that are known and left for later, so that new ones stand out.
+
+Entries go by rule, document and claim, and not by line, so that editing above them changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from scaffold.skills.check.claim import Finding
+from scaffold.skills.check.output.json import fingerprint
+from scaffold.spec import TargetError
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """Is what is left of the findings when a baseline was taken off.
+
+    Args:
+        new: The findings that it does not know.
+        num_known: How many it hid.
+        stale: The claims of its entries that nothing breaks any more.
+    """
+
+    new: list[Finding]
+    num_known: int
+    stale: list[str]
+
+
+def baseline_text(findings: Sequence[Finding]) -> str:
+    """Returns the file that makes all these findings known."""
+    rows = [
+        {
+            "fingerprint": fingerprint(each),
+            "rule": each.rule,
+            "path": each.path,
+            "claim": each.claim,
+        }
+        for each in findings
+    ]
+    rows.sort(key=lambda row: (row["path"], row["rule"], row["claim"]))
+    return json.dumps({"schema": SCHEMA, "findings": rows}, indent=2) + "\n"
+
+
+def read_baseline(path: Path) -> list[dict[str, str]]:
+    """Reads a baseline.
+
+    Raises:
+        TargetError: It cannot be read, or a newer version wrote it.
+    """
+    try:
+        loaded: Any = json.loads(path.read_text(encoding="utf-8"))
+        rows = cast("list[dict[str, str]]", loaded["findings"])
+        schema = int(loaded["schema"])
+        good = all(row["fingerprint"] for row in rows)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TargetError(
+            f"the baseline {path} cannot be read: {error}",
+            code="target_invalid",
+            hint="write it anew with --write-baseline",
+        ) from error
+    if schema > SCHEMA or not good:
+        raise TargetError(
+            f"the baseline {path} has the schema {schema}; this tool knows {SCHEMA}",
+            code="target_newer",
+            hint="upgrade areal-scaffold",
+        )
+    return rows
+
+
+def sift(findings: Sequence[Finding], rows: Sequence[dict[str, str]]) -> Sifted:
+    """Takes a baseline off the findings; an entry hides one finding."""
+    known = Counter(row["fingerprint"] for row in rows)
+    new: list[Finding] = []
+    for finding in findings:
+        key = fingerprint(finding)
+        if known[key]:
+            known[key] -= 1
+        else:
+            new.append(finding)
+    stale = [f"{row['path']}: {row['claim']}" for row in rows if _take(known, row["fingerprint"])]
+    return Sifted(new, len(findings) - len(new), stale)
+
+
+def _take(known: Counter[str], key: str) -> bool:
+    if known[key]:
+        known[key] -= 1
+        return True
+    return False

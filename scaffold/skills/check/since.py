@@ -1,0 +1,140 @@
+"""What a change broke: claims that held at a revision and do not hold now, and names that went.
+
+The documents are those of today; the repository is asked twice, as it is and as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from scaffold.skills.check.checking import Outcome, judge_document
+from scaffold.skills.check.claim import Finding
+from scaffold.skills.check.documents import Document, find_documents
+from scaffold.skills.check.rules import RULES
+from scaffold.skills.repository.files import git_output
+from scaffold.skills.repository.revision import revision_files
+from scaffold.skills.repository.whole import Repository
+
+_DEFINITION = re.compile(
+    rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+(?P<name>\w+)|^(?P<constant>[A-Z][A-Z0-9_]{2,})\b"
+    rb"(?:[ \t]*:[^=\n]+)?[ \t]*=",
+    re.MULTILINE,
+)
+_CALL = re.compile(r"^(?:[\w.]+\.)?(?P<name>[A-Za-z_]\w+)(?:\(.*\))?$")
+# Names that stand for nothing of this repository when they stand alone in a sentence.
+_SHORTEST = 4
+
+
+class Gone(NamedTuple):
+    """Is a definition that a change took away."""
+
+    path: str
+    line: int
+
+
+def since(outcome: Outcome, repository: Repository, revision: str) -> Outcome:
+    """Returns the part of an outcome that is the doing of what came after a revision.
+
+    Args:
+        outcome: Of the repository as it is.
+        repository: The repository as it is.
+        revision: Any name of a commit that git knows.
+
+    Raises:
+        RequestError: git knows no such revision.
+    """
+    old_files = revision_files(repository.root, revision)
+    try:
+        return _since(outcome, repository, Repository(old_files), old_files.revision)
+    finally:
+        old_files.close()
+
+
+def _since(outcome: Outcome, repository: Repository, before: Repository, revision: str) -> Outcome:
+    documents = {each.path: each for each in find_documents(repository.files)[0]}
+    pages = [path for path in outcome.judged if path not in documents]
+    documents.update({each.path: each for each in find_documents(repository.files, pages)[0]})
+    wrong = {finding.path for finding in outcome.findings}
+    held = {
+        path: _not_false(document, before) for path, document in documents.items() if path in wrong
+    }
+    kept = [
+        each
+        for each in outcome.findings
+        if (each.claim, each.line, each.column) in held.get(each.path, frozenset())
+    ]
+    gone = _gone(repository, before, revision)
+    checked = [document for path, document in documents.items() if path in outcome.judged]
+    told = {(each.path, each.line) for each in kept}
+    kept += [
+        finding
+        for document in checked
+        for finding in _named(document, gone)
+        if (finding.path, finding.line) not in told
+    ]
+    kept.sort(key=lambda each: (each.path, each.line, each.column))
+    return Outcome(kept, outcome.judged, outcome.num_documents)
+
+
+def _not_false(document: Document, before: Repository) -> frozenset[tuple[str, int, int]]:
+    """Returns the claims of a document that the earlier repository does not refute."""
+    return frozenset(
+        (each.claim.text, each.claim.line, each.claim.column)
+        for each in judge_document(document, before)
+        if each.verdict.state != "false"
+    )
+
+
+def _gone(repository: Repository, before: Repository, revision: str) -> dict[str, Gone]:
+    """Returns the names that changed files defined, and that nothing defines any more."""
+    listed = git_output(
+        repository.root, "diff", "--name-only", "--no-renames", "-z", "--diff-filter=MD", revision
+    )
+    found: dict[str, Gone] = {}
+    for raw in (listed or b"").split(b"\0"):
+        path = raw.decode("utf-8", "surrogateescape")
+        if not path.endswith(".py"):
+            continue
+        old, new = before.files.data(path) or b"", repository.files.data(path) or b""
+        names = dict(_definitions(new))
+        for name, line in _definitions(old):
+            if name not in names and len(name) >= _SHORTEST and not name.startswith("__"):
+                found.setdefault(name, Gone(path, line))
+    return {name: gone for name, gone in found.items() if not repository.python.defined(name)}
+
+
+def _definitions(source: bytes) -> Iterator[tuple[str, int]]:
+    for found in _DEFINITION.finditer(source):
+        name = (found["name"] or found["constant"]).decode()
+        yield name, source.count(b"\n", 0, found.end()) + 1
+
+
+def _named(document: Document, gone: dict[str, Gone]) -> Iterator[Finding]:
+    """Yields the places where a document names a definition that is gone, in inline code."""
+    for span in document.markdown.codes:
+        found = _CALL.match(span.text)
+        name = found["name"] if found else ""
+        if name in gone:
+            yield _finding(document.path, span.line, span.column, span.text, gone[name])
+    for fence in document.markdown.fences:
+        for offset, line in enumerate(fence.text.split("\n")):
+            for name in set(re.findall(r"\b[A-Za-z_]\w{3,}\b", line)) & gone.keys():
+                column = line.index(name) + 1
+                yield _finding(document.path, fence.line + offset, column, name, gone[name])
+
+
+def _finding(path: str, line: int, column: int, claim: str, gone: Gone) -> Finding:
+    return Finding(
+        path,
+        line,
+        column,
+        "symbol-deleted",
+        claim,
+        f"{claim!r} names what the change took away",
+        f"it stood in {gone.path}:{gone.line}",
+        "nothing of this name is defined any more",
+        RULES["symbol-deleted"].severity,
+        "high",
+    )
