@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from scaffold.archon.writing.class_body import maybe
 from scaffold.archon.writing.names import ModelNames
 from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import Json, fixed, guard_of, value_text
+from scaffold.archon.writing.values import ALWAYS, NEVER, Json, fixed, guard_of, value_text
 
 
 def norm_text(norm: Json, source: Source, names: ModelNames, heads: Any = None) -> str:
     """Returns the call that makes a norm; an optional one is an identity where it is absent.
 
+    The config may choose its kind.
+
     Args:
         norm: NORM of the design.
         heads: Number of heads of a norm that has a weight for each of them.
     """
-    text = _call(norm, source, names, heads)
-    return maybe(text, guard_of(norm), "nn.Identity()")
+    guard, kind = guard_of(norm), norm.get("kind", "rms")
+    if not isinstance(kind, Mapping):
+        return maybe(_call(norm, source, names, heads), guard, "nn.Identity()")
+    layer, rms = (_call({**norm, "kind": k}, source, names, heads) for k in ("layer", "rms"))
+    text = f'{layer} if {value_text(kind)} == "layer" else {rms}'
+    return maybe(text if guard in (ALWAYS, NEVER) else f"({text})", guard, "nn.Identity()")
 
 
 def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
-    is_layer_norm = fixed(norm, "kind", "rms") == "layer"
+    is_layer_norm = norm.get("kind", "rms") == "layer"
     offset = fixed(norm, "offset", 0.0)
     has_weight = norm.get("weight", True)
     sizes = [value_text(norm["dim"]), value_text(norm["eps"])]

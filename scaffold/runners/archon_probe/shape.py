@@ -58,7 +58,15 @@ class Shaper:
             return {"when": False}
         found: dict[str, Any] = {"when": when}
         a = self.arguments
-        for key in ("kind", "offset", "weight", *extra):
+        kinds = _map(used, lambda n: n["kind"])
+        # How the norm of what is split is computed, and so of which kind it is, stands in a plan.
+        is_split = path.partition(".")[0] in {"attention", "mlp"}
+        found["kind"] = (
+            a.layout_value(f"{path}.kind", kinds)
+            if is_split
+            else a.layer_value(f"{path}.kind", kinds, name="norm_kind")
+        )
+        for key in ("offset", "weight", *extra):
             fitted = a.layer_value if key == "weight" else a.layout_value
             found[key] = fitted(f"{path}.{key}", _map(used, lambda n, k=key: n[k]))
         found["dim"] = self.arguments.layer_value(

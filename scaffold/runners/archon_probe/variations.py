@@ -269,7 +269,8 @@ def _absent(config: PretrainedConfig, name: str, allowed: set[Any]) -> list[Any]
             return list(values[:1])
     made: list[Any] = []
     made += [True] if bool in allowed else []
-    made += [0.7] if float in allowed else []
+    is_guard = re.search(r"eps(ilon)?$", name)
+    made += [1e-3 if is_guard else 0.7] if float in allowed else []
     made += [2] if int in allowed and float not in allowed else []
     count = getattr(config, tiny.layer_count_field(config), 0) if list in allowed else 0
     if count and "layer_types" in name and "mtp" not in name:

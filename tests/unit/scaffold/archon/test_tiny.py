@@ -193,6 +193,7 @@ EXPECTED = [
     ("laguna", "gating=per-element"),
     ("laguna", "num_attention_heads_per_layer=[4,8,4,8]"),
     ("ernie4_5_moe", "moe_norm_min=0.001"),
+    ("cohere2_moe", "rms_norm_eps=0.001"),
     ("deepseek_v3", "q_lora_rank=None"),
     ("deepseek_v3", "n_group=2"),
     ("deepseek_v3", "first_k_dense_replace=2"),
