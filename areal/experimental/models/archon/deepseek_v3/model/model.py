@@ -96,7 +96,9 @@ class DeepseekV3Model(BaseArchonModel):
         super().__init__()
         self.model_args = args
         self.tok_embeddings = nn.Embedding(args.vocab_size, args.dim, padding_idx=args.pad_token_id)
-        self.rope = RotaryEmbedding(args.rope, pairing="interleaved")
+        self.rope = RotaryEmbedding(
+            args.rope, pairing="interleaved" if args.rope_interleave else "half"
+        )
         self.layers = nn.ModuleDict(
             {str(layer_id): TransformerBlock(args, layer_id) for layer_id in range(args.n_layers)}
         )
