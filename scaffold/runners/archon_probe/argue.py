@@ -141,6 +141,7 @@ class Arguments:
         fitted = fit(measured, self.fields, is_size)
         if fitted.missed:
             chosen = self._chosen(path, measured, relations)
+            chosen = chosen or self._stated(path, measured, relations)
             if chosen is not None:
                 return chosen
         return self._given(path, fitted, name, measured)
@@ -165,6 +166,23 @@ class Arguments:
                 continue
             flag = self._given(f"{path}.is_scaled", fitted, None, answers)
             return {"expr": f"({first} if args.{flag['arg']} else {second})"}
+        return None
+
+    def _stated(
+        self, path: str, measured: Sequence[Any], relations: Sequence[str]
+    ) -> dict[str, str] | None:
+        """Returns a field with the relation that holds where the field is None, if that fits."""
+        for text in self.fields.of(int, float):
+            stated = self.fields.values[text]
+            if all(v is not None for v in stated):
+                continue
+            for relation in relations:
+                if all(
+                    m == ABSENT or (self._holds(relation, i, m) if v is None else equal(v, m))
+                    for i, (v, m) in enumerate(zip(stated, measured, strict=True))
+                ):
+                    arg = self._given(path, Fitted(text), None, [*stated, None])["arg"]
+                    return {"expr": f"({relation} if args.{arg} is None else args.{arg})"}
         return None
 
     def _divided_by_layer(

@@ -59,6 +59,19 @@ def test_what_differs_between_the_layers_of_one_model_has_no_one_text() -> None:
     assert "layer_arg" in found
 
 
+def test_a_field_may_state_what_follows_from_others_where_it_is_none() -> None:
+    scales = (None, 0.7, None)
+    cases = [Case(str(n), Config(size=64 + n, scale=v), 2) for n, v in enumerate(scales)]
+    made = Arguments(cases[0], [(case, None) for case in cases])
+    made.standard("dim", [64, 65, 66], "dim")
+
+    found = made.value("attention.scale", [0.125, 0.7, 66**-0.5], ("args.dim**-0.5",))
+
+    assert found == {"expr": "(args.dim**-0.5 if args.scale is None else args.scale)"}
+    assert made.args["scale"]["type"] == "float | None"
+    assert made.missed == {}
+
+
 def test_a_number_that_only_some_layers_have_is_left_to_each_layer() -> None:
     flips = [{}, {"heads": 2}, {"width": 32}]
     cases = [Case(str(f), Config(**{"heads": 4, "width": 64, **f}), 2) for f in flips]
