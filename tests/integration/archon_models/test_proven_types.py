@@ -44,6 +44,7 @@ TYPES = {
     "modernbert-decoder": "a dense block before the output, a norm on the embedding",
     "llama4_text": "chunks, growth by position, experts scored before they are run",
     "longcat_flash": "latent attention twice in a block, idle experts",
+    "mimo_v2_flash": "layers of other numbers of heads, sinks in windows, scaled values",
     "beam": "gated attention, weights of the residual by depth, groups of experts",
 }
 
