@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ def add_skill_commands(
     add("list", skills_list, [], writes=False)
     add("new", skills_new, _NEW, writes=True)
     add("sync", skills_sync, _SYNC, writes=True)
+    add("install", skills_install, _INSTALL, writes=True)
 
 
 _CHECK: list[click.Parameter] = [
@@ -117,6 +119,126 @@ def skills_new(name: str, description: str | None, **values: Any) -> Report:
     from scaffold.skills.pack.starting import new_skill
 
     return new_skill(_start(values), name, description, dry_run=values["dry_run"])
+
+
+_INSTALL: list[click.Parameter] = [
+    click.Argument(["words"], nargs=-1, metavar="[SOURCE] [SKILL]..."),
+    click.Option(["--update"], is_flag=True, help="Renew the skills named, or all, as pinned."),
+    click.Option(["--remove"], is_flag=True, help="Take the skills named back."),
+    click.Option(["--check"], is_flag=True, help="Tell whether files are as they were installed."),
+    click.Option(["--user"], is_flag=True, help="Install to the home folder and not a repository."),
+    click.Option(
+        ["--client", "clients"],
+        multiple=True,
+        type=click.Choice(["claude", "codex", "opencode"]),
+        help="Only for this client (repeatable). [default: all]",
+    ),
+    click.Option(["--prefix"], default="", metavar="WORD", help="Put a word before their names."),
+    click.Option(
+        ["--rev", "revision"], default="", metavar="REV", help="A branch, tag or commit of SOURCE."
+    ),
+    click.Option(
+        ["--grant-tools"], is_flag=True, help="Keep allowed-tools and hooks that a skill brings."
+    ),
+    click.Option(
+        ["--allow-hidden"],
+        multiple=True,
+        metavar="SKILL/FILE",
+        help="Install this file although it hides text (repeatable).",
+    ),
+    click.Option(
+        ["--overwrite"],
+        multiple=True,
+        metavar="PATH",
+        help="With --update: give up what was edited in this file, after copying it (repeatable).",
+    ),
+    click.Option(
+        ["--discard-edits", "discard"],
+        multiple=True,
+        metavar="SKILL",
+        help="With --remove: delete its edited files too, after copying them (repeatable).",
+    ),
+    click.Option(["--yes"], is_flag=True, help="Agree to what the skills bring."),
+    click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal."),
+]
+
+
+def skills_install(words: tuple[str, ...], user: bool, **values: Any) -> Report:
+    """Installs skills of others, pinned by commit and hash.
+
+    SOURCE is a folder, the address of a git repository (https, ssh or file), each with @REV if you
+    like, or builtin for the skills of this tool. Without SKILL all of them are installed. What they
+    bring that runs, grants or hides something is listed first; what they grant is dropped. With
+    --update, --remove and --check there is no SOURCE.
+
+    Args:
+        words: The source and the skills, or the skills alone.
+        user: Whether to install to the home folder.
+        values: The options.
+    """
+    from scaffold.skills.install.command import (
+        Wish,
+        check_skills,
+        install_skills,
+        remove_skills,
+        update_skills,
+    )
+    from scaffold.skills.install.places import find_target
+    from scaffold.skills.install.work import Options
+
+    mode = _install_mode(words, user, values)
+    here = _start({"target": None})
+    options = Options(
+        find_target(here, values["target"], user=user),
+        user,
+        values["dry_run"],
+        values["yes"],
+        _asks(values),
+        lambda line: click.echo(line, err=True),
+    )
+    names = ("clients", "prefix", "revision", "grant_tools", "allow_hidden", "overwrite")
+    wish = Wish(**{name: values[name] for name in names})
+    if mode == "check":
+        return check_skills(words, options)
+    if mode == "remove":
+        return remove_skills(words, values["discard"], options)
+    if mode == "update":
+        return update_skills(words, wish, options)
+    return install_skills(words[0], words[1:], here, wish, options)
+
+
+_INSTALL_MODES = {
+    "": {"clients", "prefix", "revision", "grant_tools", "allow_hidden", "yes"},
+    "update": {"clients", "revision", "grant_tools", "allow_hidden", "overwrite", "yes"},
+    "remove": {"discard"},
+    "check": {"dry_run"},
+}
+"""Which options mean something with which mode; one that means nothing is refused."""
+
+
+def _install_mode(words: tuple[str, ...], user: bool, values: dict[str, Any]) -> str:
+    """Returns "", "update", "remove" or "check", once the options fit together."""
+    modes = [mode for mode in _INSTALL_MODES if mode and values[mode]]
+    if len(modes) > 1:
+        raise click.UsageError(f"--{modes[0]} and --{modes[1]} exclude each other")
+    mode = modes[0] if modes else ""
+    if user and values["target"]:
+        raise click.UsageError("--user and --target exclude each other")
+    if not (mode or words):
+        raise click.UsageError("SOURCE is missing: a folder, the address of a repository, builtin")
+    known = {name for names in _INSTALL_MODES.values() for name in names} - {"dry_run"}
+    wrong = [name for name in sorted(known) if values[name] and name not in _INSTALL_MODES[mode]]
+    if wrong:
+        option = next(each.opts[0] for each in _INSTALL if each.name == wrong[0])
+        raise click.UsageError(f"{option} means nothing {f'with --{mode}' if mode else 'here'}")
+    return mode
+
+
+def _asks(values: dict[str, Any]) -> Callable[[], bool] | None:
+    """Returns what asks the person at the terminal, or None where nobody can be asked."""
+    if values["no_input"] or values["as_json"] or values["dry_run"] or not sys.stdin.isatty():
+        return None
+    return lambda: click.confirm("Write this?", err=True)
 
 
 def _start(values: dict[str, Any]) -> Path:

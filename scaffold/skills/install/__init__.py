@@ -1,0 +1,1 @@
+"""Skills of others in a repository or a home: pinned, looked through, renewed and taken back."""

@@ -1,0 +1,337 @@
+"""`scaffold skills install`: skills of others are installed, renewed, checked and taken back."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaffold.report import Report
+from scaffold.skills.install.heads import check_name
+from scaffold.skills.install.listing import compare
+from scaffold.skills.install.lock import LockedSkill, read_lock, source_text
+from scaffold.skills.install.permissions import find_permissions
+from scaffold.skills.install.places import check_free, distinct, roots_for
+from scaffold.skills.install.plan import file_states, grown, locked_files, plan_files
+from scaffold.skills.install.render import render
+from scaffold.skills.install.source import (
+    Opened,
+    Skill,
+    Source,
+    open_source,
+    parse_source,
+    take_again,
+    take_skills,
+    with_revision,
+)
+from scaffold.skills.install.work import (
+    COMMAND,
+    Options,
+    Outcome,
+    SkillPlan,
+    carry_out,
+    target_of,
+)
+from scaffold.spec import ConflictError, RequestError, ScaffoldError, nearest
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Says how skills are to be installed.
+
+    Args:
+        clients: For whom; none for all.
+        prefix: What to put before their names.
+        revision: The revision of the source, where it is not part of it.
+        grant_tools: Whether what a skill grants itself is left in.
+        allow_hidden: Files whose hidden text is agreed to, as ``SKILL/FILE``.
+        overwrite: Edited files that are given up, relative to the target.
+    """
+
+    clients: tuple[str, ...] = ()
+    prefix: str = ""
+    revision: str = ""
+    grant_tools: bool = False
+    allow_hidden: tuple[str, ...] = ()
+    overwrite: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Is a skill as it was read, with the name it gets and where it came from."""
+
+    skill: Skill
+    name: str
+    opened: Opened
+
+
+def install_skills(
+    source: str, wanted: Sequence[str], here: Path, wish: Wish, options: Options
+) -> Report:
+    """Installs skills of a source; all of them where none is named.
+
+    Args:
+        source: A folder, an address, or "builtin"; each but the last may end in ``@REVISION``.
+        wanted: Names or folders of skills in it.
+        here: What a relative folder is relative to.
+        wish: How they are to be installed.
+        options: How the run goes about its work.
+
+    Raises:
+        ScaffoldError: The source cannot be read, a skill is unsound, or its name is taken.
+    """
+    parsed = parse_source(source, wish.revision, here)
+    prefix = wish.prefix.rstrip("-") + "-" if wish.prefix else ""
+    with _opened([parsed]) as opened:
+        reads = [
+            _Read(skill, check_name(prefix + skill.name, "--prefix"), opened[parsed])
+            for skill in take_skills(opened[parsed], wanted)
+        ]
+        _check_once(reads, source)
+        _check_allowed(wish.allow_hidden, reads)
+
+        def plan(locked: Mapping[str, LockedSkill]) -> list[SkillPlan]:
+            return [
+                _plan_install(read, locked.get(read.name), prefix, wish, options) for read in reads
+            ]
+
+        return carry_out(plan, options)
+
+
+def update_skills(names: Sequence[str], wish: Wish, options: Options) -> Report:
+    """Renews installed skills from where they came from; all of them where none is named.
+
+    Raises:
+        ScaffoldError: No such skill is installed, its source cannot be read or lacks it, or a file
+            was edited that is to change.
+    """
+    chosen = _chosen(read_lock(options.target), names)
+    sources = {
+        skill.name: with_revision(origin, wish.revision) if wish.revision else origin
+        for skill in chosen
+        for origin in [skill.origin(options.target)]
+    }
+    with _opened(sources.values()) as opened:
+        reads = {skill.name: _read_again(skill, opened[sources[skill.name]]) for skill in chosen}
+        _check_allowed(wish.allow_hidden, list(reads.values()))
+
+        def plan(locked: Mapping[str, LockedSkill]) -> list[SkillPlan]:
+            now = _chosen(locked, list(reads))
+            _check_overwrite(wish.overwrite, now)
+            return [_plan_update(reads[skill.name], skill, wish, options) for skill in now]
+
+        return carry_out(plan, options)
+
+
+def remove_skills(names: Sequence[str], discard: Sequence[str], options: Options) -> Report:
+    """Takes installed skills back: exactly what was written, and only if nobody edited it.
+
+    Args:
+        names: The skills.
+        discard: Those whose edited files go too, once they are copied.
+        options: How the run goes about its work.
+
+    Raises:
+        ScaffoldError: No such skill is installed, or a file of it was edited.
+    """
+    if not names:
+        raise RequestError("--remove names no skill", code="usage", hint="name the skills")
+    wrong = [name for name in discard if name not in names]
+    if wrong:
+        raise RequestError(
+            f"--discard-edits names {wrong[0]!r}, which is not to be removed", code="usage"
+        )
+
+    def plan(locked: Mapping[str, LockedSkill]) -> list[SkillPlan]:
+        plans: list[SkillPlan] = []
+        for skill in _chosen(locked, names):
+            given_up = [file.path for file in skill.files if skill.name in discard]
+            files = plan_files(options.target, skill.files, {}, given_up)
+            plans.append(SkillPlan(skill.name, "removed", None, files))
+        return plans
+
+    return carry_out(plan, options)
+
+
+def check_skills(names: Sequence[str], options: Options) -> Report:
+    """Tells whether installed skills are still as they were written; reads files alone.
+
+    Raises:
+        ScaffoldError: No such skill is installed, or the lock file cannot be read.
+    """
+    report = Report(COMMAND, target_of(options))
+    rows: list[str] = []
+    found: list[dict[str, object]] = []
+    for skill in _chosen(read_lock(options.target), names):
+        states = dict(file_states(options.target, skill))
+        wrong = {path: state for path, state in states.items() if state != "intact"}
+        rows += [f"{state:<10} {path}" for path, state in wrong.items()]
+        rows += [] if wrong else [f"{'intact':<10} {skill.name}  {skill.described()}"]
+        files = [{"path": path, "state": state} for path, state in states.items()]
+        found.append({"name": skill.name, "outcome": "changed" if wrong else "intact"})
+        found[-1] |= {"source": skill.source, "commit": skill.commit, "files": files}
+        report.ok = report.ok and not wrong
+    report.extra["skills"] = found
+    report.text = "\n".join(rows or ["nothing is installed"]) + "\n"
+    return report
+
+
+def _plan_install(
+    read: _Read, old: LockedSkill | None, prefix: str, wish: Wish, options: Options
+) -> SkillPlan:
+    roots = distinct(options.target, roots_for(wish.clients))
+    new = _locked(read, prefix, roots, wish.grant_tools, _allowed(wish, read), options)
+    if old is None:
+        check_free(options.target, read.name, (), str(read.opened.source))
+        return _plan(read, None, new, "installed", wish, options)
+    if (old.source, old.path, old.kind) != (new.source, new.path, new.kind):
+        raise ConflictError(
+            f"{read.name} is installed from {old.described()} already",
+            code="skill_exists",
+            hint=f"install it under another name with --prefix WORD, or --remove {read.name} first",
+        )
+    if _is_other(old, new):
+        raise ConflictError(
+            f"{read.name} is installed otherwise, from {old.described()}",
+            code="skill_exists",
+            hint=f"scaffold skills install --update {read.name}",
+        )
+    return SkillPlan(read.name, "unchanged", old, plan_files(options.target, (), {}))
+
+
+def _plan_update(read: _Read, old: LockedSkill, wish: Wish, options: Options) -> SkillPlan:
+    roots = distinct(options.target, roots_for(wish.clients)) if wish.clients else old.roots
+    grant_tools = wish.grant_tools or old.grant_tools
+    allowed = tuple(sorted({*old.allow_hidden, *_allowed(wish, read)}))
+    new = _locked(read, old.prefix, roots, grant_tools, allowed, options)
+    if not set(roots) <= set(old.roots):
+        check_free(options.target, read.name, old.roots, str(read.opened.source))
+    return _plan(read, old, new, "updated", wish, options)
+
+
+def _plan(
+    read: _Read,
+    old: LockedSkill | None,
+    new: LockedSkill,
+    outcome: Outcome,
+    wish: Wish,
+    options: Options,
+) -> SkillPlan:
+    files = render(read.skill, read.name, new.roots, grant_tools=new.grant_tools)
+    planned = plan_files(options.target, old.files if old else (), files, wish.overwrite)
+    is_same = old is not None and not _is_other(old, new) and not planned.changes
+    more = grown(old.permissions if old else (), new.permissions)
+    return SkillPlan(
+        read.name,
+        "unchanged" if is_same else outcome,
+        new,
+        planned,
+        tuple(compare(old, new)),
+        tuple(f"{each.kind} {each.file}:{each.line} {each.what}" for each in more),
+    )
+
+
+def _locked(
+    read: _Read,
+    prefix: str,
+    roots: tuple[str, ...],
+    grant_tools: bool,
+    allowed: tuple[str, ...],
+    options: Options,
+) -> LockedSkill:
+    """Returns what the lock file is to say of a skill."""
+    source, skill = read.opened.source, read.skill
+    brought = find_permissions(skill.files, grant_tools=grant_tools, allowed=allowed)
+    return LockedSkill(
+        name=read.name,
+        source=source_text(source, options.target, user=options.user),
+        kind=source.kind,
+        revision=source.revision,
+        commit=skill.commit,
+        version=read.opened.version,
+        path=skill.path,
+        prefix=prefix,
+        grant_tools=grant_tools,
+        roots=roots,
+        allow_hidden=allowed,
+        permissions=tuple(brought),
+        files=locked_files(render(skill, read.name, roots, grant_tools=grant_tools)),
+    )
+
+
+def _is_other(old: LockedSkill, new: LockedSkill) -> bool:
+    """Tells whether a skill is to be another one, or elsewhere; the commit alone is no matter."""
+    return (old.files, old.roots, old.grant_tools) != (new.files, new.roots, new.grant_tools)
+
+
+@contextmanager
+def _opened(sources: Iterable[Source]) -> Generator[dict[Source, Opened]]:
+    """Opens every source once, and drops what was fetched at the end."""
+    with tempfile.TemporaryDirectory(prefix="scaffold-skills-") as scratch:
+        found: dict[Source, Opened] = {}
+        for source in sources:
+            if source not in found:
+                folder = Path(scratch) / str(len(found))
+                folder.mkdir()
+                found[source] = open_source(source, folder)
+        yield found
+
+
+def _read_again(skill: LockedSkill, opened: Opened) -> _Read:
+    name = skill.name.removeprefix(skill.prefix)
+    return _Read(take_again(opened, skill.path, name), skill.name, opened)
+
+
+def _chosen(locked: Mapping[str, LockedSkill], names: Sequence[str]) -> list[LockedSkill]:
+    wrong = [name for name in names if name not in locked]
+    if wrong:
+        raise ScaffoldError(
+            f"no skill {wrong[0]!r} was installed here{nearest(wrong[0], locked)}",
+            code="skill_unknown",
+            hint="`scaffold skills install --check` lists what was installed",
+        )
+    return [locked[name] for name in dict.fromkeys(names or sorted(locked))]
+
+
+def _check_once(reads: Sequence[_Read], source: str) -> None:
+    names = [read.name for read in reads]
+    twice = [read for read in reads if names.count(read.name) > 1]
+    if twice:
+        places = ", ".join(read.skill.path for read in twice)
+        raise ScaffoldError(
+            f"{source} has several skills of the name {twice[0].name!r}: {places}",
+            code="skill_ambiguous",
+            hint="name one folder of them, or rename one",
+        )
+
+
+def _allowed(wish: Wish, read: _Read) -> tuple[str, ...]:
+    """Returns the files of a skill that --allow-hidden names."""
+    start = f"{read.name}/"
+    return tuple(
+        sorted(each.removeprefix(start) for each in wish.allow_hidden if each.startswith(start))
+    )
+
+
+def _check_allowed(named: Iterable[str], reads: Sequence[_Read]) -> None:
+    known = {f"{read.name}/{path}" for read in reads for path in read.skill.files}
+    wrong = [each for each in named if each not in known]
+    if wrong:
+        raise RequestError(
+            f"--allow-hidden names {wrong[0]!r}, which is no file of a skill",
+            code="usage",
+            hint="write it as SKILL/FILE, such as add-thing/SKILL.md",
+        )
+
+
+def _check_overwrite(named: Iterable[str], skills: Sequence[LockedSkill]) -> None:
+    known = {f"{root}/{skill.name}/" for skill in skills for root in skill.roots}
+    wrong = [each for each in named if not each.startswith(tuple(known))]
+    if wrong:
+        raise RequestError(
+            f"--overwrite names {wrong[0]!r}, which is no file of a skill that is renewed",
+            code="usage",
+            hint="write it as it is reported, such as .agents/skills/add-thing/SKILL.md",
+        )

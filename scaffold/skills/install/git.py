@@ -1,0 +1,216 @@
+"""Git as a source of skills: a commit is fetched and read, and never checked out.
+
+Nothing of a repository is run: objects are read into memory, so that hooks, filters and submodules
+have no part in it, and a link is only a text. Transports are limited to the one that was named.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from scaffold.spec import ScaffoldError
+
+TIMEOUT_S = 600
+REVISION = re.compile(r"[A-Za-z0-9](?:[\w.+/-]*[\w+-])?", re.ASCII)
+
+_SETTINGS = {
+    "core.fsmonitor": "",
+    "core.hooksPath": os.devnull,
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "fetch.recurseSubmodules": "false",
+    "http.lowSpeedLimit": "1",
+    "http.lowSpeedTime": "60",
+}
+_ENVIRONMENT = {
+    "LC_ALL": "C",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",
+    "SSH_ASKPASS": "",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GCM_INTERACTIVE": "never",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+}
+# Of whoever calls, as a hook does: they would lead git to another repository.
+_DROPPED = re.compile(
+    r"GIT_(ALTERNATE_OBJECT_DIRECTORIES|CONFIG|CONFIG_PARAMETERS|CONFIG_COUNT|OBJECT_DIRECTORY|DIR"
+    r"|WORK_TREE|IMPLICIT_WORK_TREE|GRAFT_FILE|INDEX_FILE|REPLACE_REF_BASE|PREFIX|SHALLOW_FILE"
+    r"|COMMON_DIR|NAMESPACE|TEMPLATE_DIR|ALLOW_PROTOCOL|PROTOCOL_FROM_USER|EXTERNAL_DIFF)"
+)
+
+
+class Blob(NamedTuple):
+    """Is a file of a commit: git's mode and id, and its size; a submodule has none."""
+
+    mode: str
+    oid: str
+    size_bytes: int
+
+
+def fetch(url: str, revision: str, folder: Path) -> str:
+    """Fetches one commit into a new bare repository, and returns its id.
+
+    Args:
+        url: The remote.
+        revision: A branch, tag or commit; "" for the remote's default branch.
+        folder: Where the repository is made; it is empty.
+
+    Raises:
+        ScaffoldError: The remote cannot be reached, or has no such revision.
+    """
+    protocols = "file" if url.startswith("file:") else "https:ssh"
+    _run(["init", "--quiet", "--bare", "--template="], folder)
+    wanted = ["--", url, revision or "HEAD"]
+    argv = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"]
+    if _run([*argv, "--depth=1", *wanted], folder, protocols).returncode == 0:
+        commit = _commit(folder, "FETCH_HEAD")
+        if commit:
+            return commit
+    # A part of a commit's id, or a server that gives no single commits: then all of it.
+    everything = ["--", url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
+    done = _run([*argv, *everything], folder, protocols)
+    if done.returncode:
+        raise ScaffoldError(
+            f"{url} cannot be fetched: {_reason(done.stderr)}",
+            code="source_unreachable",
+            hint="check the address and that `git ls-remote` can read it without asking",
+        )
+    return _known_commit(folder, revision, url)
+
+
+def resolve(folder: Path, revision: str) -> str:
+    """Returns the id of a commit of a repository on this disk.
+
+    Raises:
+        ScaffoldError: It is no repository, or has no such revision.
+    """
+    if _run(["rev-parse", "--git-dir"], folder).returncode:
+        raise ScaffoldError(
+            f"{folder} is no git repository, so it has no revision {revision!r}",
+            code="revision_unknown",
+            hint="leave the revision out to take the files as they stand",
+        )
+    return _known_commit(folder, revision, str(folder))
+
+
+def head_files(folder: Path) -> tuple[str, dict[str, Blob]]:
+    """Returns the commit that a folder's repository stands at and the files of the folder in it.
+
+    Both are empty where there is no repository, no commit or no git.
+    """
+    try:
+        commit = _commit(folder, "HEAD")
+        inside = _run(["rev-parse", "--show-prefix"], folder).stdout.decode().strip("\n")
+    except (ScaffoldError, UnicodeDecodeError):
+        return "", {}
+    if not commit:
+        return "", {}
+    listed = list_commit(folder, f"{commit}:{inside.rstrip('/')}" if inside else commit)
+    return (commit, listed) if listed else ("", {})
+
+
+def list_commit(folder: Path, commit: str) -> dict[str, Blob]:
+    """Returns the files of a commit, or of a folder in it ("COMMIT:path"), by their paths."""
+    done = _run(["ls-tree", "-r", "-l", "-z", "--full-tree", "--end-of-options", commit], folder)
+    found: dict[str, Blob] = {}
+    for row in filter(None, done.stdout.split(b"\0")):
+        head, _, path = row.partition(b"\t")
+        mode, _, oid, size = head.decode("ascii").split()
+        name = path.decode("utf-8", "surrogateescape")
+        found[name] = Blob(mode, oid, int(size) if size.isdigit() else 0)
+    return found
+
+
+def read_blobs(folder: Path, oids: Iterable[str]) -> dict[str, bytes]:
+    """Returns the bytes of objects by their ids.
+
+    Raises:
+        ScaffoldError: One of them is not there.
+    """
+    wanted = list(dict.fromkeys(oids))
+    rows = "".join(f"{oid}\n" for oid in wanted).encode()
+    data = _run(["cat-file", "--batch"], folder, feed=rows).stdout
+    found: dict[str, bytes] = {}
+    for oid in wanted:
+        head, _, data = data.partition(b"\n")
+        if not head.startswith(oid.encode()) or head.endswith(b" missing"):
+            raise ScaffoldError(
+                f"{folder} lacks the object {oid}",
+                code="source_unreachable",
+                hint="the repository is a partial clone or damaged; name its remote instead",
+            )
+        size_bytes = int(head.split()[2])
+        found[oid], data = data[:size_bytes], data[size_bytes + 1 :]
+    return found
+
+
+def blob_id(data: bytes, like: str) -> str:
+    """Returns the id that git gives to a file's bytes, in the manner of another id."""
+    import hashlib
+
+    algorithm = hashlib.sha256 if len(like) == 64 else hashlib.sha1
+    return algorithm(b"blob %d\0" % len(data) + data).hexdigest()
+
+
+def _known_commit(folder: Path, revision: str, where: str) -> str:
+    commit = _commit(folder, revision or "HEAD")
+    if not commit:
+        raise ScaffoldError(
+            f"{where} has no revision {revision or 'HEAD'!r}",
+            code="revision_unknown",
+            hint="name a branch, a tag or a commit that is there",
+        )
+    return commit
+
+
+def _commit(folder: Path, revision: str) -> str:
+    argv = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
+    done = _run(argv, folder)
+    return done.stdout.decode("ascii").strip() if done.returncode == 0 else ""
+
+
+def _run(
+    argv: list[str], folder: Path, protocols: str = "none", *, feed: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs git; it asks nothing, runs nothing of a repository, and reaches what is allowed."""
+    settings = [word for pair in _SETTINGS.items() for word in ("-c", "=".join(pair))]
+    try:
+        return subprocess.run(
+            ["git", *settings, "--no-pager", *argv],
+            cwd=folder,
+            env=_environment(os.environ, protocols),
+            input=feed,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            start_new_session=True,  # without a terminal, so that ssh cannot ask there either
+        )
+    except OSError as error:
+        raise ScaffoldError(
+            f"reading skills from git needs git: {error.strerror or error}",
+            code="git_missing",
+            hint="install git, or name a folder",
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise ScaffoldError(
+            f"git took longer than {TIMEOUT_S} s",
+            code="source_unreachable",
+            hint="clone the repository by hand and name the folder",
+        ) from error
+
+
+def _environment(given: Mapping[str, str], protocols: str) -> dict[str, str]:
+    kept = {name: value for name, value in given.items() if not _DROPPED.fullmatch(name)}
+    return {**kept, **_ENVIRONMENT, "GIT_ALLOW_PROTOCOL": protocols}
+
+
+def _reason(stderr: bytes) -> str:
+    rows = [row.strip() for row in stderr.decode("utf-8", "replace").splitlines() if row.strip()]
+    told = [row for row in rows if row.startswith(("fatal:", "error:", "ssh:"))]
+    return "; ".join((told or rows)[:2]) or "git gave no reason"

@@ -1,0 +1,236 @@
+"""The front matter of a skill that is installed: its name, and the keys that grant something.
+
+Keys are taken out line by line, so that every other line stays as its author wrote it, and the
+result is read again: text that means one thing to YAML and looks like another is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, cast
+
+from scaffold.names import DEVICES
+from scaffold.skills.front_matter import FrontMatter, read_front_matter
+from scaffold.spec import ScaffoldError
+
+GRANTS = frozenset(
+    {"allowedtools", "hooks", "mcp", "mcpservers", "permission", "permissionmode"}
+    | {"permissions", "shell", "tools"}
+)
+"""Keys by which a client lets a skill do something unasked, without case, dashes and underscores.
+
+Source: the front matter of skills, commands and subagents as Claude Code and OpenCode read it.
+"""
+
+SPEC_KEYS = frozenset(
+    ["name", "description", "license", "compatibility", "metadata", "allowed-tools"]
+)
+"""Source: the Agent Skills specification."""
+
+MAX_NAME = 64
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+_MAX_NODES = 5000
+_CLAUDE_KEY = re.compile(r"[ \t]+claude-([A-Za-z_-]+)[ \t]*:")
+
+
+@dataclass(frozen=True)
+class Key:
+    """Is a key of a front matter with the lines that it takes up: from ``line`` before ``end``."""
+
+    name: str
+    line: int
+    end: int
+    text: str
+
+
+def read_head(data: bytes, where: str) -> FrontMatter:
+    """Returns the front matter of a SKILL.md, which has a name and a description.
+
+    Raises:
+        ScaffoldError: It is broken, or lacks one of them.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise _invalid(f"{where} is no UTF-8 text") from error
+    head = read_front_matter(text)
+    if head.problem is not None:
+        raise _invalid(f"{where}:{head.problem_line}: {head.problem}")
+    if not head.is_there:
+        raise _invalid(f"{where} has no front matter", "it begins with a line ---")
+    if _nodes(head.fields, 0) > _MAX_NODES:
+        raise _invalid(f"{where}: the front matter is too large")
+    for key in ("name", "description"):
+        if not isinstance(head.fields.get(key), str) or not head.fields[key].strip():
+            raise _invalid(f"{where}: the front matter has no {key}")
+    return head
+
+
+def check_name(name: str, where: str) -> str:
+    """Returns the name of a skill, which becomes the name of a folder.
+
+    Raises:
+        ScaffoldError: It is none that the specification allows, or that of a device.
+    """
+    if not NAME.fullmatch(name) or len(name) > MAX_NAME or name in DEVICES:
+        raise _invalid(
+            f"{where}: {name!r} is no name for a skill",
+            f"lower-case letters, digits and single dashes, {MAX_NAME} at most",
+        )
+    return name
+
+
+def granting_keys(data: bytes) -> list[Key]:
+    """Returns the keys of a SKILL.md that let it do something unasked, its metadata's too."""
+    rows, head = _split(data)
+    found: list[Key] = []
+    for key in _keys(rows, head):
+        if _plain(key.name) in GRANTS:
+            found.append(key)
+        elif key.name == "metadata":
+            found += _claude_keys(rows, key)
+    return found
+
+
+def granted_in(head: FrontMatter) -> list[str]:
+    """Returns the keys that grant something by what the YAML means, however it is written."""
+    metadata = head.fields.get("metadata")
+    entries = cast("dict[Any, Any]", metadata) if isinstance(metadata, dict) else {}
+    inner = [str(key) for key in entries]
+    found = [key for key in head.fields if _plain(key) in GRANTS]
+    return found + [
+        key
+        for key in inner
+        if key.startswith("claude-") and _plain(key.removeprefix("claude-")) in GRANTS
+    ]
+
+
+def other_keys(data: bytes) -> list[Key]:
+    """Returns the keys that the specification does not know, without those that grant."""
+    rows, head = _split(data)
+    keys = _keys(rows, head)
+    return [key for key in keys if key.name not in SPEC_KEYS and _plain(key.name) not in GRANTS]
+
+
+def without_grants(data: bytes, where: str) -> bytes:
+    """Returns a SKILL.md without the keys that let it do something unasked.
+
+    Raises:
+        ScaffoldError: They cannot be taken out by their lines.
+    """
+    keys = granting_keys(data)
+    rows, head = _split(data)
+    if not keys and not granted_in(head):
+        return data
+    dropped = {number for key in keys for number in range(key.line, key.end)}
+    for key in _keys(rows, head):
+        inner = set(range(key.line + 1, key.end))
+        if key.name == "metadata" and inner and inner <= dropped:
+            dropped.add(key.line)  # an empty table would be no table
+    kept = [row for number, row in enumerate(rows, 1) if number not in dropped]
+    text = "\n".join(kept)
+    names = {key.name for key in keys}
+    after = read_front_matter(text)
+    if granted_in(after) or not _is_without(after, head, names):
+        name = next(iter([*granted_in(head), *names]))
+        raise _invalid(
+            f"{where}: {name} cannot be taken out by its lines",
+            "give each key lines of its own, or keep what it grants with --grant-tools",
+        )
+    return text.encode()
+
+
+def with_name(data: bytes, name: str, where: str) -> bytes:
+    """Returns a SKILL.md under another name.
+
+    Raises:
+        ScaffoldError: The name does not stand on lines of its own.
+    """
+    rows, head = _split(data)
+    if head.fields["name"] == name:
+        return data
+    key = next(each for each in _keys(rows, head) if each.name == "name")
+    end = "\r" if rows[key.line - 1].endswith("\r") else ""
+    text = "\n".join([*rows[: key.line - 1], f"name: {name}{end}", *rows[key.end - 1 :]])
+    after = read_front_matter(text)
+    if after.problem is not None or after.fields != {**head.fields, "name": name}:
+        raise _invalid(f"{where}:{key.line}: the name does not stand on a line of its own")
+    return text.encode()
+
+
+def _split(data: bytes) -> tuple[list[str], FrontMatter]:
+    text = data.decode()
+    return text.split("\n"), read_front_matter(text)
+
+
+def _keys(rows: list[str], head: FrontMatter) -> list[Key]:
+    """Returns the keys at the top level, each with its lines up to the next one."""
+    starts = sorted(head.lines.items(), key=lambda item: item[1])
+    ends = [line for _, line in starts[1:]] + [head.body_line - 1]
+    return [
+        Key(name, line, max(end, line + 1), " ".join(rows[line - 1 : max(end, line + 1) - 1]))
+        for (name, line), end in zip(starts, ends, strict=True)
+    ]
+
+
+def _claude_keys(rows: list[str], metadata: Key) -> list[Key]:
+    """Returns the entries of metadata that become granting keys where Claude Code reads them."""
+    found: list[Key] = []
+    for number in range(metadata.line + 1, metadata.end):
+        row = rows[number - 1]
+        match = _CLAUDE_KEY.match(row)
+        if match is None or _plain(match[1]) not in GRANTS:
+            continue
+        depth = len(row) - len(row.lstrip())
+        end = number + 1
+        while end < metadata.end and _is_deeper(rows[end - 1], depth):
+            end += 1
+        text = " ".join(each.strip() for each in rows[number - 1 : end - 1])
+        found.append(Key(f"claude-{match[1]}", number, end, text))
+    return found
+
+
+def _is_deeper(row: str, depth: int) -> bool:
+    stripped = row.lstrip()
+    return bool(stripped.strip()) and len(row) - len(stripped) > depth
+
+
+def _is_without(after: FrontMatter, before: FrontMatter, names: set[str]) -> bool:
+    """Tells whether a front matter is another one without some keys, and nothing else."""
+    wanted = {key: value for key, value in before.fields.items() if key not in names}
+    metadata = wanted.get("metadata")
+    if isinstance(metadata, dict):
+        entries = cast("dict[Any, Any]", metadata)
+        left = {key: value for key, value in entries.items() if key not in names}
+        wanted["metadata"] = left
+        if not left:
+            del wanted["metadata"]
+    return after.problem is None and after.fields == wanted
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[-_ ]", "", key).lower()
+
+
+def _nodes(value: object, seen: int) -> int:
+    """Counts what a value comes to with its aliases written out, as far as it matters."""
+    seen += 1
+    if seen > _MAX_NODES:
+        return seen
+    inner: list[object] = []
+    if isinstance(value, dict):
+        inner = [*cast("dict[object, object]", value).values()]
+    elif isinstance(value, list | tuple | set):
+        inner = [*cast("list[object]", value)]
+    for each in inner:
+        seen = _nodes(each, seen)
+        if seen > _MAX_NODES:
+            break
+    return seen
+
+
+def _invalid(message: str, hint: str = "") -> ScaffoldError:
+    hint = hint or "the skill has to be repaired where it comes from"
+    return ScaffoldError(message, code="skill_invalid", hint=hint)

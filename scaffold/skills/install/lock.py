@@ -1,0 +1,239 @@
+"""The lock file: what was installed, from which commit, with the hash of every file.
+
+``.scaffold/skills-lock.toml`` belongs into version control beside the skills. Updates, checks and
+removals go by it, and by nothing else: a file that it does not name is never touched. Version 1:
+a key ``schema`` and one table ``[[skills]]`` per skill with ``[[skills.permissions]]`` and
+``[[skills.files]]``.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from scaffold.fields import FieldError, Fields
+from scaffold.skills.install.heads import MAX_NAME, NAME
+from scaffold.skills.install.permissions import Permission
+from scaffold.skills.install.places import ROOTS
+from scaffold.skills.install.source import BUILTIN, Source, checked, is_address
+from scaffold.spec import LedgerError, ScaffoldError, is_private
+
+LOCK_SCHEMA = 1
+"""The newest format of the lock file that this version reads."""
+
+LOCK = ".scaffold/skills-lock.toml"
+
+_HEAD = (
+    "# Written by `scaffold skills install`: commit it with the skills. Updates, checks and\n"
+    "# removals go by it.\n"
+)
+
+
+@dataclass(frozen=True)
+class LockedFile:
+    """Is a file as it was written.
+
+    Args:
+        path: Relative to the target.
+        sha256: The hash of its bytes.
+        executable: Whether it has its run bit.
+    """
+
+    path: str
+    sha256: str
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class LockedSkill:
+    """Is everything that is known of an installed skill.
+
+    Args:
+        name: As it is installed.
+        source: Where it came from; a folder in a repository relative to that.
+        kind: What the source is: "builtin", "folder" or "git".
+        revision: The branch, tag or commit that was asked for.
+        commit: The commit that has its files.
+        version: The version of the tool, for its own pack.
+        path: Its folder in the source.
+        prefix: What was put before its name.
+        grant_tools: Whether what it grants itself was left in.
+        roots: The folders it was installed to.
+        allow_hidden: Its files whose hidden text was agreed to.
+        permissions: What it brought then.
+        files: Its files.
+    """
+
+    name: str
+    source: str
+    kind: str
+    revision: str
+    commit: str
+    version: str
+    path: str
+    prefix: str
+    grant_tools: bool
+    roots: tuple[str, ...]
+    allow_hidden: tuple[str, ...]
+    permissions: tuple[Permission, ...]
+    files: tuple[LockedFile, ...]
+
+    def origin(self, target: Path) -> Source:
+        """Returns the source to read the skill from again.
+
+        Raises:
+            RequestError: The lock file names none that skills are read from.
+        """
+        if self.kind == "builtin":
+            return Source("builtin")
+        if self.kind == "git" and is_address(self.source):
+            return checked(Source("git", self.source, self.revision))
+        place = os.path.abspath(target / self.source)
+        return checked(Source("git" if self.kind == "git" else "folder", place, self.revision))
+
+    def described(self) -> str:
+        """Returns where it is pinned, for people."""
+        pin = self.commit[:12] or self.version or "files as they stood"
+        at = f"@{self.revision}" if self.revision else ""
+        return f"{self.source}{at} ({pin})"
+
+
+def source_text(source: Source, target: Path, *, user: bool) -> str:
+    """Returns how the lock file names a source: nothing of one machine where that can be."""
+    if source.kind == "builtin":
+        return BUILTIN
+    is_folder = source.kind == "folder" or os.path.isabs(source.place)
+    if is_folder and not user:
+        try:
+            return Path(os.path.relpath(source.place, target)).as_posix()
+        except ValueError:  # on another drive
+            return Path(source.place).as_posix()
+    return source.place
+
+
+def read_lock(target: Path) -> dict[str, LockedSkill]:
+    """Returns the installed skills of a target by their names; none without a lock file.
+
+    Raises:
+        LedgerError: The file cannot be read, or a newer version wrote it.
+    """
+    try:
+        data = (target / LOCK).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise _invalid(f"{LOCK}: {error.strerror}") from error
+    return parse_lock(data)
+
+
+def parse_lock(data: bytes) -> dict[str, LockedSkill]:
+    """Reads the text of a lock file.
+
+    Raises:
+        LedgerError: It is none, a newer version wrote it, or it names files of others.
+    """
+    try:
+        fields = Fields(tomllib.loads(data.decode()), LOCK)
+        schema = fields.integer("schema")
+        if schema > LOCK_SCHEMA:
+            raise LedgerError(
+                f"{LOCK} has schema {schema}; this version reads up to {LOCK_SCHEMA}",
+                code="target_newer",
+                hint="pip install --upgrade areal-scaffold",
+            )
+        found = [_read_skill(row) for row in fields.tables("skills")]
+        fields.done()
+    except (FieldError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = str(error)
+        raise _invalid(text if text.startswith(LOCK) else f"{LOCK}: {text}") from error
+    by_name = {skill.name: skill for skill in found}
+    if len(by_name) != len(found):
+        raise _invalid(f"{LOCK} names a skill twice")
+    return by_name
+
+
+def dump_lock(skills: Mapping[str, LockedSkill]) -> bytes | None:
+    """Returns the text of a lock file, or None where nothing is installed."""
+    import tomli_w  # not needed where nothing is written
+
+    if not skills:
+        return None
+    rows = [_dump_skill(skills[name]) for name in sorted(skills)]
+    return (_HEAD + tomli_w.dumps({"schema": LOCK_SCHEMA, "skills": rows})).encode()
+
+
+def _dump_skill(skill: LockedSkill) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        **asdict(skill),
+        "roots": list(skill.roots),
+        "allow_hidden": list(skill.allow_hidden),
+        "permissions": [_filled(asdict(each)) for each in skill.permissions],
+        "files": [_filled(asdict(each)) for each in skill.files],
+    }
+    return _filled(row)
+
+
+def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if value not in ("", [], False)}
+
+
+def _read_skill(fields: Fields) -> LockedSkill:
+    name = fields.text("name")
+    if not NAME.fullmatch(name) or len(name) > MAX_NAME:
+        raise FieldError(f"{fields.where}: {name!r} is no name of a skill")
+    roots = fields.texts("roots")
+    if not roots or not set(roots) <= set(ROOTS):
+        raise FieldError(f"{fields.where}: roots must be of {', '.join(ROOTS)}")
+    kind = fields.text("kind")
+    if kind not in ("builtin", "folder", "git"):
+        raise FieldError(f"{fields.where}: {kind!r} is no kind of source")
+    skill = LockedSkill(
+        name=name,
+        source=fields.text("source"),
+        kind=kind,
+        revision=fields.text("revision", ""),
+        commit=fields.text("commit", ""),
+        version=fields.text("version", ""),
+        path=fields.text("path", ""),
+        prefix=fields.text("prefix", ""),
+        grant_tools=fields.boolean("grant_tools", False),
+        roots=roots,
+        allow_hidden=fields.texts("allow_hidden", ()),
+        permissions=tuple(_read_permission(row) for row in fields.tables("permissions")),
+        files=tuple(_read_file(row, name, roots) for row in fields.tables("files")),
+    )
+    fields.done()
+    return skill
+
+
+def _read_permission(row: Fields) -> Permission:
+    found = Permission(
+        cast("Any", row.text("kind")),
+        row.text("file"),
+        row.integer("line"),
+        row.text("what"),
+        cast("Any", row.text("state", "")),
+    )
+    row.done()
+    return found
+
+
+def _read_file(row: Fields, name: str, roots: Iterable[str]) -> LockedFile:
+    """Reads a row that names a file; one of anything but the skill would be deleted with it."""
+    found = LockedFile(row.text("path"), row.text("sha256"), row.boolean("executable", False))
+    row.done()
+    parts = found.path.split("/")
+    is_own = any(found.path.startswith(f"{root}/{name}/") for root in roots)
+    if not is_own or {"", ".", ".."} & set(parts) or is_private(found.path):
+        raise FieldError(f"{row.where}: {found.path!r} is no file of the skill {name}")
+    return found
+
+
+def _invalid(message: str) -> ScaffoldError:
+    return LedgerError(
+        message, code="skill_lock_invalid", hint="repair it, or take it back from version control"
+    )

@@ -1,0 +1,122 @@
+"""Where skills are installed: a repository or a home, and the folders of the clients in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from scaffold.spec import ConflictError, ScaffoldError, TargetError
+
+AGENTS = ".agents/skills"
+CLAUDE = ".claude/skills"
+
+CLIENTS: dict[str, str] = {"claude": CLAUDE, "codex": AGENTS, "opencode": AGENTS}
+"""Where each client looks for skills, in a repository and in a home alike."""
+
+ROOTS = (AGENTS, CLAUDE)
+"""Every folder that skills are installed to."""
+
+# Where another skill or command of the same name may stand, of which a client would take one.
+_NAMED_FOLDERS = (*ROOTS, ".codex/skills", ".opencode/skills", ".opencode/skill")
+_NAMED_FILES = (".claude/commands", ".opencode/commands", ".opencode/command")
+
+
+def find_target(here: Path, target: str | None, *, user: bool) -> Path:
+    """Returns the folder that skills are installed to, resolved.
+
+    Args:
+        here: The working folder.
+        target: A folder that was named, or None for the nearest repository upwards.
+        user: Whether the home is meant.
+
+    Raises:
+        TargetError: There is no such folder.
+    """
+    if user:
+        return _home()
+    if target is not None:
+        folder = (here / target).resolve()
+        if not folder.is_dir():
+            raise TargetError(
+                f"there is no folder {folder}", code="target_missing", hint="make it first"
+            )
+        return folder
+    for folder in (here, *here.parents):
+        if (folder / ".git").exists() or any((folder / root).is_dir() for root in ROOTS):
+            return folder.resolve()
+    raise TargetError(
+        f"{here} lies in no repository",
+        code="target_missing",
+        hint="name a folder with --target DIR, or install for yourself with --user",
+    )
+
+
+def roots_for(clients: Iterable[str]) -> tuple[str, ...]:
+    """Returns the folders that clients read; for no client those that serve all of them."""
+    wanted = {CLIENTS[client] for client in clients} or set(ROOTS)
+    return tuple(root for root in ROOTS if root in wanted)
+
+
+def distinct(target: Path, roots: Iterable[str]) -> tuple[str, ...]:
+    """Returns folders without those that are another one under a second name, by a link."""
+    found: dict[Path, str] = {}
+    for root in roots:
+        found.setdefault((target / root).resolve(), root)
+    return tuple(found.values())
+
+
+def check_free(target: Path, name: str, own: Iterable[str], source: str) -> None:
+    """Refuses a name that a skill or command has already.
+
+    Args:
+        target: The folder that is installed to.
+        name: The name that is to be used.
+        own: The folders in which the skill is installed by this tool already.
+        source: Where it is to come from, for the message.
+
+    Raises:
+        ConflictError: Something has the name, perhaps in another spelling.
+    """
+    taken = [path for path in _named(target, name) if path.rpartition("/")[0] not in own]
+    if taken:
+        raise ConflictError(
+            f"{taken[0]} exists already, and {source} has a skill {name!r}",
+            code="skill_exists",
+            hint="install it under another name with --prefix WORD, or move that one away",
+        )
+
+
+def _named(target: Path, name: str) -> Iterator[str]:
+    for root in _NAMED_FOLDERS:
+        yield from (f"{root}/{each}" for each in _listed(target / root) if each.lower() == name)
+    for root in _NAMED_FILES:
+        each_name = f"{name}.md"
+        yield from (f"{root}/{e}" for e in _listed(target / root) if e.lower() == each_name)
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ScaffoldError(
+            f"{folder} cannot be listed: {error.strerror}",
+            code="source_unreadable",
+            hint="give read permission",
+        ) from error
+
+
+def _home() -> Path:
+    try:
+        home = Path.home().resolve()
+    except (OSError, RuntimeError) as error:
+        raise TargetError(
+            f"no home folder is known: {error}", code="target_missing", hint="set HOME"
+        ) from error
+    if not home.is_dir():
+        raise TargetError(
+            f"the home folder {home} does not exist", code="target_missing", hint="set HOME"
+        )
+    return home

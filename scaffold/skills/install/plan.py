@@ -1,0 +1,163 @@
+"""What installing, renewing or removing one skill comes to: changes, and what stands against it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from scaffold.changes import Change
+from scaffold.ledger import digest
+from scaffold.skills.install.lock import LockedFile, LockedSkill
+from scaffold.skills.install.permissions import Permission
+from scaffold.skills.install.tree import SkillFile
+from scaffold.spec import ScaffoldError
+
+State = Literal["intact", "edited", "missing", "added"]
+
+
+class Found(NamedTuple):
+    """Is what stands at a place: bytes and run bit, a link, or nothing (``data`` None)."""
+
+    data: bytes | None
+    executable: bool = False
+    is_link: bool = False
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """Is what becomes of the files of one skill.
+
+    Args:
+        changes: What is written.
+        kept: Files that a person edited or deleted and that stay so; the source has them unchanged.
+        clashes: Files that a person edited and that are to become something else.
+        lost: Edited files that are given up because somebody said so.
+    """
+
+    changes: tuple[Change, ...]
+    kept: tuple[str, ...] = ()
+    clashes: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+
+def plan_files(
+    target: Path,
+    old: Iterable[LockedFile],
+    new: Mapping[str, SkillFile],
+    given_up: Container[str] = (),
+) -> FilePlan:
+    """Works out how the files of a skill become others; nothing is written.
+
+    Args:
+        target: The folder that is installed to.
+        old: The files as they were written last.
+        new: The files to be, by path; none to remove the skill.
+        given_up: Paths whose edits somebody has given up.
+
+    Raises:
+        ScaffoldError: A file cannot be read.
+    """
+    before = {file.path: file for file in old}
+    changes: list[Change] = []
+    kept: list[str] = []
+    clashes: list[str] = []
+    lost: list[str] = []
+    for path in sorted({*before, *new}):
+        now, was, want = find(target, path), before.get(path), new.get(path)
+        if _is_wanted(now, want):
+            continue
+        is_ours = now == Found(None) if was is None else is_intact(now, was)
+        if not is_ours and path in given_up and not now.is_link:
+            lost += [path] * (now.data is not None)
+        elif not is_ours and was is not None and want is not None and _is_same(want, was):
+            kept.append(path)
+            continue
+        elif not is_ours:
+            clashes.append(path)
+            continue
+        changes.append(_change(path, now, want, is_replaced=not is_ours))
+    return FilePlan(tuple(changes), tuple(kept), tuple(clashes), tuple(lost))
+
+
+def find(target: Path, path: str) -> Found:
+    """Returns what stands at a path.
+
+    Raises:
+        ScaffoldError: It cannot be read.
+    """
+    place = target / path
+    try:
+        if place.is_symlink():
+            return Found(None, is_link=True)
+        data = place.read_bytes()
+        return Found(data, bool(place.stat().st_mode & 0o111) and os.name != "nt")
+    except (FileNotFoundError, NotADirectoryError):
+        return Found(None)
+    except OSError as error:
+        raise ScaffoldError(
+            f"{place} cannot be read: {error.strerror}",
+            code="source_unreadable",
+            hint="give read permission, or move it away",
+        ) from error
+
+
+def is_intact(now: Found, file: LockedFile) -> bool:
+    """Tells whether a file is as it was written."""
+    if now.data is None or digest(now.data) != file.sha256:
+        return False
+    return now.executable == file.executable or os.name == "nt"
+
+
+def file_states(target: Path, skill: LockedSkill) -> Iterator[tuple[str, State]]:
+    """Yields every file of an installed skill, and those that stand beside them, with its state."""
+    known = {file.path for file in skill.files}
+    for file in skill.files:
+        now = find(target, file.path)
+        if now == Found(None):
+            yield file.path, "missing"
+        else:
+            yield file.path, "intact" if is_intact(now, file) else "edited"
+    for root in skill.roots:
+        for path in _standing(target, f"{root}/{skill.name}"):
+            if path not in known:
+                yield path, "added"
+
+
+def locked_files(files: Mapping[str, SkillFile]) -> tuple[LockedFile, ...]:
+    """Returns what the lock file keeps of files."""
+    return tuple(
+        LockedFile(path, digest(file.data), file.executable) for path, file in sorted(files.items())
+    )
+
+
+def grown(old: Iterable[Permission], new: Iterable[Permission]) -> list[Permission]:
+    """Returns what a skill may do or hides by now that it did not before."""
+    known = {each.identity for each in old if each.state != "dropped"}
+    return [each for each in new if each.state != "dropped" and each.identity not in known]
+
+
+def _is_wanted(now: Found, want: SkillFile | None) -> bool:
+    if want is None or now.data is None:
+        return want is None and now == Found(None)
+    return now.data == want.data and (now.executable == want.executable or os.name == "nt")
+
+
+def _is_same(want: SkillFile, was: LockedFile) -> bool:
+    return digest(want.data) == was.sha256 and want.executable == was.executable
+
+
+def _change(path: str, now: Found, want: SkillFile | None, *, is_replaced: bool) -> Change:
+    if want is None:
+        return Change(path, "deleted", now.data, None)
+    action = "created" if now.data is None else "replaced" if is_replaced else "updated"
+    return Change(path, action, now.data, want.data, want.executable)
+
+
+def _standing(target: Path, folder: str) -> Iterator[str]:
+    for place, folders, names in os.walk(target / folder):
+        folders[:] = sorted(set(folders) - {"__pycache__"})
+        inside = Path(place).relative_to(target).as_posix()
+        yield from (f"{inside}/{name}" for name in sorted(names) if not name.endswith(".pyc"))

@@ -1,0 +1,78 @@
+"""A skill as it is installed: without what it grants itself, under its name, for each client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from scaffold.skills.claude import for_claude
+from scaffold.skills.front_matter import read_front_matter
+from scaffold.skills.install.heads import granted_in, with_name, without_grants
+from scaffold.skills.install.permissions import is_skill_file
+from scaffold.skills.install.places import CLAUDE
+from scaffold.skills.install.source import Skill
+from scaffold.skills.install.tree import SKILL_FILE, SkillFile
+from scaffold.spec import ScaffoldError
+
+
+def render(
+    skill: Skill, name: str, roots: Iterable[str], *, grant_tools: bool
+) -> dict[str, SkillFile]:
+    """Returns the files of a skill by their paths in the target.
+
+    Args:
+        skill: As it stands in the source.
+        name: Its name in the target.
+        roots: The folders that it goes to.
+        grant_tools: Whether what it grants itself is left in.
+
+    Raises:
+        ScaffoldError: What it grants itself cannot be taken out.
+    """
+    plain = {
+        path: SkillFile(_plain(skill, path, file.data, grant_tools), file.executable)
+        for path, file in skill.files.items()
+    }
+    head = plain[SKILL_FILE]
+    plain[SKILL_FILE] = head._replace(data=with_name(head.data, name, _where(skill, SKILL_FILE)))
+    found: dict[str, SkillFile] = {}
+    for root in roots:
+        for path, file in plain.items():
+            data = file.data
+            if root == CLAUDE and path == SKILL_FILE:
+                data = _for_claude(skill, data, grant_tools)
+            found[f"{root}/{name}/{path}"] = file._replace(data=data)
+    return found
+
+
+def _plain(skill: Skill, path: str, data: bytes, grant_tools: bool) -> bytes:
+    if grant_tools or not is_skill_file(path):
+        return data
+    where = _where(skill, path)
+    try:
+        head = read_front_matter(data.decode())
+    except UnicodeDecodeError as error:
+        raise _invalid(f"{where} is no UTF-8 text") from error
+    if head.problem is not None:
+        raise _invalid(f"{where}:{head.problem_line}: {head.problem}")
+    return without_grants(data, where)
+
+
+def _for_claude(skill: Skill, data: bytes, grant_tools: bool) -> bytes:
+    """Returns Claude's form, read again: its keys come from lines and not from what YAML means."""
+    where = _where(skill, SKILL_FILE)
+    rendered = for_claude(data, where)
+    head = read_front_matter(rendered.decode())
+    if head.problem is not None:
+        raise _invalid(f"{where}, as Claude Code is to read it: {head.problem}")
+    if granted_in(head) and not grant_tools:
+        raise _invalid(f"{where} grants {granted_in(head)[0]} where Claude Code reads it")
+    return rendered
+
+
+def _where(skill: Skill, path: str) -> str:
+    return f"{skill.path}/{path}" if skill.path else path
+
+
+def _invalid(message: str) -> ScaffoldError:
+    hint = "the skill has to be repaired where it comes from"
+    return ScaffoldError(message, code="skill_invalid", hint=hint)

@@ -1,0 +1,214 @@
+"""One run that installs, renews or removes: planned, agreed to, and written at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from scaffold.apply import session, settle
+from scaffold.backup import back_up
+from scaffold.changes import Change
+from scaffold.journal import describe_leftover
+from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.skills.install.listing import Row, listing, permissions_json
+from scaffold.skills.install.lock import LOCK, LockedSkill, dump_lock, read_lock
+from scaffold.skills.install.plan import FilePlan, find
+from scaffold.spec import ConflictError
+
+COMMAND = "skills install"
+
+Outcome = Literal["installed", "updated", "unchanged", "removed"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Says how a run goes about its work.
+
+    Args:
+        target: The folder that is installed to, resolved.
+        user: Whether it is the home.
+        dry_run: Whether nothing is written.
+        agreed: Whether what skills bring is agreed to beforehand.
+        ask: Shows a text and asks for consent; None where nobody can be asked.
+        log: Tells a line before anything is written.
+    """
+
+    target: Path
+    user: bool = False
+    dry_run: bool = False
+    agreed: bool = False
+    ask: Callable[[], bool] | None = None
+    log: Callable[[str], object] = field(default=lambda line: None)
+
+
+@dataclass(frozen=True)
+class SkillPlan:
+    """Is what becomes of one skill.
+
+    Args:
+        name: As it is installed.
+        outcome: What it is called.
+        locked: What the lock file is to say of it; None where it is removed.
+        files: What becomes of its files.
+        rows: What it brings.
+        needs_yes: Why somebody has to agree, as lines; none where nobody has to.
+    """
+
+    name: str
+    outcome: Outcome
+    locked: LockedSkill | None
+    files: FilePlan
+    rows: tuple[Row, ...] = ()
+    needs_yes: tuple[str, ...] = ()
+
+
+Planner = Callable[[Mapping[str, LockedSkill]], Sequence[SkillPlan]]
+"""Plans on what the lock file says at that moment."""
+
+
+def carry_out(plan: Planner, options: Options) -> Report:
+    """Plans, lists what skills bring, asks where that is due, and writes all or nothing.
+
+    Raises:
+        ScaffoldError: Somebody does not agree, or an edited file stands against it.
+    """
+    report = Report(COMMAND, target_of(options), dry_run=options.dry_run)
+    report.warnings = _settled(options)
+    plans = plan(read_lock(options.target))
+    _tell(plans, options)
+    _check_clashes(plans)
+    _agree(plans, options)
+    if options.dry_run:
+        return _report(report, plans, changes_of(plans, options.target))
+    with session(options.target, COMMAND) as opened:
+        again = plan(read_lock(options.target))
+        _check_clashes(again)
+        if [each.needs_yes for each in again] != [each.needs_yes for each in plans]:
+            raise ConflictError(
+                "other skills were installed while the command ran; nothing was written",
+                code="changed_meanwhile",
+                hint="run the command again",
+            )
+        report.warnings += _kept_copies(again, options.target)
+        changes = changes_of(again, options.target)
+        opened.apply(changes, prune=True)
+    return _report(report, again, changes)
+
+
+def changes_of(plans: Sequence[SkillPlan], target: Path) -> list[Change]:
+    """Returns the changes of all plans, with the lock file last."""
+    locked = read_lock(target)
+    for each in plans:
+        if each.locked is None:
+            locked.pop(each.name, None)
+        else:
+            locked[each.name] = each.locked
+    changes = [change for each in plans for change in each.files.changes]
+    before, after = find(target, LOCK).data, dump_lock(locked)
+    return [*changes, *[Change(LOCK, "record", before, after)] * (before != after)]
+
+
+def target_of(options: Options) -> dict[str, str]:
+    """Returns the target as reports have it."""
+    layout = "home" if options.user else "repository"
+    return {"root": str(options.target), "layout": layout, "package": ""}
+
+
+def _settled(options: Options) -> tuple[str, ...]:
+    if options.dry_run:
+        left = describe_leftover(options.target)
+        told = (
+            f"scaffold {left.command} was cut short; what it left is settled first" if left else ""
+        )
+    else:
+        done = settle(options.target, COMMAND)
+        told = f"an earlier run that was cut short was {done}" if done else ""
+    return (told,) if told else ()
+
+
+def _tell(plans: Sequence[SkillPlan], options: Options) -> None:
+    for each in plans:
+        if each.outcome in ("installed", "updated"):
+            text = listing(each.name, each.rows, is_update=each.outcome == "updated")
+            options.log(text.rstrip("\n"))
+
+
+def _agree(plans: Sequence[SkillPlan], options: Options) -> None:
+    refused = [(each.name, row) for each in plans for row, _ in each.rows if row.state == "refused"]
+    if refused:
+        name, row = refused[0]
+        more = f" ({len(refused) - 1} more such lines)" if len(refused) > 1 else ""
+        raise ConflictError(
+            f"{name}/{row.file}:{row.line} hides text: {row.what}{more}; nothing was written",
+            code="skill_hidden_text",
+            hint=f"look at it; if it is harmless: --allow-hidden {name}/{row.file}",
+        )
+    needed = [f"{each.name}: {why}" for each in plans for why in each.needs_yes]
+    is_growth = any(each.outcome == "updated" and each.needs_yes for each in plans)
+    if not needed or options.agreed or options.dry_run:
+        return
+    if options.ask is None and not is_growth:
+        return  # who names a source without a terminal has chosen it
+    if options.ask is None or not options.ask():
+        raise ConflictError(
+            f"not agreed to, nothing was written: {'; '.join(needed)}",
+            code="unconfirmed",
+            hint="look at it with --dry-run; --yes agrees to it",
+        )
+
+
+def _check_clashes(plans: Sequence[SkillPlan]) -> None:
+    clashes = [path for each in plans for path in each.files.clashes]
+    if clashes:
+        is_removal = any(each.outcome == "removed" for each in plans)
+        names = " ".join(f"--discard-edits {each.name}" for each in plans if each.files.clashes)
+        words = names if is_removal else " ".join(f"--overwrite {path}" for path in clashes)
+        raise ConflictError(
+            f"edited since they were installed: {', '.join(clashes)}; nothing was written",
+            code="skill_edited",
+            hint=f"keep a copy of what you changed, then: {words}",
+        )
+
+
+def _kept_copies(plans: Sequence[SkillPlan], target: Path) -> tuple[str, ...]:
+    """Copies edits that are given up to where they can be found again."""
+    told: list[str] = []
+    for each in plans:
+        if each.files.lost:
+            folder = back_up(target, f"skill-{each.name}", each.files.lost)
+            told.append(f"copies of what was edited in {each.name} are in {folder}")
+    return tuple(told)
+
+
+def _report(report: Report, plans: Sequence[SkillPlan], changes: Sequence[Change]) -> Report:
+    report.changes = tuple(_reported(change) for change in changes)
+    report.extra["skills"] = [_json(each) for each in plans]
+    report.found = tuple(_line(each) for each in plans)
+    for each in plans:
+        report.warnings += tuple(f"{path} is edited and stays as it is" for path in each.files.kept)
+    return report
+
+
+def _reported(change: Change) -> ReportedChange:
+    if change.action == "record":
+        return ReportedChange(change.path, change.action)
+    if b"\0" in (change.before or b"") + (change.after or b""):
+        return ReportedChange(change.path, change.action, f"Binary file {change.path} differs\n")
+    diff = unified_diff(change.path, change.before, change.after)
+    return ReportedChange(change.path, change.action, diff)
+
+
+def _line(plan: SkillPlan) -> str:
+    where = "" if plan.locked is None else f" from {plan.locked.described()}"
+    return f"{plan.name} {plan.outcome}{where}"
+
+
+def _json(plan: SkillPlan) -> dict[str, Any]:
+    lock = plan.locked
+    found: dict[str, Any] = {"name": plan.name, "outcome": plan.outcome}
+    if lock is not None:
+        pin = {"source": lock.source, "revision": lock.revision, "commit": lock.commit}
+        found |= {**pin, "version": lock.version, "roots": list(lock.roots)}
+    return {**found, "brings": permissions_json(plan.rows), "edited": list(plan.files.kept)}
