@@ -251,7 +251,9 @@ def _tool_table(folder: Path) -> Fields | None:
     table: Any = cast("dict[str, Any]", tool).get("scaffold") if isinstance(tool, dict) else None
     if not isinstance(table, dict):
         return None
-    return Fields(cast("dict[str, Any]", table), f"{path} [tool.scaffold]")
+    # What stands under `skills` is about skills, which any repository may have.
+    own = {key: each for key, each in cast("dict[str, Any]", table).items() if key != "skills"}
+    return Fields(own, f"{path} [tool.scaffold]") if own or not table else None
 
 
 def _text_or_empty(path: Path) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scaffold.skills.sync import sync_skills
+from scaffold.skills.pack.sync import sync_skills
 
 ROOT = Path(__file__).parents[2]
 SKILLS = sorted((ROOT / ".agents" / "skills").glob("*/SKILL.md"))

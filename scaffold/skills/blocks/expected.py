@@ -1,0 +1,132 @@
+"""What ought to stand in a generated block, found out without running or importing anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from scaffold.skills.blocks.markers import Block
+from scaffold.skills.blocks.sources import BlockError, Sources
+from scaffold.spec import ScaffoldError
+
+if TYPE_CHECKING:
+    from scaffold.skills.blocks.settings import Settings
+    from scaffold.skills.repository.files import Files
+
+REPAIR = "scaffold skills sync"
+
+
+class Problem(NamedTuple):
+    """Is why a block is wrong.
+
+    Args:
+        message: What is wrong.
+        is_stale: Whether `scaffold skills sync` mends it.
+    """
+
+    message: str
+    is_stale: bool = False
+
+
+_OPTIONS: dict[str, frozenset[str]] = {
+    "options": frozenset({"cli", "only", "without"}),
+    "output": frozenset({"hash", "inputs", "status"}),
+    "registry": frozenset(),
+    "signature": frozenset({"doc", "members"}),
+    "tree": frozenset({"depth", "only", "without"}),
+}
+"""What each kind may be given; to a template all else is an answer."""
+
+
+@dataclass
+class Repository:
+    """Is a repository as blocks see it.
+
+    Args:
+        files: Its files.
+        settings: What it says about its skills.
+    """
+
+    files: Files
+    settings: Settings
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Its Python."""
+        return Sources(self.files)
+
+
+def expected(block: Block, repository: Repository) -> str | Problem | None:
+    """Returns what ought to stand in a block.
+
+    Args:
+        block: One that `parse_blocks` has found.
+        repository: Where it stands.
+
+    Returns:
+        The text; a problem where there can be none, or where an output is stale; None for an output
+        that is as it was stored.
+    """
+    if block.problem:
+        return Problem(block.problem)
+    wrong = _wrong_words(block)
+    if wrong:
+        return Problem(wrong)
+    try:
+        return _text(block, repository)
+    except BlockError as error:
+        return Problem(str(error))
+    except ScaffoldError as error:
+        return Problem(error.message)
+    except RecursionError:
+        return Problem("its sources refer to each other in a circle")
+
+
+def is_in_step(block: Block, repository: Repository) -> bool:
+    """Tells whether what stands in a block is what ought to."""
+    found = expected(block, repository)
+    return found is None or (isinstance(found, str) and found.strip("\n") == block.content)
+
+
+def _wrong_words(block: Block) -> str:
+    if block.kind != "tree" and not block.words:
+        return f"{block.kind} needs to be told of what"
+    if block.kind in ("signature", "registry") and len(block.words) > 1:
+        return f"{block.kind} names one symbol, not {len(block.words)}"
+    known = _OPTIONS.get(block.kind)
+    unknown = [] if known is None else sorted(set(block.options) - known)
+    if unknown:
+        return f"{block.kind} knows no {unknown[0]}=; known: {', '.join(sorted(known or ()))}"
+    return ""
+
+
+def _text(block: Block, repository: Repository) -> str | Problem | None:
+    # One branch per kind: each brings modules that blocks of other kinds do without.
+    files = repository.files
+    if block.kind == "template":
+        from scaffold.skills.blocks.template import template_text
+
+        return template_text(block, files.root)
+    if block.kind == "signature":
+        from scaffold.skills.blocks.signature import signature_text
+
+        return signature_text(block, repository.sources)
+    if block.kind == "registry":
+        from scaffold.skills.blocks.registry import registry_text
+
+        return registry_text(block, repository.sources)
+    if block.kind == "options":
+        from scaffold.skills.blocks.options import options_text
+
+        return options_text(block, files, repository.settings)
+    if block.kind == "tree":
+        from scaffold.skills.blocks.tree import tree_text
+
+        return tree_text(block, files)
+    from scaffold.skills.blocks.output import is_stale
+
+    if is_stale(block, files):
+        message = f"the command, its inputs or the text changed since it was stored: {REPAIR}"
+        return Problem(message, is_stale=True)
+    return None

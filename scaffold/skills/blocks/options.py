@@ -1,0 +1,77 @@
+"""Blocks of the kind ``options``: what a command takes, from a committed description of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scaffold.fields import FieldError
+from scaffold.skills.blocks.cli_json import Command, Option, read_cli
+from scaffold.skills.blocks.markers import Block, table
+from scaffold.skills.blocks.sources import BlockError
+
+if TYPE_CHECKING:
+    from scaffold.skills.blocks.settings import Settings
+    from scaffold.skills.repository.files import Files
+
+
+def options_text(block: Block, files: Files, settings: Settings) -> str:
+    """Returns ``options PROGRAM COMMAND... [only=a,b] [without=a,b] [cli=PATH]`` as a table.
+
+    Raises:
+        BlockError: No description knows the command, or the command has no such option.
+    """
+    command = _find(block, files, settings)
+    only, without = _names(block, "only"), _names(block, "without")
+    known = {name for option in command.options for name in option.names}
+    for name in (*only, *without):
+        if name not in known:
+            raise BlockError(f"{' '.join(block.words)} has no option {name}")
+    shown = [
+        option
+        for option in command.options
+        if (not only or set(only) & set(option.names)) and not set(without) & set(option.names)
+    ]
+    rows = [
+        [_spelling(each), each.help, f"`{each.default}`" * bool(each.default)] for each in shown
+    ]
+    return table(["option", "means", "default"], rows)
+
+
+def described_programs(files: Files, paths: tuple[str, ...]) -> dict[str, Command]:
+    """Returns every program that descriptions of command lines know.
+
+    Raises:
+        BlockError: A description is not there or cannot be read.
+    """
+    found: dict[str, Command] = {}
+    for path in paths:
+        text = files.text(path)
+        if text is None:
+            raise BlockError(f"the description {path} of a command line is not there")
+        try:
+            found |= read_cli(text, path)
+        except FieldError as error:
+            raise BlockError(str(error)) from error
+    return found
+
+
+def _find(block: Block, files: Files, settings: Settings) -> Command:
+    paths = (block.options["cli"],) if "cli" in block.options else settings.cli
+    if not paths:
+        raise BlockError('no description of commands: cli = ["PATH"] in [tool.scaffold.skills]')
+    programs = described_programs(files, paths)
+    program, *words = block.words
+    command = programs.get(program)
+    found = None if command is None else command.find(tuple(words))
+    if found is None:
+        raise BlockError(f"{', '.join(paths)} knows no command {' '.join(block.words)!r}")
+    return found
+
+
+def _names(block: Block, key: str) -> tuple[str, ...]:
+    return tuple(name for name in block.options.get(key, "").split(",") if name)
+
+
+def _spelling(option: Option) -> str:
+    value = " | ".join(option.choices) if option.choices else option.metavar
+    return f"`{' / '.join(option.names)}{' ' if value else ''}{value}`"

@@ -1,0 +1,86 @@
+"""Blocks of the kind ``output``: what a command printed, and a hash that tells when it is stale.
+
+The hash covers the command, every file that it reads as far as the block names them, and the text
+that is stored. So whoever executes nothing can tell whether all of them are still as they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scaffold.skills.blocks.markers import Block, fenced
+from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.blocks.tree import matches
+
+if TYPE_CHECKING:
+    from scaffold.skills.repository.files import Files
+
+
+def command_of(block: Block) -> tuple[str, ...]:
+    """Returns the command of ``output "COMMAND" inputs=PATTERN,... [status=N]``, as words.
+
+    Raises:
+        BlockError: It names none, or no inputs.
+    """
+    if len(block.words) != 1:
+        raise BlockError('output names one command, in quotes: output "scaffold list" inputs=...')
+    if not block.options.get("inputs"):
+        raise BlockError("output names the files that its text depends on: inputs=PATTERN,...")
+    try:
+        words = tuple(shlex.split(block.words[0]))
+    except ValueError as error:
+        raise BlockError(f"{block.words[0]!r} is no command: {error}") from error
+    if not words:
+        raise BlockError("output names an empty command")
+    return words
+
+
+def inputs_of(block: Block, files: Files) -> list[str]:
+    """Returns the files that the text of a block depends on.
+
+    Raises:
+        BlockError: A pattern fits no file.
+    """
+    found: set[str] = set()
+    for pattern in filter(None, block.options["inputs"].split(",")):
+        fitting = [path for path in files.paths if matches(path, [pattern])]
+        if not fitting:
+            raise BlockError(f"no file fits inputs={pattern}")
+        found.update(fitting)
+    return sorted(found)
+
+
+def stored_hash(block: Block, files: Files) -> str:
+    """Returns the hash of a block's command, inputs and text as they stand.
+
+    Raises:
+        BlockError: The block is wrong, or an input cannot be read.
+    """
+    whole = hashlib.sha256("\0".join(command_of(block)).encode())
+    for path in inputs_of(block, files):
+        try:
+            data = (files.root / path).read_bytes()
+        except OSError as error:
+            raise BlockError(f"the input {path} cannot be read: {error.strerror}") from error
+        whole.update(f"\0{path}\0".encode() + data.replace(b"\r\n", b"\n"))
+    whole.update(b"\0\0" + block.content.encode())
+    return whole.hexdigest()[:16]
+
+
+def is_stale(block: Block, files: Files) -> bool:
+    """Tells whether the command, an input or the text differs from when it was stored.
+
+    Raises:
+        BlockError: The block is wrong, or an input cannot be read.
+    """
+    return block.options.get("hash") != stored_hash(block, files)
+
+
+def with_output(block: Block, printed: str, files: Files) -> Block:
+    """Returns a block that holds what its command printed, with the hash of now."""
+    text = fenced(f"$ {block.words[0]}\n{printed}", "console")
+    held = replace(block, body=text)
+    return replace(held, options={**block.options, "hash": stored_hash(held, files)})

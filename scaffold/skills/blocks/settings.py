@@ -1,0 +1,175 @@
+"""What a repository's pyproject.toml says about its skills, under ``[tool.scaffold.skills]``."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from scaffold.fields import FieldError, Fields
+from scaffold.spec import ScaffoldError, TargetError, nearest
+
+if TYPE_CHECKING:
+    from scaffold.skills.repository.files import Files
+
+CLIENTS = ("claude", "codex", "opencode")
+"""The clients that skills and subagents can be rendered for."""
+
+WHERE = "pyproject.toml [tool.scaffold.skills]"
+KEYS = ("cli", "clients", "commands", "opencode", "plugin", "run")
+"""What is read here; `scaffold skills check` reads keys of its own in the same table."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """Is what the manifests of plugins say of the pack.
+
+    Args:
+        name: What the plugin is called.
+        version: Its version.
+        description: What it is good for.
+        author: Whose it is.
+        marketplace: What the catalogue is called that offers it.
+        extra: Further keys that all clients know: homepage, repository, license, keywords.
+    """
+
+    name: str
+    version: str
+    description: str
+    author: str
+    marketplace: str
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Is what a repository says about its skills.
+
+    Args:
+        is_there: Whether the repository says anything.
+        clients: Whom to render for.
+        commands: Whether OpenCode gets a file for the slash command of each skill. Typed in full,
+            the name of a skill is one without; its list of commands leaves skills out.
+        run: Command lines, each of which allows all that begin with its words.
+        cli: Descriptions of command lines, relative to the root.
+        plugin: What to write manifests of; None for no manifests.
+        opencode: The content of opencode.json; None for no such file.
+    """
+
+    is_there: bool = False
+    clients: tuple[str, ...] = CLIENTS
+    commands: bool = False
+    run: tuple[tuple[str, ...], ...] = ()
+    cli: tuple[str, ...] = ()
+    plugin: Plugin | None = None
+    opencode: Mapping[str, Any] | None = None
+
+    def allows(self, command: tuple[str, ...]) -> bool:
+        """Tells whether a block may have this command run."""
+        return any(command[: len(words)] == words for words in self.run if words)
+
+
+def read_settings(files: Files) -> Settings:
+    """Reads a repository's settings; without a table they are those of any repository.
+
+    Raises:
+        TargetError: The table is wrong.
+        ScaffoldError: It names an unknown client.
+    """
+    text = files.text("pyproject.toml")
+    if text is None:
+        return Settings()
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        if "tool.scaffold" not in text:
+            return Settings()
+        raise TargetError(
+            f"pyproject.toml cannot be read: {error}", code="target_invalid", hint="repair it first"
+        ) from error
+    table = _inner(_inner(_inner(data, "tool"), "scaffold"), "skills")
+    try:
+        return _settings(Fields(table, WHERE), _inner(data, "project"))
+    except (FieldError, ValueError) as error:  # shlex raises the latter for an open quote
+        raise TargetError(
+            str(error), code="target_invalid", hint="docs/en/skills-pack.md tells every key"
+        ) from error
+
+
+def _settings(table: Fields, project: Mapping[str, Any]) -> Settings:
+    _check_spelling(table)
+    named = table.texts("clients", ())
+    has = table.names()
+    return Settings(
+        bool(has),
+        _clients(named) if "clients" in has else CLIENTS,
+        table.boolean("commands", False),
+        tuple(tuple(shlex.split(each)) for each in table.texts("run", ())),
+        table.texts("cli", ()),
+        _plugin(table.fields("plugin"), project) if "plugin" in has else None,
+        table.table("opencode") if "opencode" in has else None,
+    )
+
+
+def _check_spelling(table: Fields) -> None:
+    """Raises FieldError for a key that is nearly one of ours; any other is somebody else's."""
+    for key in table.names():
+        near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.75)
+        if near and key not in KEYS:
+            raise FieldError(f"{table.where}: unknown key {key!r}; did you mean {near[0]!r}?")
+
+
+def _clients(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name not in CLIENTS:
+            raise ScaffoldError(
+                f"{WHERE} names the unknown client {name!r}{nearest(name, CLIENTS)}",
+                code="client_unknown",
+                hint="take it out",
+            )
+    return tuple(sorted(set(names)))
+
+
+def _plugin(table: Fields, project: Mapping[str, Any]) -> Plugin:
+    """Reads the plugin's table; what it leaves out is what ``[project]`` says."""
+    name = table.text("name", "") or _text_of(project, "name")
+    description = table.text("description", "") or _text_of(project, "description")
+    author = table.text("author", "") or _author(project)
+    plugin = Plugin(
+        name,
+        table.text("version", "") or _text_of(project, "version"),
+        description,
+        author or name,
+        table.text("marketplace", "") or name,
+        {
+            key: found
+            for key in ("homepage", "repository", "license", "keywords")
+            if (found := table.value(key, project.get(key))) and not isinstance(found, dict)
+        },
+    )
+    table.done()
+    missing = [key for key in ("name", "version", "description") if not getattr(plugin, key)]
+    if missing:
+        raise FieldError(
+            f"{table.where}: {', '.join(missing)} stands neither here nor in [project]"
+        )
+    return plugin
+
+
+def _author(project: Mapping[str, Any]) -> str:
+    authors: Any = project.get("authors")
+    first: Any = cast("list[Any]", authors)[0] if isinstance(authors, list) and authors else {}
+    return _text_of(cast("dict[str, Any]", first), "name") if isinstance(first, dict) else ""
+
+
+def _text_of(table: Mapping[str, Any], key: str) -> str:
+    found = table.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _inner(table: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found: Any = table.get(key)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

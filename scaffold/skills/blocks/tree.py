@@ -1,0 +1,88 @@
+"""Blocks of the kind ``tree``, and patterns of paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from scaffold.skills.blocks.markers import Block, fenced
+from scaffold.skills.blocks.sources import BlockError
+
+if TYPE_CHECKING:
+    from scaffold.skills.repository.files import Files
+
+MAX_ROWS = 200
+"""A longer tree is nothing to read; its block is to be narrowed."""
+
+
+def tree_text(block: Block, files: Files) -> str:
+    """Returns ``tree FOLDER [depth=N] [only=PATTERN,...] [without=PATTERN,...]`` as a listing.
+
+    Raises:
+        BlockError: The folder is not there, holds nothing of the kind, or holds too much.
+    """
+    folder = block.words[0].strip("/") if block.words else "."
+    prefix = "" if folder == "." else f"{folder}/"
+    inside = [path[len(prefix) :] for path in files.paths if path.startswith(prefix)]
+    only, without = (_patterns(block, key) for key in ("only", "without"))
+    inside = [path for path in inside if not only or matches(path, only)]
+    inside = [path for path in inside if not matches(path, without)]
+    if not inside:
+        raise BlockError(f"no file of {folder} is meant")
+    depth = _depth(block)
+    shown = sorted({_cut(path, depth) for path in inside})
+    rows = list(_rows(shown))
+    if len(rows) > MAX_ROWS:
+        raise BlockError(f"{folder} has {len(rows)} rows; narrow it by depth= or only=")
+    return fenced("\n".join([prefix or "./", *rows]), "text")
+
+
+def matches(path: str, patterns: Iterable[str]) -> bool:
+    """Tells whether a path fits a pattern: ``*`` in one folder, ``**`` across; a folder fits all.
+
+    A pattern without a slash may fit the name alone.
+    """
+    return any(
+        _compiled(pattern).fullmatch(path if "/" in pattern else path.rpartition("/")[2])
+        or _compiled(pattern).fullmatch(path)
+        for pattern in patterns
+    )
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern.rstrip("/"))
+    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    text = "".join(signs.get(part, re.escape(part)) for part in parts)
+    return re.compile(f"{text}(?:/.*)?")
+
+
+def _patterns(block: Block, key: str) -> tuple[str, ...]:
+    return tuple(each for each in block.options.get(key, "").split(",") if each)
+
+
+def _depth(block: Block) -> int:
+    text = block.options.get("depth", "99")
+    if not text.isdigit() or not int(text):
+        raise BlockError(f"depth must be a number from 1, not {text!r}")
+    return int(text)
+
+
+def _cut(path: str, depth: int) -> str:
+    parts = path.split("/")
+    return path if len(parts) <= depth else "/".join(parts[:depth]) + "/"
+
+
+def _rows(paths: list[str]) -> Iterable[str]:
+    """Yields one row per file and folder, each under its folder."""
+    seen: set[str] = set()
+    for path in paths:
+        parts = path.rstrip("/").split("/")
+        for level in range(len(parts)):
+            place = "/".join(parts[: level + 1])
+            if place not in seen:
+                seen.add(place)
+                is_folder = level < len(parts) - 1 or path.endswith("/")
+                yield "    " * (level + 1) + parts[level] + ("/" if is_folder else "")

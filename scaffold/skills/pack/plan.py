@@ -1,0 +1,170 @@
+"""What sync is to write: what is rendered against what stands, and against what it wrote last."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from scaffold.changes import Change
+from scaffold.skills.pack.record import RECORD, digest, read_record, record_text
+from scaffold.spec import ConflictError
+
+
+@dataclass
+class SyncPlan:
+    """Is everything that a sync comes to.
+
+    Args:
+        changes: What to write, the record last.
+        modes: Files whose run bit is to be set (True) or taken away.
+        edited: Rendered files that a person changed, with what stands there now.
+        stray: Files beside rendered ones that nothing stands behind.
+        linked: Rendered paths that a link leads back to the source.
+        count: How many files are rendered.
+    """
+
+    changes: list[Change] = field(default_factory=list[Change])
+    modes: dict[str, bool] = field(default_factory=dict[str, bool])
+    edited: list[str] = field(default_factory=list[str])
+    stray: list[str] = field(default_factory=list[str])
+    linked: list[str] = field(default_factory=list[str])
+    count: int = 0
+
+
+def plan_sync(
+    root: Path,
+    rendered: Mapping[str, bytes],
+    modes: Mapping[str, bool],
+    overwrite: frozenset[str] = frozenset(),
+) -> SyncPlan:
+    """Compares what is rendered with what stands.
+
+    Args:
+        root: The repository.
+        rendered: Every rendered file by path.
+        modes: Whether a rendered file can be run, where that is to be kept.
+        overwrite: Files and folders whose edits may be lost.
+
+    Raises:
+        ConflictError: A rendered path leads out of the repository, or cannot be read.
+    """
+    plan = SyncPlan(count=len(rendered))
+    before = _read(root, RECORD)
+    recorded = read_record((before or b"").decode("utf-8", "replace"))
+    for path, data in sorted(rendered.items()):
+        _plan_file(plan, root, path, data, recorded.get(path, frozenset()), overwrite)
+        _plan_mode(plan, root, path, modes)
+    for path in sorted(set(recorded) - set(rendered)):
+        _plan_leftover(plan, root, path, recorded[path], overwrite)
+    plan.stray = _stray(root, rendered, recorded)
+    kept = {path: data for path, data in rendered.items() if path not in plan.linked}
+    after = _record(plan, kept, recorded)
+    if after != (before or b""):
+        plan.changes.append(Change(RECORD, "record", before, after or None))
+    return plan
+
+
+def _plan_file(
+    plan: SyncPlan,
+    root: Path,
+    path: str,
+    data: bytes,
+    written: frozenset[str],
+    overwrite: frozenset[str],
+) -> None:
+    if _leads_to_source(root, path):
+        plan.linked.append(path)
+        return
+    now = _read(root, path)
+    if now == data:
+        return
+    if now is None:
+        plan.changes.append(Change(path, "created", None, data))
+    elif digest(now) in written or digest(now) == digest(data) or _is_named(path, overwrite):
+        plan.changes.append(Change(path, "edited", now, data))
+    else:
+        plan.edited.append(path)
+
+
+def _plan_mode(plan: SyncPlan, root: Path, path: str, modes: Mapping[str, bool]) -> None:
+    if os.name == "nt" or path not in modes or path in (*plan.linked, *plan.edited):
+        return
+    place = root / path
+    stands = place.exists() and bool(place.stat().st_mode & 0o100)
+    if stands != modes[path]:
+        plan.modes[path] = modes[path]
+
+
+def _plan_leftover(
+    plan: SyncPlan, root: Path, path: str, written: frozenset[str], overwrite: frozenset[str]
+) -> None:
+    """Removes what was rendered from a source that is gone, unless a person changed it."""
+    if _leads_to_source(root, path):
+        return
+    now = _read(root, path)
+    if now is None:
+        return
+    if digest(now) in written or _is_named(path, overwrite):
+        plan.changes.append(Change(path, "deleted", now, None))
+    else:
+        plan.edited.append(path)
+
+
+def _record(
+    plan: SyncPlan, rendered: Mapping[str, bytes], recorded: Mapping[str, frozenset[str]]
+) -> bytes:
+    """Returns the record to be; what a person changed keeps its row, so that it stays known."""
+    rows = record_text({path: each for path, each in rendered.items() if path not in plan.edited})
+    kept = [f"{old}  {path}" for path in plan.edited for old in recorded.get(path, frozenset())]
+    lines = sorted([*rows.decode().splitlines(), *kept], key=lambda row: (row[66:], row))
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _stray(
+    root: Path, rendered: Mapping[str, bytes], recorded: Mapping[str, frozenset[str]]
+) -> list[str]:
+    """Returns files in rendered skills that no source stands behind and sync did not write."""
+    folders = {
+        "/".join(path.split("/")[:3]) for path in rendered if path.startswith(".claude/skills/")
+    }
+    found = [
+        (Path(folder) / name).relative_to(root).as_posix()
+        for top in sorted(folders)
+        if not _leads_to_source(root, top)
+        for folder, _, files in os.walk(root / top)
+        if "__pycache__" not in Path(folder).parts
+        for name in sorted(files)
+    ]
+    return [path for path in found if path not in rendered and path not in recorded]
+
+
+def _is_named(path: str, overwrite: frozenset[str]) -> bool:
+    return any(PurePosixPath(path).is_relative_to(each) for each in overwrite)
+
+
+def _leads_to_source(root: Path, path: str) -> bool:
+    """Tells whether a link leads from a rendered path to the folder that it is rendered from.
+
+    Raises:
+        ConflictError: A link leads out of the repository.
+    """
+    place = root / path
+    real, top = Path(os.path.realpath(place)), Path(os.path.realpath(root))
+    if real == top / path:
+        return False
+    if not real.is_relative_to(top):
+        raise ConflictError(f"{path} leads out of the repository, to {real}", code="outside_target")
+    return real.is_relative_to(top / ".agents")
+
+
+def _read(root: Path, path: str) -> bytes | None:
+    try:
+        return (root / path).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConflictError(
+            f"{path} cannot be read: {error.strerror}", code="file_exists"
+        ) from error

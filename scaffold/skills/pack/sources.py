@@ -1,0 +1,231 @@
+"""The pack that people edit: ``.agents/skills`` and ``.agents/agents``, as bytes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scaffold.skills.front_matter import FrontMatter, read_front_matter
+from scaffold.spec import ScaffoldError, TargetError
+
+if TYPE_CHECKING:
+    from scaffold.skills.repository.files import Files
+
+SKILLS = ".agents/skills"
+AGENTS = ".agents/agents"
+
+
+@dataclass(frozen=True)
+class Document:
+    """Is a Markdown file with front matter: a SKILL.md or a subagent.
+
+    Args:
+        name: The skill's folder, or the subagent's file without its ending.
+        path: The file, relative to the root.
+        data: Its bytes.
+        front: What stands at its top.
+    """
+
+    name: str
+    path: str
+    data: bytes
+    front: FrontMatter
+
+    @property
+    def description(self) -> str:
+        """What it is for, on one line."""
+        return " ".join(str(self.front.fields.get("description", "")).split())
+
+    @property
+    def body(self) -> str:
+        """The text behind the front matter."""
+        text = self.data.decode("utf-8-sig").replace("\r\n", "\n")
+        return "\n".join(text.split("\n")[self.front.body_line - 1 :])
+
+
+@dataclass(frozen=True)
+class Skill(Document):
+    """Is one skill: its SKILL.md and every other file of its folder.
+
+    Args:
+        others: The other files: path below the skill's folder to where it stands.
+    """
+
+    others: dict[str, Path]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Is all that people edit.
+
+    Args:
+        skills: By name, sorted.
+        agents: By name, sorted.
+        warnings: What stands there and is no part of the pack.
+    """
+
+    skills: tuple[Skill, ...]
+    agents: tuple[Document, ...]
+    warnings: tuple[str, ...]
+
+
+def find_pack(start: Path) -> Path:
+    """Returns the nearest folder, not beyond the git root, that holds ``.agents/skills``.
+
+    Raises:
+        TargetError: There is none.
+    """
+    for folder in (start, *start.parents):
+        if (folder / SKILLS).is_dir() or (folder / AGENTS).is_dir():
+            return folder
+        if (folder / ".git").exists():
+            break
+    raise TargetError(
+        f"no {SKILLS} in {start} or above it",
+        code="target_missing",
+        hint="go into the repository that holds the skills, or name it with --target DIR; "
+        "`scaffold skills new NAME` starts one",
+    )
+
+
+def read_pack(files: Files, renewed: dict[str, bytes] | None = None) -> Pack:
+    """Reads every skill and subagent of a repository.
+
+    Args:
+        files: The repository.
+        renewed: The bytes of files that are about to be written, by path.
+
+    Raises:
+        ScaffoldError: One of them cannot be read, or has no front matter; all reasons are given.
+    """
+    problems: list[ScaffoldError] = []
+    folders = _by_folder(files)
+    skills: list[Skill] = []
+    agents: list[Document] = []
+    for name, inside in folders.items():
+        if "SKILL.md" in inside:
+            try:
+                skills.append(_skill(files.root, name, inside, renewed or {}))
+            except ScaffoldError as error:
+                problems.append(error)
+    for path in sorted(files.paths):
+        folder, _, name = path.rpartition("/")
+        if folder == AGENTS and name.endswith(".md"):
+            try:
+                place = inner_place(files.root, path)
+                document = _document(name[:-3], path, place, renewed or {})
+                agents.append(document)
+            except ScaffoldError as error:
+                problems.append(error)
+    _raise_all(problems)
+    return Pack(tuple(skills), tuple(agents), _strangers(folders))
+
+
+def inner_place(root: Path, path: str) -> Path:
+    """Returns where a file really stands.
+
+    Raises:
+        ScaffoldError: A link leads out of the repository, or to itself.
+    """
+    place = Path(os.path.realpath(root / path))
+    if not place.is_relative_to(os.path.realpath(root)):
+        raise ScaffoldError(f"{path} leads out of the repository", code="outside_target")
+    return place
+
+
+def read_bytes(place: Path, path: str) -> bytes:
+    """Returns the bytes of a file of the pack.
+
+    Raises:
+        ScaffoldError: It cannot be read.
+    """
+    try:
+        return place.read_bytes()
+    except OSError as error:
+        raise ScaffoldError(
+            f"{path} cannot be read: {error.strerror}",
+            code="skill_invalid",
+            hint="mend the file or its permissions, or take it out",
+        ) from error
+
+
+def _by_folder(files: Files) -> dict[str, dict[str, Path]]:
+    """Returns the files of each folder of skills, by their path in it."""
+    found: dict[str, dict[str, Path]] = {}
+    for path in sorted(files.paths):
+        if path.startswith(f"{SKILLS}/") and "/" in path[len(SKILLS) + 1 :]:
+            name, _, inside = path[len(SKILLS) + 1 :].partition("/")
+            found.setdefault(name, {})[inside] = files.root / path
+    top = files.root / SKILLS
+    links = [each.name for each in os.scandir(top) if each.is_symlink()] if top.is_dir() else []
+    for name in sorted(links):  # git and a walk list a linked folder as one entry, or not at all
+        place = inner_place(files.root, f"{SKILLS}/{name}")
+        if place.is_dir() and not name.startswith("."):
+            inner = place.relative_to(os.path.realpath(files.root)).as_posix()
+            rows = {path for path in files.paths if path.startswith(f"{inner}/")}
+            found[name] = {path[len(inner) + 1 :]: files.root / path for path in sorted(rows)}
+    return {name: found[name] for name in sorted(found)}
+
+
+def _skill(root: Path, name: str, inside: dict[str, Path], renewed: dict[str, bytes]) -> Skill:
+    path = f"{SKILLS}/{name}/SKILL.md"
+    place = inner_place(root, inside["SKILL.md"].relative_to(root).as_posix())
+    document = _document(name, path, place, renewed)
+    others: dict[str, Path] = {}
+    for below, stands in inside.items():
+        if below != "SKILL.md":
+            real = inner_place(root, stands.relative_to(root).as_posix())
+            if real.is_dir():
+                raise ScaffoldError(
+                    f"{SKILLS}/{name}/{below} is a link to a folder",
+                    code="skill_invalid",
+                    hint="a client may copy the skill without what the link leads to: put the "
+                    "files in its place",
+                )
+            others[below] = stands
+    return Skill(name, path, document.data, document.front, others)
+
+
+def _document(name: str, path: str, place: Path, renewed: dict[str, bytes]) -> Document:
+    data = renewed.get(path) or read_bytes(place, path)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _invalid(path, f"is no UTF-8: {error.reason} at byte {error.start}") from error
+    if "\0" in text:
+        raise _invalid(path, "is no text: it holds null bytes")
+    front = read_front_matter(text)
+    if not front.is_there:
+        raise _invalid(path, "has no front matter")
+    if front.problem is not None:
+        raise _invalid(f"{path}:{front.problem_line}", front.problem)
+    return Document(name, path, data, front)
+
+
+def _invalid(path: str, reason: str) -> ScaffoldError:
+    return ScaffoldError(
+        f"{path} {reason}" if ":" not in path else f"{path}: {reason}",
+        code="skill_invalid",
+        hint="begin it with a line ---, the keys name and description, and a line ---",
+    )
+
+
+def _strangers(folders: dict[str, dict[str, Path]]) -> tuple[str, ...]:
+    return tuple(
+        f"{SKILLS}/{name}/{below} is no skill of its own: clients look one folder deep"
+        for name, inside in folders.items()
+        for below in sorted(inside)
+        if below.endswith("/SKILL.md") and "SKILL.md" not in inside
+    )
+
+
+def _raise_all(problems: list[ScaffoldError]) -> None:
+    if problems:
+        hints = dict.fromkeys(each.hint for each in problems if each.hint)
+        raise ScaffoldError(
+            "; ".join(each.message for each in problems),
+            code=problems[0].code,
+            hint="\n".join(hints),
+        )

@@ -1,0 +1,161 @@
+"""``scaffold skills sync``: renews the generated blocks and renders the pack for every client."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from scaffold.changes import Change
+from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.skills.blocks.expected import REPAIR, Repository
+from scaffold.skills.blocks.settings import Settings, read_settings
+from scaffold.skills.pack.clients import claude_folder, render_clients
+from scaffold.skills.pack.manifests import render_manifests
+from scaffold.skills.pack.plan import SyncPlan, plan_sync
+from scaffold.skills.pack.renewal import Renewal, renew_blocks
+from scaffold.skills.pack.sources import Pack, read_bytes, read_pack
+from scaffold.skills.repository.files import list_files
+from scaffold.spec import ConflictError, RequestError, ScaffoldError
+
+
+def sync_skills(
+    root: Path, *, check: bool, dry_run: bool = False, overwrite: frozenset[str] = frozenset()
+) -> Report:
+    """Renders a repository's pack, or tells what has fallen behind.
+
+    Args:
+        root: The repository.
+        check: Write and run nothing; what is behind makes the report fail.
+        dry_run: Write and run nothing; report what would be written.
+        overwrite: Rendered files and folders, relative to the root, whose edits may be lost.
+
+    Raises:
+        ScaffoldError: A skill or a setting cannot be read, or writing failed.
+    """
+    files = list_files(root)
+    repository = Repository(files, read_settings(files))
+    renewal = renew_blocks(repository, may_run=not (check or dry_run))
+    pack = read_pack(files, {path: after for path, (_, after) in renewal.documents.items()})
+    rendered, modes = _rendered(pack, repository.settings)
+    plan = plan_sync(root, rendered, modes, overwrite)
+    changes = [
+        *(Change(path, "edited", *pair) for path, pair in renewal.documents.items()),
+        *plan.changes,
+    ]
+    report = Report("skills sync", dry_run=dry_run and not check)
+    report.changes = tuple(_reported(each) for each in changes)
+    report.warnings = tuple(_warnings(root, pack, plan, renewal, overwrite))
+    report.extra = {"edited": plan.edited, "stray": plan.stray, "stale": renewal.stale}
+    if not check and not dry_run:
+        _write(root, changes, plan)
+    if check:
+        return _checked(report, plan, renewal)
+    report.found = _left_out(repository.settings) if changes else ()
+    report.fail_in_part([*renewal.errors, *_edited(plan.edited)])
+    return report
+
+
+def overwritten(paths: Iterable[str], here: Path, root: Path) -> frozenset[str]:
+    """Returns what --overwrite names, relative to the root.
+
+    Raises:
+        RequestError: A path lies outside of the repository, or is all of it.
+    """
+    found: set[str] = set()
+    for path in paths:
+        place = Path(os.path.normpath(here / path))
+        if not place.is_relative_to(root) or place == root:
+            raise RequestError(
+                f"--overwrite {path} is no file or folder inside {root}",
+                code="usage",
+                hint="name each rendered file, or a folder of them",
+            )
+        found.add(place.relative_to(root).as_posix())
+    return frozenset(found)
+
+
+def _rendered(pack: Pack, settings: Settings) -> tuple[dict[str, bytes], dict[str, bool]]:
+    """Returns every rendered file, and which of them can be run."""
+    clients = settings.clients
+    found = render_clients(pack, clients, commands=settings.commands)
+    found |= render_manifests(settings, clients)
+    modes: dict[str, bool] = {}
+    for skill in pack.skills if "claude" in clients else ():
+        for inside, place in skill.others.items():
+            path = claude_folder(skill) + inside
+            found[path] = read_bytes(place, path)
+            modes[path] = os.access(place, os.X_OK)
+    return found, modes
+
+
+def _left_out(settings: Settings) -> tuple[str, ...]:
+    """Tells what a repository does not get because it has not asked for it."""
+    missing = [] if settings.plugin else ["plugin manifests (plugin)"]
+    missing += [] if settings.opencode is not None else ["opencode.json (opencode)"]
+    if settings.is_there or not missing:
+        return ()
+    return (f"left out, as no [tool.scaffold.skills] asks for it: {', '.join(missing)}",)
+
+
+def _write(root: Path, changes: list[Change], plan: SyncPlan) -> None:
+    if changes:
+        from scaffold.apply import apply_changes
+
+        apply_changes(root, changes, "skills sync", prune=True)
+    for path, can_run in plan.modes.items():
+        place = root / path
+        mode = place.stat().st_mode
+        try:
+            place.chmod(mode | 0o111 if can_run else mode & ~0o111)
+        except OSError as error:
+            raise ConflictError(
+                f"the run bit of {path} cannot be set: {error.strerror}", code="write_failed"
+            ) from error
+
+
+def _reported(change: Change) -> ReportedChange:
+    is_record = change.action == "record"
+    diff = "" if is_record else unified_diff(change.path, change.before, change.after)
+    return ReportedChange(change.path, change.action, diff)
+
+
+def _warnings(
+    root: Path, pack: Pack, plan: SyncPlan, renewal: Renewal, overwrite: frozenset[str]
+) -> list[str]:
+    found = [*pack.warnings]
+    found += [f"{path} has no source in .agents; delete it" for path in plan.stray]
+    found += [f"{where}: its output is stale; `{REPAIR}` renews it" for where in renewal.stale]
+    if plan.linked:
+        found.append(f"{plan.linked[0]} is a link to its source; nothing is rendered there")
+    missing = [path for path in sorted(overwrite) if not (root / path).exists()]
+    return [*found, *(f"--overwrite {path}: nothing stands there" for path in missing)]
+
+
+def _edited(paths: list[str]) -> list[ScaffoldError]:
+    if not paths:
+        return []
+    words = " ".join(f"--overwrite {path}" for path in paths)
+    return [
+        ConflictError(
+            f"edited since it was rendered, and left alone: {', '.join(paths)}",
+            code="output_edited",
+            hint=f"take the edit to its source under .agents, or drop it: {REPAIR} {words}",
+        )
+    ]
+
+
+def _checked(report: Report, plan: SyncPlan, renewal: Renewal) -> Report:
+    behind = [each.path for each in report.changes]
+    rows = [f"behind     {path}" for path in behind]
+    rows += [f"behind     {path} (its run bit)" for path in plan.modes if path not in behind]
+    rows += [f"stale      {where}" for where in renewal.stale]
+    rows += [f"edited     {path}" for path in plan.edited]
+    rows += [f"stray      {path}" for path in plan.stray]
+    rows += [f"wrong      {error.message}" for error in renewal.errors]
+    report.ok = not rows
+    report.text = f"{plan.count} rendered files are in step with .agents\n"
+    if rows:
+        report.check = (tuple(REPAIR.split()),)
+        report.text = "\n".join([*rows, f"repair     {REPAIR}"]) + "\n"
+    return report
