@@ -15,6 +15,7 @@ from scaffold import __version__
 from scaffold.printing import give_up_printing, mend_streams, print_error, print_report
 from scaffold.skill_commands import add_skill_commands
 from scaffold.sources import KindHead, kind_heads, made_ids, own_root, template_sources
+from scaffold.vcs_commands import add_vcs_commands
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -403,6 +404,7 @@ main.add_command(skills)
 
 
 add_skill_commands(skills, TARGET, JSON, DRY_RUN)
+add_vcs_commands(main, JSON)
 
 
 @click.group("archon", cls=Commands, help="Tells what is known and proven of models.")

@@ -1,0 +1,69 @@
+"""A commit message in a file, as git hands it to a hook: read, checked, reported."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from scaffold.report import Report
+from scaffold.spec import RequestError
+from scaffold.vcs.message_format import Problem, check_bytes
+
+COMMAND = "commit-msg"
+DEFAULT_COMMENT = "#"
+
+
+def check_message_file(file: str, here: Path) -> Report:
+    """Checks the message that a file holds.
+
+    Args:
+        file: The file, as the command line names it.
+        here: The folder that it is named from; git is asked there what a comment begins with.
+
+    Raises:
+        RequestError: The file cannot be read.
+    """
+    try:
+        data = (here / file).read_bytes()
+    except OSError as error:
+        raise RequestError(
+            f"the message {file!r} cannot be read: {error.strerror}",
+            code="usage",
+            hint="name the file that holds it, such as .git/COMMIT_EDITMSG",
+        ) from error
+    problems = check_bytes(data, comment_mark(here))
+    rows = [{"file": file, **problem._asdict()} for problem in problems]
+    text = "".join(_shown(file, problem, data) for problem in problems)
+    return Report(
+        COMMAND, ok=not problems, text=text + _rescue(file, problems), extra={"problems": rows}
+    )
+
+
+def comment_mark(here: Path) -> str:
+    """Returns what git's settings let a comment line begin with; "auto" and silence mean "#"."""
+    for setting in ("core.commentString", "core.commentChar"):
+        argv = ["git", "config", "--get", setting]
+        try:
+            asked = subprocess.run(argv, cwd=here, capture_output=True, check=False)
+        except OSError:  # there is no git: then the file was written without it
+            return DEFAULT_COMMENT
+        mark = asked.stdout.decode("utf-8", "replace").removesuffix("\n")
+        if mark and mark != "auto":
+            return mark
+    return DEFAULT_COMMENT
+
+
+def _shown(file: str, problem: Problem, data: bytes) -> str:
+    """Returns a problem with its line, and a mark below the place."""
+    line = data.split(b"\n")[problem.line - 1].decode("utf-8", "replace").rstrip()
+    place = f"{file}:{problem.line}:{problem.column}: {problem.message} [{problem.rule}]\n"
+    if len(line) > 2 * problem.column + 80 or not line.isprintable():
+        return place
+    return f"{place}    {line}\n    {' ' * (problem.column - 1)}^\n"
+
+
+def _rescue(file: str, problems: list[Problem]) -> str:
+    """Returns how to go on with a message that git has kept, which it does not say itself."""
+    if not problems or Path(file).name != "COMMIT_EDITMSG":
+        return ""
+    return f"The message is kept; to mend it: git commit --edit --file={file}\n"
