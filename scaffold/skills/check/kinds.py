@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaffold.skills.check.claims.calls import CALLS
+from scaffold.skills.check.claims.data_block import DATA_BLOCKS
 from scaffold.skills.check.claims.imports import IMPORTS, PYTHON_BLOCKS
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.link import LINKS
@@ -20,4 +21,5 @@ KINDS: tuple[Kind, ...] = (
     NAMES,
     CALLS,
     SYMBOLS,
+    DATA_BLOCKS,
 )

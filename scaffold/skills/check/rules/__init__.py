@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from scaffold.skills.check.rules.data import DATA_RULES
 from scaffold.skills.check.rules.form import FORM_RULES
 from scaffold.skills.check.rules.path import PATH_RULES
 from scaffold.skills.check.rules.python import PYTHON_RULES
 from scaffold.skills.check.rules.rule import Rule
 
-RULES: dict[str, Rule] = dict(sorted({**FORM_RULES, **PATH_RULES, **PYTHON_RULES}.items()))
+RULES: dict[str, Rule] = dict(
+    sorted({**DATA_RULES, **FORM_RULES, **PATH_RULES, **PYTHON_RULES}.items())
+)
 """All rules by their ids. An id is stable: baselines, `select` and inline comments name it."""
