@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,4 +36,4 @@ def commit_msg(check: str, **_: Any) -> Report:
     """
     from scaffold.vcs.message_check import check_message_file
 
-    return check_message_file(check, Path.cwd())
+    return check_message_file(check)

@@ -13,25 +13,24 @@ COMMAND = "commit-msg"
 DEFAULT_COMMENT = "#"
 
 
-def check_message_file(file: str, here: Path) -> Report:
+def check_message_file(file: str) -> Report:
     """Checks the message that a file holds.
 
     Args:
-        file: The file, as the command line names it.
-        here: The folder that it is named from; git is asked there what a comment begins with.
+        file: The file; git is asked in the working folder what a comment begins with.
 
     Raises:
         RequestError: The file cannot be read.
     """
     try:
-        data = (here / file).read_bytes()
+        data = Path(file).read_bytes()
     except OSError as error:
         raise RequestError(
             f"the message {file!r} cannot be read: {error.strerror}",
             code="usage",
             hint="name the file that holds it, such as .git/COMMIT_EDITMSG",
         ) from error
-    problems = check_bytes(data, comment_mark(here))
+    problems = check_bytes(data, comment_mark())
     rows = [{"file": file, **problem._asdict()} for problem in problems]
     text = "".join(_shown(file, problem, data) for problem in problems)
     return Report(
@@ -39,12 +38,12 @@ def check_message_file(file: str, here: Path) -> Report:
     )
 
 
-def comment_mark(here: Path) -> str:
+def comment_mark() -> str:
     """Returns what git's settings let a comment line begin with; "auto" and silence mean "#"."""
     for setting in ("core.commentString", "core.commentChar"):
         argv = ["git", "config", "--get", setting]
         try:
-            asked = subprocess.run(argv, cwd=here, capture_output=True, check=False)
+            asked = subprocess.run(argv, capture_output=True, check=False)
         except OSError:  # there is no git: then the file was written without it
             return DEFAULT_COMMENT
         mark = asked.stdout.decode("utf-8", "replace").removesuffix("\n")

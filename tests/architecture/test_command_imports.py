@@ -29,7 +29,7 @@ HEAVY = {
 OWN = {
     "scaffold.apply", "scaffold.commands", "scaffold.edit", "scaffold.formatter",
     "scaffold.journal", "scaffold.manifests", "scaffold.merge", "scaffold.plan", "scaffold.render",
-    "scaffold.samples", "scaffold.skills", "scaffold.verify",
+    "scaffold.samples", "scaffold.skills", "scaffold.vcs", "scaffold.verify",
 }  # fmt: skip
 # Comes with others, in this release of them or that.
 INDIRECT = {
@@ -96,6 +96,11 @@ WAYS: dict[str, Way] = {
     "skills sync --check": Way(
         f"skills sync --check --target {ROOT}",
         {"dataclasses", "pathlib", "scaffold.skills", "urllib"},
+    ),
+    "commit-msg": Way(
+        "commit-msg --check pyproject.toml",
+        FORMATS | {"dataclasses", "pathlib", "scaffold.vcs", "urllib"},
+        status=1,
     ),
     "a wrong name": Way("add-reward class", COMMANDS, status=2),
     "an unknown option": Way("add-reward x --no-such", MANIFESTS | {"difflib"}, status=2),

@@ -67,16 +67,16 @@ def test_a_file_that_is_not_there_is_an_error() -> None:
 
 
 def test_comments_are_what_git_is_set_to(folder: Path) -> None:
-    assert comment_mark(folder) == "#"
+    assert comment_mark() == "#"
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "config", "core.commentChar", ";"], check=True)
     assert check(folder, "feat: add x\n; note of git\n").exit_code == 0
     subprocess.run(["git", "config", "core.commentChar", "auto"], check=True)
-    assert comment_mark(folder) == "#"
+    assert comment_mark() == "#"
 
 
 def test_without_git_comments_are_the_usual_ones(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(folder))
-    assert comment_mark(folder) == "#"
+    assert comment_mark() == "#"
