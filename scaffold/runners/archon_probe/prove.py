@@ -101,8 +101,9 @@ def suggest_refusals(
     found: dict[str, dict[str, str]] = {}
     for outcome in (o for o in outcomes if o.status == "failed"):
         why = {"values": (outcome.field, outcome.value), "module": "proof", "what": outcome.message}
-        is_one = outcome.field and not isinstance(outcome.value, dict)
-        made = refusal(why, config, text) if is_one else None
+        # What a rope asks for is computed, so a difference there is a fault to be seen.
+        is_option = outcome.field and "rope_parameters" not in outcome.field
+        made = refusal(why, config, text) if is_option else None
         if made is None:
             return []
         if outcome.field in right:  # another value of it is fine, so only this one is refused

@@ -211,6 +211,14 @@ def test_a_wrong_size_is_no_condition() -> None:
     assert proofs.suggest_refusals([wrong], config, type(config)()) == []
 
 
+def test_a_wrong_rotation_is_no_condition() -> None:
+    config = tiny_config("qwen3")
+    rope = {**config.rope_parameters, "partial_rotary_factor": 0.5}
+    wrong = proofs.Outcome("rope_parameters=half", "rope_parameters", rope, "failed", "differs")
+
+    assert proofs.suggest_refusals([wrong], config, type(config)()) == []
+
+
 def test_only_the_wrong_value_of_a_field_is_refused() -> None:
     config = tiny_config("deepseek_v3")
     found = [
