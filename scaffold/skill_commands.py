@@ -59,6 +59,9 @@ _CHECK: list[click.Parameter] = [
     click.Option(["--baseline"], metavar="FILE", help="Leave out the findings that FILE knows."),
     click.Option(["--write-baseline"], metavar="FILE", help="Make all findings known, in FILE."),
     click.Option(["--since"], metavar="REV", help="Only what the changes after REV broke."),
+    click.Option(
+        ["--cache/--no-cache"], default=True, help="Use what earlier checks found. [default: yes]"
+    ),
 ]
 
 

@@ -13,8 +13,9 @@
     -- .agents/skills/tidy/SKILL.md --
     (what looks alike and is right)
 
-``==`` opens a tree, ``??`` names a place where the rule must be found, ``--`` opens a file. Behind
-it may stand ``mode=755``, and ``escaped``, which reads ``\\u200b`` and ``\\x00`` as Python would.
+A tree ``before`` may stand first: it is committed, and only what the other trees broke since is
+told. ``==`` opens a tree, ``??`` names a place where the rule must be found, ``--`` opens a file.
+Behind it may stand ``mode=755``, and ``escaped``, which reads ``\\u200b`` and ``\\x00`` as Python would.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "fixtures" / "skill_rules"
 
-_TREE = re.compile(r"^== (bad|near-miss)$")
+_TREE = re.compile(r"^== (before|bad|near-miss)$")
 _PLACE = re.compile(r"^\?\? (\S+:\d+)$")
 _FILE = re.compile(
     r"^-- (?P<path>\S.*?)(?: -> (?P<target>\S+))? --"
@@ -68,11 +69,19 @@ class Tree:
 
 @dataclass(frozen=True)
 class RuleFixture:
-    """Is the fixture of a rule: a repository that breaks it, and one that only looks so."""
+    """Is the fixture of a rule: a repository that breaks it, and one that only looks so.
+
+    Args:
+        rule: The rule's id.
+        bad: Breaks it.
+        near_miss: Looks as if it did.
+        before: What is committed before either, for a rule about changes.
+    """
 
     rule: str
     bad: Tree
     near_miss: Tree
+    before: Tree | None = None
 
 
 def read_fixtures(folder: Path = FOLDER) -> dict[str, RuleFixture]:
@@ -95,12 +104,13 @@ def read_fixture(path: Path) -> RuleFixture:
             rows.append((number, line))
         elif line:
             raise ValueError(f"{path}:{number}: no tree is open")
-    if sorted(trees) != ["bad", "near-miss"]:
+    if sorted(trees.keys() - {"before"}) != ["bad", "near-miss"]:
         raise ValueError(f"{path}: it has the trees {sorted(trees)}; bad and near-miss are needed")
     bad, near_miss = (_tree(trees[name], path) for name in ("bad", "near-miss"))
     if not bad.places or near_miss.places:
         raise ValueError(f"{path}: places (??) belong into the bad tree, and only there")
-    return RuleFixture(path.stem, bad, near_miss)
+    before = _tree(trees["before"], path) if "before" in trees else None
+    return RuleFixture(path.stem, bad, near_miss, before)
 
 
 def _tree(rows: Sequence[tuple[int, str]], path: Path) -> Tree:
@@ -133,14 +143,21 @@ def _entry(opening: re.Match[str], lines: Sequence[str]) -> Entry:
     return Entry(opening["path"], text.encode(), mode, opening["target"])
 
 
-def unpack(tree: Tree, folder: Path) -> Path:
+def unpack(tree: Tree, folder: Path, before: Tree | None = None) -> Path:
     """Writes a tree into a folder as a git repository whose files are staged; returns the folder.
 
     Args:
         tree: The tree.
         folder: An empty or missing folder.
+        before: What is committed before.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    if before is not None:
+        unpack(before, folder)
+        who = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+        _git(folder, *who, "commit", "--quiet", "--no-verify", "-m", "before")
+        for entry in before.entries:
+            (folder / entry.path).unlink()
     for entry in tree.entries:
         place = folder / entry.path
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,13 @@ from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
 from scaffold.skills.check.documents import Document, find_documents
 from scaffold.skills.check.form import check_form, unreadable_finding
 from scaffold.skills.check.kinds import KINDS
+from scaffold.skills.check.memory import (
+    Memory,
+    Remembered,
+    document_key,
+    identity_of,
+    recall_memory,
+)
 from scaffold.skills.check.pack_form import check_pack, copies
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings, read_settings
@@ -44,7 +51,11 @@ class Outcome:
 
 
 def check_repository(
-    repository: Repository, pages: Iterable[str] = (), settings: Settings | None = None
+    repository: Repository,
+    pages: Iterable[str] = (),
+    settings: Settings | None = None,
+    *,
+    remember: bool = False,
 ) -> Outcome:
     """Checks all guidance of a repository.
 
@@ -52,6 +63,7 @@ def check_repository(
         repository: The repository.
         pages: Further Markdown files, relative to its root.
         settings: What to check; without them, those of the repository.
+        remember: Whether what earlier checks found is used, and kept for later ones.
 
     Raises:
         TargetError: The repository's settings are wrong.
@@ -63,11 +75,20 @@ def check_repository(
     found = [unreadable_finding(each) for each in unreadable if not _excluded(each.path, settings)]
     twice = copies(documents)
     across = list(check_pack(documents, repository.files))
+    identity = identity_of(repository.files, settings) if remember else ""
+    memory = recall_memory(repository.files, identity) if remember else Memory()
     for document in documents:
         own = [each for each in across if each.path == document.path]
-        found += _check(
-            document, repository, settings, outcome, own, is_copy=document.path in twice
-        )
+        is_copy = document.path in twice
+        key = document_key(document, own, is_copy=is_copy) if remember else ""
+        known = memory.recall(key) if remember else None
+        if known is None:
+            known = _check(document, repository, settings, own, is_copy=is_copy)
+            memory.keep(key, known.findings, known.judged)
+        found += known.findings
+        if not is_copy:
+            outcome.judged[document.path] = known.judged
+    memory.write(repository.files, identity)
     paths = {document.path for document in documents}
     found += [each for each in across if each.path not in paths]
     wanted = [each for each in found if settings.wants(each.rule)]
@@ -79,21 +100,19 @@ def _check(
     document: Document,
     repository: Repository,
     settings: Settings,
-    outcome: Outcome,
     across: Sequence[Finding],
     *,
     is_copy: bool,
-) -> list[Finding]:
-    """Returns the findings of one document; of a copy, only what its source cannot have."""
+) -> Remembered:
+    """Returns what is found in one document; of a copy, only what its source cannot have."""
     findings = [*check_form(document, settings), *across]
     if is_copy:
-        return findings
+        return Remembered(findings, [])
     judged = judge_document(document, repository)
-    outcome.judged[document.path] = judged
     findings += [finding_of(each, document) for each in judged if each.verdict.state == "false"]
     allowances = read_allowances(document)
     kept = list(apply_allowances(document, findings, allowances))
-    return [*kept, *faults(document, allowances)]
+    return Remembered([*kept, *faults(document, allowances)], judged)
 
 
 def judge_document(document: Document, repository: Repository) -> list[Judged]:

@@ -43,6 +43,7 @@ class CheckWish:
         baseline: A file of findings that are known, or None.
         write_baseline: Where to write the findings as known, or None.
         since: A revision: only what came after it is told.
+        cache: Whether what earlier checks found is used.
     """
 
     start: Path
@@ -57,6 +58,7 @@ class CheckWish:
     baseline: str | None = None
     write_baseline: str | None = None
     since: str | None = None
+    cache: bool = True
 
 
 def check_skills(wish: CheckWish) -> Report:
@@ -90,7 +92,9 @@ def check_skills(wish: CheckWish) -> Report:
 
 def _outcome(wish: CheckWish, repository: Repository, chosen: Sequence[str]) -> Outcome:
     settings = _settings(wish, read_settings(repository.files))
-    outcome = check_repository(repository, _pages(chosen, repository.files), settings)
+    remember = wish.cache and wish.since is None
+    pages = _pages(chosen, repository.files)
+    outcome = check_repository(repository, pages, settings, remember=remember)
     if chosen:
         outcome = narrowed(outcome, chosen)
     if wish.since is not None:

@@ -7,7 +7,9 @@ from scaffold.skills.check.claims.data_block import DATA_BLOCKS
 from scaffold.skills.check.claims.imports import IMPORTS, PYTHON_BLOCKS
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.link import LINKS
+from scaffold.skills.check.claims.named_in_file import NAMED_IN_FILE
 from scaffold.skills.check.claims.names import NAMES
+from scaffold.skills.check.claims.parameter import PARAMETERS
 from scaffold.skills.check.claims.path import PATHS
 from scaffold.skills.check.claims.symbols import SYMBOLS
 from scaffold.skills.check.claims.tree import TREES
@@ -22,4 +24,6 @@ KINDS: tuple[Kind, ...] = (
     CALLS,
     SYMBOLS,
     DATA_BLOCKS,
+    NAMED_IN_FILE,
+    PARAMETERS,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections import defaultdict
@@ -31,8 +32,16 @@ class Files:
         self.root = root
         self.paths = frozenset(paths)
         self.has_git = has_git
+        self.read: set[str] = {path for path in self.paths if path.endswith(".gitignore")}
+        """The files whose content was asked for, so far; those that say what is ignored count."""
         self._texts: dict[str, str | None] = {}
         self._ignored: dict[str, bool] = {}
+
+    @cached_property
+    def listing(self) -> bytes:
+        """A digest of the list of files."""
+        names = "\0".join(sorted(self.paths)).encode("utf-8", "surrogateescape")
+        return hashlib.sha256(names).digest()
 
     @cached_property
     def _real_root(self) -> str:
@@ -91,6 +100,7 @@ class Files:
 
     def data(self, path: str) -> bytes | None:
         """Returns a file's bytes, not kept; None where they are missing, too many or unreadable."""
+        self.read.add(path)
         return self._read_bytes(path)
 
     def why_unreadable(self, path: str) -> str:
@@ -109,7 +119,7 @@ class Files:
         return "is no text: it holds null bytes"
 
     def _read(self, path: str) -> str | None:
-        data = self._read_bytes(path)
+        data = self.data(path)
         if data is None or b"\0" in data[:8192]:
             return None
         return data.decode("utf-8-sig", "replace")

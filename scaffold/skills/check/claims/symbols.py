@@ -59,7 +59,7 @@ def judge_symbol(claim: Claim, document: Document, repository: Repository) -> Ve
     symbol: Symbol = claim.data
     found = _resolve(symbol.name, document, repository)
     if found is None:
-        return Verdict.open("nothing in this repository goes by this name")
+        return _judge_bare(symbol, document, repository)
     if found.kind == "third_party":
         return Verdict.open("it is not of this repository")
     if found.exists:
@@ -71,6 +71,17 @@ def judge_symbol(claim: Claim, document: Document, repository: Repository) -> Ve
     if is_made(symbol.name, document) or is_made(symbol.name.rpartition(".")[0], document):
         return Verdict.open("it may be of a file that the reader is told to make")
     return _missing(claim, symbol, found, document, repository)
+
+
+def _judge_bare(symbol: Symbol, document: Document, repository: Repository) -> Verdict:
+    """Judges a name that stands for no one thing: it holds where anything is defined by it."""
+    if symbol.name in defined_names(document):
+        return Verdict.holds("a block of the text binds it")
+    places = repository.python.defined(symbol.name)
+    if "." in symbol.name or not places:
+        return Verdict.open("nothing in this repository goes by this name")
+    path, line = places[0]
+    return Verdict.holds(f"{path}:{line} defines it" + (", and others" if places[1:] else ""))
 
 
 def _missing(

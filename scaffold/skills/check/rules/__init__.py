@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from scaffold.skills.check.rules.data import DATA_RULES
 from scaffold.skills.check.rules.form import FORM_RULES
+from scaffold.skills.check.rules.named import NAMED_RULES
 from scaffold.skills.check.rules.path import PATH_RULES
 from scaffold.skills.check.rules.python import PYTHON_RULES
 from scaffold.skills.check.rules.rule import Rule
 
 RULES: dict[str, Rule] = dict(
-    sorted({**DATA_RULES, **FORM_RULES, **PATH_RULES, **PYTHON_RULES}.items())
+    sorted({**DATA_RULES, **FORM_RULES, **NAMED_RULES, **PATH_RULES, **PYTHON_RULES}.items())
 )
 """All rules by their ids. An id is stable: baselines, `select` and inline comments name it."""

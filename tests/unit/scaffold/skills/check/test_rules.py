@@ -8,6 +8,7 @@ import pytest
 
 from scaffold.skills.check.checking import Outcome, check_repository
 from scaffold.skills.check.rules import RULES
+from scaffold.skills.check.since import since
 from scaffold.skills.repository.whole import Repository
 from tests.skill_fixtures import RuleFixture, Tree, read_fixture, read_fixtures, unpack
 
@@ -20,7 +21,7 @@ def test_every_rule_has_a_fixture() -> None:
 
 @pytest.mark.parametrize("fixture", FIXTURES.values(), ids=FIXTURES)
 def test_what_breaks_a_rule_is_found(fixture: RuleFixture, tmp_path: Path) -> None:
-    outcome = checked(fixture.bad, tmp_path)
+    outcome = checked(fixture.bad, tmp_path, fixture.before)
     found = [f"{each.path}:{each.line}" for each in outcome.findings if each.rule == fixture.rule]
     assert found == sorted(fixture.bad.places, key=_order), told(outcome)
     assert {each.rule for each in outcome.findings} == {fixture.rule}, told(outcome)
@@ -28,7 +29,7 @@ def test_what_breaks_a_rule_is_found(fixture: RuleFixture, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("fixture", FIXTURES.values(), ids=FIXTURES)
 def test_what_only_looks_broken_is_left_alone(fixture: RuleFixture, tmp_path: Path) -> None:
-    outcome = checked(fixture.near_miss, tmp_path)
+    outcome = checked(fixture.near_miss, tmp_path, fixture.before)
     assert outcome.num_documents > 0, "the tree holds no guidance at all"
     assert not outcome.findings, told(outcome)
 
@@ -62,9 +63,11 @@ def test_a_fixture_keeps_modes_links_and_escapes(tmp_path: Path) -> None:
     assert (root / "b.md").readlink() == Path("a.md")
 
 
-def checked(tree: Tree, folder: Path) -> Outcome:
-    """Checks a tree of a fixture."""
-    return check_repository(Repository.at(unpack(tree, folder / "repository")))
+def checked(tree: Tree, folder: Path, before: Tree | None = None) -> Outcome:
+    """Checks a tree of a fixture; where one was before it, what was broken since."""
+    repository = Repository.at(unpack(tree, folder / "repository", before))
+    outcome = check_repository(repository)
+    return outcome if before is None else since(outcome, repository, "HEAD")
 
 
 def told(outcome: Outcome) -> str:
