@@ -240,9 +240,30 @@ def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
         return f"{field} is {value}"
     if isinstance(held, (int, float)) and not isinstance(held, bool):
         return f"{field} != {held!r}"
+    if isinstance(held, list) and isinstance(value, list):
+        return _held_list(field, value, held, _read(real, name) or [])
     if held is None and not isinstance(value, str):
         return f"{field} is not None"
     return f"{field} == {value!r}"
+
+
+def _held_list(field: str, value: list[Any], held: list[Any], real: list[Any]) -> str | None:
+    """Returns when a list is as the flipped one is: empty or not, of one kind or of several.
+
+    Its very items say nothing of a model with other layers.
+    """
+    kinds, before, asked = ({str(v) for v in row} for row in (value, held, real))
+    if bool(value) != bool(held):
+        found, is_asked = (f"bool({field})" if value else f"not {field}"), bool(real) == bool(value)
+    elif len(value) != len(held) or kinds == before:
+        return None
+    elif len(before) == 1 < len(kinds):
+        found, is_asked = f"len(set(map(str, {field} or []))) > 1", len(asked) > 1
+    elif len(kinds) == 1:
+        found, is_asked = f"set(map(str, {field} or [])) == {kinds!r}", asked == kinds
+    else:
+        return None
+    return None if is_asked else found
 
 
 def _held_inside(name: str, value: Any, base: Any, real: Any) -> str | None:

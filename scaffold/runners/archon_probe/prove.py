@@ -106,7 +106,8 @@ def suggest_refusals(
         made = refusal(why, config, text) if is_option else None
         if made is None:
             return []
-        if outcome.field in right:  # another value of it is fine, so only this one is refused
+        is_value = not isinstance(outcome.value, list)
+        if is_value and outcome.field in right:  # another of its values is fine: only this is not
             made["condition"] = f"hf_config.{outcome.field} == {outcome.value!r}"
         found[made["condition"]] = made
     return list(found.values())

@@ -229,3 +229,18 @@ def test_only_the_wrong_value_of_a_field_is_refused() -> None:
     refusals = proofs.suggest_refusals(found, config, type(config)())
 
     assert [r["condition"] for r in refusals] == ["hf_config.n_shared_experts == 0"]
+
+
+def test_a_list_is_refused_by_its_kinds_though_others_are_right() -> None:
+    config = tiny_config("gemma2")
+    full = ["full_attention"] * config.num_hidden_layers
+    near = ["sliding_attention"] * config.num_hidden_layers
+    found = [
+        proofs.Outcome("layer_types=near", "layer_types", near, "proven", ""),
+        proofs.Outcome("layer_types=full", "layer_types", full, "failed", "differs"),
+    ]
+
+    refusals = proofs.suggest_refusals(found, config, type(config)())
+
+    condition = "set(map(str, hf_config.layer_types or [])) == {'full_attention'}"
+    assert [r["condition"] for r in refusals] == [condition]
