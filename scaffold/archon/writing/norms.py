@@ -50,4 +50,5 @@ def _torch_options(norm: Json) -> list[str]:
     has_weight, has_bias = norm.get("weight", True), norm.get("bias", True)
     if has_weight is False:
         return ["elementwise_affine=False"]
-    return [] if has_bias is True else [f"bias={value_text(has_bias)}"]
+    options = [] if has_weight is True else [f"elementwise_affine={value_text(has_weight)}"]
+    return options if has_bias in (True, has_weight) else [*options, f"bias={value_text(has_bias)}"]

@@ -232,12 +232,19 @@ def _module(shaper: Shaper, name: str) -> dict[str, Any]:
 def _outline(steps: list[dict[str, Any]]) -> str:
     """Returns steps without weights, dense and sparse blocks alike."""
     text: list[str] = []
+    slot = _slots(steps)
     for step in steps:
         if "call" in step:
-            text.append(f"{_slot(step['out'])}={_slot(step['call'])}({_slot(step['in'])})")
+            text.append(f"{slot(step['out'])}={slot(step['call'])}({slot(step['in'])})")
         else:
-            text.append(f"{step['out']}=sum({','.join(_slot(n) for n, _ in step['sum'])})")
+            text.append(f"{step['out']}=sum({','.join(slot(n) for n, _ in step['sum'])})")
     return ";".join(text)
+
+
+def _slots(steps: list[dict[str, Any]]) -> Callable[[str], str]:
+    """Returns what names the feed-forward of a block, one with and one without experts alike."""
+    has_both = {"moe", "feed_forward"} <= {step.get("call") for step in steps}
+    return (lambda name: name) if has_both else _slot
 
 
 def _slot(name: str) -> str:
@@ -273,21 +280,22 @@ def _steps(shaper: Shaper, outline: str, outlines: list[list[str]]) -> list[dict
         )
     samples = [s for row in chosen for s in row if s != ABSENT]
     steps: list[dict[str, Any]] = []
+    slot = _slots(samples[0])
     for k, sample in enumerate(samples[0]):
         if "call" in sample:
             calls = list(dict.fromkeys(s[k]["call"] for s in samples))
             call: Any = calls[0] if len(calls) == 1 else calls
-            steps.append({"out": _slot(sample["out"]), "call": call, "in": _slot(sample["in"])})
+            steps.append({"out": slot(sample["out"]), "call": call, "in": slot(sample["in"])})
             continue
         terms: list[Any] = []
         for j, (name, _) in enumerate(sample["sum"]):
             weight = shaper.arguments.layer_value(
-                f"block.{sample['out']}.weight_of_{_slot(name)}",
+                f"block.{sample['out']}.weight_of_{slot(name)}",
                 _map(chosen, lambda s, k=k, j=j: s[k]["sum"][j][1]),
                 ("1.0",),
                 name=None,
             )
-            terms.append([_slot(name), _literal_one(weight)])
+            terms.append([slot(name), _literal_one(weight)])
         steps.append({"out": sample["out"], "sum": terms})
     return steps
 

@@ -269,6 +269,16 @@ def test_the_config_may_choose_the_kind_of_norms() -> None:
         assert "norm_kind: Whether norms are RMS norms" in files["model/args.py"]
 
 
+def test_the_config_may_choose_whether_layer_norms_have_weights() -> None:
+    design = writing_designs.qwen3()
+    flag = writing_designs.arg("attention_bias")
+    for bias, text in ((flag, ""), (True, ""), (False, ", bias=False")):
+        norm = {**design["head"]["norm"], "kind": "layer", "weight": flag, "bias": bias}
+        files = write_model({**design, "head": {**design["head"], "norm": norm}})
+        call = f"args.dim, args.norm_eps, elementwise_affine=args.attention_bias{text}"
+        assert f"nn.LayerNorm({call})" in " ".join(files["model/model.py"].split())
+
+
 def test_a_design_that_contradicts_itself_is_refused() -> None:
     design = writing_designs.qwen3()
     steps = [{"out": "y", "call": "mixer", "in": "z"}]
