@@ -37,7 +37,7 @@ def check_form(document: Document, settings: Settings) -> Iterator[Finding]:
         yield from _skill(document, settings)
     elif document.kind == "agent":
         yield from _agent(document)
-    elif document.front_matter.problem is not None and document.kind != "reference":
+    elif document.front_matter.problem is not None and document.kind == "command":
         yield _broken(document)
 
 

@@ -28,9 +28,9 @@ def copies(documents: Sequence[Document]) -> set[str]:
     bodies: dict[tuple[str, str], str] = {}
     found: set[str] = set()
     for document in documents:  # sources come first
-        if document.kind not in ("skill", "reference"):
-            continue
-        key = (_place(document), _body(document))
+        is_part = document.kind in ("skill", "reference")
+        # A CLAUDE.md is often AGENTS.md under another name.
+        key = (_place(document) if is_part else document.kind, _body(document))
         if key in bodies:
             found.add(document.path)
         bodies.setdefault(key, document.path)

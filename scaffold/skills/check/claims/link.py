@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import is_placeholder
-from scaffold.skills.check.documents import Document
+from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.markdown import parse_markdown
 from scaffold.skills.front_matter import read_front_matter
 from scaffold.skills.repository.whole import Repository
@@ -54,7 +54,9 @@ def _places(to: str, document: Document) -> list[str]:
     if to.startswith("/"):
         return [os.path.normpath(to.lstrip("/") or ".")]
     own = document.path.rpartition("/")[0]
-    folders = dict.fromkeys([own, document.folder])
+    # What stands in a client's folder is read from the top of the repository.
+    top = [""] if document.path.startswith(CLIENT_FOLDERS) and document.kind != "reference" else []
+    folders = dict.fromkeys([own, document.folder, *top])
     return [os.path.normpath(f"{folder}/{to}" if folder else to) for folder in folders]
 
 
