@@ -1,60 +1,17 @@
-"""Classes: their bases, members, fields, and what makes an instance."""
+"""Classes: their bases, their members, and whether that is all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
-from scaffold.skills.repository.decorators import (
-    PROPERTIES,
-    has_decorator,
-    keeps_signature,
-    last_part,
-)
-from scaffold.skills.repository.found import Found
-from scaffold.skills.repository.modules import Module
-from scaffold.skills.repository.scopes import (
-    Binding,
-    ClassBinding,
-    FieldBinding,
-    FunctionBinding,
-    ValueBinding,
-)
-from scaffold.skills.repository.signatures import Parameter, Signature
+from scaffold.skills.repository.decorators import PROPERTIES, has_decorator, last_part
+from scaffold.skills.repository.entries import ClassEntry, Resolve, keeps_signature
+from scaffold.skills.repository.scopes import Binding, ClassBinding, FunctionBinding
+from scaffold.skills.repository.standard import StandardName, has_member, standard_name
 
 MemberKind = Literal["method", "property", "attribute", "class"]
-
-
-@dataclass(frozen=True, slots=True)
-class ClassEntry:
-    """Is a class where it stands: its binding and its module."""
-
-    binding: ClassBinding
-    module: Module
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionEntry:
-    """Is a function or method where it stands.
-
-    Args:
-        binding: The ``def``.
-        module: Its module.
-        owner: The class whose member it is, or None.
-    """
-
-    binding: FunctionBinding
-    module: Module
-    owner: ClassEntry | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ValueEntry:
-    """Is an assigned name where it stands."""
-
-    binding: ValueBinding
-    module: Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,45 +34,18 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """Is a field of a dataclass, a named tuple or a class of annotated names.
-
-    Args:
-        name: The name.
-        annotation: Its type as written.
-        default: Its default as written, or None.
-        has_default: Whether a call may leave it out.
-        init: Whether the constructor takes it.
-        kw_only: Whether it is taken by keyword only.
-        owner: The name of the class that declares it.
-        path: The file in which it stands.
-        line: The line, from 1.
-    """
-
-    name: str
-    annotation: str
-    default: str | None
-    has_default: bool
-    init: bool
-    kw_only: bool
-    owner: str
-    path: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
 class Lineage:
     """Is a class with its bases, the nearest first.
 
     Args:
         entries: The classes of this repository.
         standard: The bases that Python itself brings.
-        unknown: Why not all bases are known, or None.
-        known: How many entries come before the first unknown base.
+        unknown: Why not all members are known, or None.
+        known: How many entries come before the first base that is not known.
     """
 
     entries: tuple[ClassEntry, ...]
-    standard: tuple[type, ...]
+    standard: tuple[StandardName, ...]
     unknown: str | None
     known: int
 
@@ -127,23 +57,16 @@ class Classes:
         resolve: Finds what a dotted name means inside a module.
     """
 
-    def __init__(self, resolve: Callable[[Module, str], Found]) -> None:
+    def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        self._lineages: dict[int, tuple[ClassEntry, Lineage]] = {}
+        self._lineages: dict[int, Lineage] = {}
 
     def lineage(self, entry: ClassEntry) -> Lineage:
         """Returns a class with all its bases."""
-        key = id(entry.binding)
+        key = id(entry.binding)  # the tables keep every binding alive
         if key not in self._lineages:
-            self._lineages[key] = (entry, self._find_lineage(entry))
-        return self._lineages[key][1]
-
-    def own_member(self, entry: ClassEntry, name: str) -> Binding | int | None:
-        """Returns what a class's own text gives under a name: a binding, or the line of one."""
-        bindings = entry.binding.names.names.get(name)
-        if bindings:
-            return _preferred(bindings)
-        return entry.binding.instance_names.get(name)
+            self._lineages[key] = self._find_lineage(entry)
+        return self._lineages[key]
 
     def members(self, entry: ClassEntry) -> dict[str, Member]:
         """Returns the members of a class and of its bases in this repository."""
@@ -153,132 +76,95 @@ class Classes:
                 found.setdefault(member.name, member)
         return found
 
-    def why_open(self, entry: ClassEntry) -> str | None:
-        """Says why a class may have members that its text does not name, or returns None."""
+    def why_open(self, entry: ClassEntry, name: str) -> str | None:
+        """Says why a class may have a member that no text names, or returns None."""
+        if name.startswith("__") and name.endswith("__"):
+            return f"Python itself may give {name}"
         lineage = self.lineage(entry)
         for each in lineage.entries:
-            reason = _why_open(each)
+            reason = self._why_open(each)
             if reason is not None:
                 return reason
         return lineage.unknown
 
     def has_standard_member(self, entry: ClassEntry, name: str) -> bool:
         """Tells whether one of Python's own bases, or ``object``, has a member."""
-        bases = (*self.lineage(entry).standard, object, type)
-        return any(hasattr(each, name) for each in bases) or name in _CLASS_NAMES
+        bases = [each.base for each in self.lineage(entry).standard]
+        return any(base is not None and has_member(base, name) for base in [*bases, object])
 
-    def fields(self, entry: ClassEntry) -> tuple[Field, ...] | None:
-        """Returns the fields of a dataclass or named tuple; None where a class is neither."""
-        lineage = self.lineage(entry)
-        holders = [each for each in lineage.entries if _has_fields(each)]
-        if not holders:
-            return None
-        found: dict[str, Field] = {}
-        for each in reversed(holders):
-            for field in _own_fields(each):
-                found[field.name] = field
-        return tuple(found.values())
-
-    def constructor(self, entry: ClassEntry) -> Signature | None:
-        """Returns what making an instance takes; None where that is not certain."""
-        lineage = self.lineage(entry)
-        if any(not keeps_signature(each.binding.decorators) for each in lineage.entries):
-            return None
-        for index, each in enumerate(lineage.entries):
-            if index >= lineage.known:
-                return None
-            if _why_uncertain(each):
-                return None
-            made = self._own_constructor(each, entry)
-            if made is not None:
-                return made
-        if lineage.unknown is not None or lineage.standard:
-            return None
+    def _why_open(self, entry: ClassEntry) -> str | None:
         binding = entry.binding
-        return Signature(binding.name, (), entry.module.place, binding.line)
-
-    def _own_constructor(self, each: ClassEntry, entry: ClassEntry) -> Signature | None:
-        """Returns the constructor that one class of a lineage itself brings."""
-        name = entry.binding.name
-        method = each.binding.names.names.get("__init__") or each.binding.names.names.get("__new__")
-        if method:
-            last = _preferred(method)
-            if isinstance(last, FunctionBinding) and keeps_signature(last.decorators):
-                bound = last.signature.bound()
-                return replace(bound, name=name, path=each.module.place)
-            return None
-        if _is_dataclass(each) and each.binding.options.get("dataclass", {}).get("init") != "False":
-            fields = self.fields(each)
-            if fields is not None and self.lineage(each).unknown is None:
-                parameters = tuple(_field_parameters(fields))
-                return Signature(name, parameters, each.module.place, each.binding.line)
-        return None
+        if binding.dynamic is not None:
+            return f"{entry.place}: {binding.dynamic}"
+        for name in ("__getattr__", "__getattribute__"):
+            if name in binding.names.names:
+                return f"{binding.name} has {name}"
+        if not keeps_signature(binding.decorators, entry.module, self._resolve):
+            return f"{binding.name} has a decorator that may add members"
+        return why_uncertain(entry)
 
     def _find_lineage(self, entry: ClassEntry) -> Lineage:
-        entries: list[ClassEntry] = [entry]
-        standard: list[type] = []
-        unknown: str | None = None
-        known = 0
-        pending = [entry]
-        while pending:
-            current = pending.pop(0)
-            for base in current.binding.bases:
-                found = self._resolve(current.module, base)
-                if isinstance(found.thing, ClassEntry):
-                    if all(found.thing.binding is not each.binding for each in entries):
-                        entries.append(found.thing)
-                        pending.append(found.thing)
-                    continue
-                real = found.thing if isinstance(found.thing, type) else None
-                if real is not None or base.rpartition(".")[2] in ("Generic", "Protocol"):
-                    standard += [real] if real not in (None, object) else []
-                elif unknown is None:
-                    unknown = f"the base {base} of {current.binding.name} is not in this repository"
-                    known = len(entries)
-        return Lineage(tuple(entries), tuple(standard), unknown, known or len(entries))
+        line = self._linear(entry, ())
+        reasons = [each for each in line if isinstance(each, str)]
+        standard = tuple(each for each in line if isinstance(each, StandardName))
+        kept: list[ClassEntry | str] = []
+        for index, each in enumerate(line):  # a base of two classes comes after both
+            if isinstance(each, ClassEntry):
+                later = (other for other in line[index + 1 :] if isinstance(other, ClassEntry))
+                if all(other.binding is not each.binding for other in later):
+                    kept.append(each)
+            elif isinstance(each, str):
+                kept.append(each)
+        entries = tuple(each for each in kept if isinstance(each, ClassEntry))
+        known = next((index for index, each in enumerate(kept) if isinstance(each, str)), len(kept))
+        return Lineage(entries, standard, reasons[0] if reasons else None, known)
+
+    def _linear(
+        self, entry: ClassEntry, below: tuple[ClassEntry, ...]
+    ) -> list[ClassEntry | StandardName | str]:
+        """Lists a class, its bases and theirs, and the reasons why some are not known."""
+        found: list[ClassEntry | StandardName | str] = [entry]
+        if "metaclass" in entry.binding.keywords and why_uncertain(entry) is None:
+            found.append(standard_name("abc.ABC"))
+        if len(below) > _DEEPEST or any(each.binding is entry.binding for each in below):
+            return [f"the bases of {entry.binding.name} go in a circle"]
+        for base in entry.binding.bases:
+            base_found = self._resolve(entry.module, base)
+            thing = base_found.thing
+            if isinstance(thing, ClassEntry):
+                if not base_found.is_certain:
+                    found.append(f"there are several definitions of {base}")
+                found += self._linear(thing, (*below, entry))
+            elif isinstance(thing, StandardName) and thing.base is not None:
+                found.append(thing)
+                if not thing.is_stable:
+                    found.append(f"the members of {base} differ between versions of Python")
+            else:
+                found.append(f"the base {base} of {entry.binding.name} is not known here")
+        return found
 
 
-_CLASS_NAMES = frozenset({"__dict__", "__module__", "__qualname__", "__annotations__", "__slots__"})
+_DEEPEST = 60
 
 
-def _preferred(bindings: list[Binding]) -> Binding:
+def preferred(bindings: list[Binding]) -> Binding:
     """Takes the implementation among overloads, and the property among its accessors."""
-    real = [
-        each
-        for each in bindings
-        if not isinstance(each, FunctionBinding)
-        or not has_decorator(each.decorators, "overload", "setter", "deleter", "getter")
-    ]
-    return (real or bindings)[-1]
+    return (_real(bindings) or bindings)[-1]
 
 
-def _own_members(entry: ClassEntry) -> Iterator[Member]:
-    owner, path = entry.binding.name, entry.module.place
-    for name, bindings in entry.binding.names.names.items():
-        binding = _preferred(bindings)
-        kind: MemberKind = "attribute"
-        if isinstance(binding, FunctionBinding):
-            kind = "property" if has_decorator(binding.decorators, *PROPERTIES) else "method"
-        elif isinstance(binding, ClassBinding):
-            kind = "class"
-        yield Member(name, kind, owner, path, binding.line)
-    for name, line in entry.binding.instance_names.items():
-        yield Member(name, "attribute", owner, path, line)
+def are_alternatives(bindings: list[Binding]) -> bool:
+    """Tells whether a name has several definitions that do not take the same."""
+    real = _real(bindings)
+    if len(real) < 2:
+        return False
+    taken = {
+        each.signature.parameters if isinstance(each, FunctionBinding) else None for each in real
+    }
+    return None in taken or len(taken) > 1
 
 
-def _why_open(entry: ClassEntry) -> str | None:
-    binding = entry.binding
-    if binding.dynamic is not None:
-        return binding.dynamic
-    for name in ("__getattr__", "__getattribute__"):
-        if name in binding.names.names:
-            return f"{binding.name} has {name}"
-    if not keeps_signature(binding.decorators):
-        return f"{binding.name} is decorated"
-    return _why_uncertain(entry)
-
-
-def _why_uncertain(entry: ClassEntry) -> str | None:
+def why_uncertain(entry: ClassEntry) -> str | None:
+    """Says why the class statement may do more than make a plain class, or returns None."""
     words = entry.binding.keywords
     if "**" in words:
         return f"{entry.binding.name} is made with unknown arguments"
@@ -288,51 +174,24 @@ def _why_uncertain(entry: ClassEntry) -> str | None:
     return None
 
 
-def _is_dataclass(entry: ClassEntry) -> bool:
-    return has_decorator(entry.binding.decorators, "dataclass")
+def _real(bindings: list[Binding]) -> list[Binding]:
+    return [
+        each
+        for each in bindings
+        if not isinstance(each, FunctionBinding)
+        or not has_decorator(each.decorators, "overload", "setter", "deleter", "getter")
+    ]
 
 
-def _has_fields(entry: ClassEntry) -> bool:
-    return _is_dataclass(entry) or any(
-        last_part(base) == "NamedTuple" for base in entry.binding.bases
-    )
-
-
-def _own_fields(entry: ClassEntry) -> Iterator[Field]:
-    options = {
-        key: value
-        for name, words in entry.binding.options.items()
-        if last_part(name) == "dataclass"
-        for key, value in words.items()
-    }
-    kw_only = options.get("kw_only") == "True"
-    for each in entry.binding.fields:
-        head = last_part(each.annotation.partition("[")[0].strip("'\""))
-        if head == "KW_ONLY":
-            kw_only = True
-        elif head != "ClassVar":
-            yield _field(each, entry, kw_only)
-
-
-def _field(each: FieldBinding, entry: ClassEntry, kw_only: bool) -> Field:
-    is_field = each.call is not None and last_part(each.call) == "field"
-    options = each.options if is_field else {}
-    given = {"default", "default_factory"} & set(options)
-    return Field(
-        each.name,
-        each.annotation,
-        each.default,
-        bool(given) if is_field else each.default is not None,
-        options.get("init") != "False",
-        options.get("kw_only", str(kw_only)) == "True",
-        entry.binding.name,
-        entry.module.place,
-        each.line,
-    )
-
-
-def _field_parameters(fields: tuple[Field, ...]) -> Iterator[Parameter]:
-    taken = [each for each in fields if each.init]
-    for each in sorted(taken, key=lambda field: field.kw_only):
-        kind = "keyword_only" if each.kw_only else "positional_or_keyword"
-        yield Parameter(each.name, kind, each.has_default, each.annotation, each.default)
+def _own_members(entry: ClassEntry) -> Iterator[Member]:
+    owner, path = entry.binding.name, entry.place
+    for name, bindings in entry.binding.names.names.items():
+        binding = preferred(bindings)
+        kind: MemberKind = "attribute"
+        if isinstance(binding, FunctionBinding):
+            kind = "property" if has_decorator(binding.decorators, *PROPERTIES) else "method"
+        elif isinstance(binding, ClassBinding):
+            kind = "class"
+        yield Member(name, kind, owner, path, binding.line)
+    for name, line in entry.binding.instance_names.items():
+        yield Member(name, "attribute", owner, path, line)

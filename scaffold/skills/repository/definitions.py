@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator
-from functools import cached_property
 
 from scaffold.skills.repository.files import MAX_BYTES, Files
 
+_PATTERNS = (
+    re.compile(rb"class (\w+)"),
+    re.compile(rb"def (\w+)"),
+    re.compile(rb"\n([A-Za-z_]\w*)[ \t]*[:=]"),
+)
+"""Three patterns with a literal beginning: five times as fast as one with alternatives."""
+
 _DEFINITION = re.compile(
-    rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+([A-Za-z_]\w*)"
-    rb"|^([A-Za-z_]\w*)[ \t]*(?::[^=\n]+)?=[^=]",
+    rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+([A-Za-z_]\w*)|^([A-Za-z_]\w*)[ \t]*[:=]",
     re.MULTILINE,
 )
+_SET = re.compile(rb"\.(\w+)(?:: [^=\n]+)? = ")
+_SET_BY_NAME = re.compile(rb"setattr\(\s*([\w.]+)\s*,")
+_OWNER = re.compile(rb"([A-Za-z_]\w*)\Z")
 
 
 class Definitions:
@@ -24,9 +33,14 @@ class Definitions:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self._is_built = False
+        self._index: dict[bytes, array[int]] = {}
+        self._set_on: dict[bytes, set[bytes]] = {}
+        self._set_by_name: set[bytes] = set()
 
     def paths(self, name: str) -> tuple[str, ...]:
         """Returns the files that define a name, sorted."""
+        self._build()
         found = self._index.get(name.encode(), ())
         return tuple(self._files.python[each] for each in found)
 
@@ -36,18 +50,37 @@ class Definitions:
 
     def names(self) -> Iterator[str]:
         """Yields every defined name."""
+        self._build()
         return (name.decode() for name in self._index)
 
-    @cached_property
-    def _index(self) -> dict[bytes, tuple[int, ...]]:
-        found: dict[bytes, tuple[int, ...]] = {}
+    def set_on(self, name: str) -> frozenset[str]:
+        """Returns the names of the objects, other than ``self``, on which code sets an attribute.
+
+        ``config.depth = 3`` counts for ``depth`` as ``config``.
+        """
+        self._build()
+        return frozenset(each.decode() for each in self._set_on.get(name.encode(), ()))
+
+    def is_set_by_name(self, owner: str) -> bool:
+        """Tells whether code somewhere does ``setattr(owner, ...)``."""
+        self._build()
+        return owner.encode() in self._set_by_name
+
+    def _build(self) -> None:
+        """Scans every source once."""
+        if self._is_built:
+            return
+        self._is_built = True
         for number, path in enumerate(self._files.python):
-            source = read_source(self._files, path)
-            for first, second in set(_DEFINITION.findall(source)):
-                name = first or second
-                if number not in found.get(name, ()):
-                    found[name] = (*found.get(name, ()), number)
-        return found
+            source = b"\n" + read_source(self._files, path)
+            for name in {name for each in _PATTERNS for name in each.findall(source)}:
+                self._index.setdefault(name, array("I")).append(number)
+            for owner in _SET_BY_NAME.findall(source):
+                self._set_by_name.add(owner.rpartition(b".")[2])
+            for match in _SET.finditer(source):
+                owner = _OWNER.search(source, max(0, match.start() - 60), match.start())
+                if owner is not None and owner[1] not in (b"self", b"cls"):
+                    self._set_on.setdefault(match[1], set()).add(owner[1])
 
     def _lines(self, path: str, name: str) -> Iterator[tuple[str, int]]:
         source = read_source(self._files, path)

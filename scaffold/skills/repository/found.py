@@ -29,6 +29,7 @@ class Found:
         line: The line of the definition, from 1, or None.
         evidence: One sentence for a reader: where it is, or why it is not or cannot be known.
         near: For a missing name, the closest one there is, as a dotted name, or None.
+        is_certain: Whether no other definition of the name stands beside this one.
         thing: What the index found; for the index itself.
     """
 
@@ -38,6 +39,7 @@ class Found:
     line: int | None = None
     evidence: str = ""
     near: str | None = None
+    is_certain: bool = True
     thing: Any = field(default=None, repr=False, compare=False)
 
     @property

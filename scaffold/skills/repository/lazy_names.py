@@ -34,18 +34,14 @@ def read_lazy_names(tree: ast.Module, scope: Scope) -> LazyNames:
         return LazyNames()
     tables = read_literal_tables(tree)
     changed = _changed_in_functions(tree)
-    used = {
-        each.id for maker in makers for each in ast.walk(maker) if isinstance(each, ast.Name)
-    }
+    used = {each.id for maker in makers for each in ast.walk(maker) if isinstance(each, ast.Name)}
     chosen = {name: table for name, table in tables.items() if name in used} or tables
     for number, maker in enumerate(makers):
         if not isinstance(maker, ast.FunctionDef):
             chosen[f"<{number}>"] = _inline(maker, tables)
         else:
             chosen[f"<{number}>"] = _compared(maker)
-    whole = {
-        name for name, table in chosen.items() if table.is_complete and name not in changed
-    }
+    whole = {name for name, table in chosen.items() if table.is_complete and name not in changed}
     targets = _targets(chosen)
     return LazyNames(True, targets, all(_is_whole(maker, whole) for maker in makers))
 
@@ -84,7 +80,7 @@ def _is_hook(target: ast.expr) -> bool:
 
 
 def _inline(maker: ast.expr, tables: dict[str, LiteralTable]) -> LiteralTable:
-    """Reads the tables written as arguments, as in ``lazy.attach(__name__, ["a"], {"b": ["c"]})``."""
+    """Reads tables that are arguments, as in ``lazy.attach(__name__, ["a"], {"b": ["c"]})``."""
     found = LiteralTable()
     if isinstance(maker, ast.Call):
         for each in [*maker.args, *(word.value for word in maker.keywords)]:
@@ -114,14 +110,16 @@ def _changed_in_functions(tree: ast.Module) -> frozenset[str]:
         if not isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         for node in ast.walk(outer):
-            if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-                found.add(dotted_name(node.value) or "")
-            elif isinstance(node, ast.Attribute) and node.attr in (
-                "update",
-                "append",
-                "add",
-                "extend",
-                "setdefault",
+            if (isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)) or (
+                isinstance(node, ast.Attribute)
+                and node.attr
+                in (
+                    "update",
+                    "append",
+                    "add",
+                    "extend",
+                    "setdefault",
+                )
             ):
                 found.add(dotted_name(node.value) or "")
             elif isinstance(node, ast.Global):
@@ -177,7 +175,9 @@ def _candidates(name: str, text: str) -> tuple[str, ...]:
     module, colon, attribute = text.partition(":")
     if colon:
         return _joined(module, attribute)
-    return (*_joined(text, name), *_spellings(text))
+    if text.rpartition(".")[2] == name:
+        return (*_joined(text, name), *_spellings(text))
+    return _joined(text, name)
 
 
 def _joined(module: str, name: str) -> tuple[str, ...]:

@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from scaffold.skills.repository.builds import Builds
 from scaffold.skills.repository.files import Files
 
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _SOURCE_FOLDERS = ("src", "lib", "python")
 _SIDE_PARTS = re.compile(
     r"(^|/)(tests?|testing|testdata|examples?|samples?|docs?|fixtures?|vendor(ed)?|_vendor"
-    r"|third_?party|external|submodules|templates?|benchmarks?|data|\.[^/]*)(/|$)"
+    r"|third_?party|3rdparty|external|submodules|templates?|benchmarks?|data|site-packages"
+    r"|\.[^/]*)(/|$)"
 )
 """Folders whose packages are copies or scenery: a name in them may mean an installed package."""
 
 _COMPILED = (".so", ".pyd", ".pyx", ".dylib")
-_BUILD_FILES = ("setup.py", "setup.cfg", "pyproject.toml", "CMakeLists.txt", "meson.build")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Modules:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self._builds = Builds(files)
         self._tops: dict[str, tuple[Module, ...]] = {}
 
     @cached_property
@@ -112,6 +114,38 @@ class Modules:
             return None
         return self._at(module.folder, name, module.is_firm)
 
+    def children(self, module: Module) -> frozenset[str]:
+        """Returns the names of a package's submodules."""
+        if module.folder is None:
+            return frozenset()
+        start = f"{module.folder}/" if module.folder else ""
+        below = (
+            path[len(start) :].partition("/")[0].partition(".")[0]
+            for path in self._files.python
+            if path.startswith(start)
+        )
+        return frozenset(below) - {"__init__"}
+
+    def dotted_names(self, path: str) -> tuple[str, ...]:
+        """Returns the names under which a source can be imported, the surest first."""
+        stem = path.rpartition(".")[0].removesuffix("/__init__")
+        found: list[str] = []
+        for root in self.roots:
+            if root and not stem.startswith(f"{root}/"):
+                continue
+            parts = stem[len(root) :].strip("/").split("/")
+            if all(part.isidentifier() for part in parts):
+                found.append(".".join(parts))
+        top = self._top_of(path)
+        return tuple(sorted(found, key=lambda each: each.partition(".")[0] != top))
+
+    def _top_of(self, path: str) -> str:
+        """Returns the name of the outermost package that a source lies in."""
+        folder, top = path.rpartition("/")[0], path.rpartition("/")[2].partition(".")[0]
+        while folder in self.packages:
+            folder, _, top = folder.rpartition("/")
+        return top
+
     def at_path(self, path: str) -> Module | None:
         """Returns the module whose source is this file."""
         if path not in self._files.paths:
@@ -119,27 +153,54 @@ class Modules:
         folder, _, name = path.rpartition("/")
         stem = name.partition(".")[0]
         if stem == "__init__":
-            return self._package(folder, True)
-        return self._at(folder, stem, True)
+            return self.package_at(folder)
+        if path.endswith((".py", ".pyi")):
+            stub = f"{path}i" if path.endswith(".py") and f"{path}i" in self._files.paths else None
+            return Module(path, None, stub)
+        return None
 
-    def package_at(self, folder: str) -> Module | None:
+    def package_at(self, folder: str) -> Module:
         """Returns the package that is this folder, for a relative import."""
         return self._package(folder, True)
+
+    def why_open(self, module: Module, name: str) -> str | None:
+        """Says why a module may have a submodule or name that no source tells, or returns None."""
+        if module.is_compiled or (module.path is None and module.stub is not None):
+            return f"{module.place} is compiled: no text tells all its names"
+        return None if module.folder is None else self._builds.why_made(module.folder, name)
+
+    def why_unsure(self, name: str, tops: tuple[Module, ...], lacking: object) -> str | None:
+        """Says why a name that these modules lack may come from elsewhere, or returns None.
+
+        Args:
+            name: The first part of the dotted name.
+            tops: The modules of this name in the repository.
+            lacking: The module that lacks the further name.
+        """
+        if not all(top.is_firm for top in tops):
+            return f"{name} may be an installed package"
+        is_folder = isinstance(lacking, Module) and lacking.path is None and lacking.stub is None
+        if is_folder and any(top.path is None and top.stub is None for top in tops):
+            return f"the folder {name} has no __init__.py, so an installed package comes first"
+        return None
 
     def _find_top(self, name: str) -> Iterator[Module]:
         if name == self._files.root.name and "" in self.packages:
             yield Module("__init__.py", "", is_firm=True)
+        found_one = False
         for root in self.roots:
             found = self._at(root, name, not _SIDE_PARTS.search(root))
             if found is not None:
-                firm = found.is_firm and (found.path is not None or found.stub is not None)
-                yield Module(found.path, found.folder, found.stub, found.is_compiled, firm)
+                found_one = True
+                yield found
+        if not found_one:  # a script's neighbour is found only while that script runs
+            for path in self._files.by_name.get(f"{name}.py", ()):
+                yield Module(path, is_firm=False)
 
     def _at(self, folder: str, name: str, is_firm: bool) -> Module | None:
         inner = join(folder, name)
-        package = self._package(inner, is_firm) if inner in self.packages else None
-        if package is not None:
-            return package
+        if inner in self.packages:
+            return self._package(inner, is_firm)
         paths = self._files.paths
         source, stub = f"{inner}.py", f"{inner}.pyi"
         has_source, has_stub = source in paths, stub in paths
@@ -154,7 +215,7 @@ class Modules:
             )
         return self._package(inner, is_firm) if inner in self.python_folders else None
 
-    def _package(self, folder: str, is_firm: bool) -> Module | None:
+    def _package(self, folder: str, is_firm: bool) -> Module:
         paths = self._files.paths
         source, stub = join(folder, "__init__.py"), join(folder, "__init__.pyi")
         return Module(

@@ -7,17 +7,21 @@ Nothing is imported; a source is parsed when a question first touches it.
 from __future__ import annotations
 
 import ast
-import sys
-from collections.abc import Iterator
+from dataclasses import replace
 
 from scaffold.skills.repository import binding
 from scaffold.skills.repository.binding import Problem
-from scaffold.skills.repository.classes import Field, Member
+from scaffold.skills.repository.callables import Callables
+from scaffold.skills.repository.classes import Member
+from scaffold.skills.repository.data_fields import Field, find_fields
+from scaffold.skills.repository.definitions import Definitions
+from scaffold.skills.repository.entries import ClassEntry
 from scaffold.skills.repository.files import Files
 from scaffold.skills.repository.found import Found
 from scaffold.skills.repository.modules import Module, Modules
+from scaffold.skills.repository.nearness import Nearness
 from scaffold.skills.repository.resolving import Resolver
-from scaffold.skills.repository.signatures import Signature
+from scaffold.skills.repository.signatures import Parameter, Signature
 
 
 class PythonIndex:
@@ -28,10 +32,12 @@ class PythonIndex:
     """
 
     def __init__(self, files: Files) -> None:
-        self._files = files
         self.modules = Modules(files)
         self._resolver = Resolver(files, self.modules)
-        self._found: dict[str, Found] = {}
+        self._callables = Callables(self._resolver.classes, self._resolver.resolve)
+        self._definitions = Definitions(files)
+        self._nearness = Nearness(self._resolver, self.modules, self._definitions)
+        self._found: dict[tuple[str, str], Found] = {}
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -44,11 +50,10 @@ class PythonIndex:
         ``missing`` is only said where nothing can give the name while the code runs; whatever
         could (a ``__getattr__``, ``setattr``, an unknown base) makes it ``undecided``, with the
         reason as evidence. A name whose first part this repository does not have is
-        ``third_party``.
+        ``third_party``; so is one that a module of the repository imports from there, and its
+        ``path`` is that module's then.
         """
-        if dotted not in self._found:
-            self._found[dotted] = self._resolver.find(dotted)
-        return self._found[dotted]
+        return self._ask("", dotted)
 
     def find_in(self, path: str, name: str) -> Found:
         """Says what a name means inside one file: ``Class.method``, ``function``, ``CONSTANT``.
@@ -57,14 +62,18 @@ class PythonIndex:
             path: The source, relative to the root.
             name: The name, dotted or not, as code in that file would write it.
         """
-        return self._resolver.find_in(path, name)
+        return self._ask(path, name)
 
     def signature(self, dotted: str) -> Signature | None:
         """Returns what a call of it takes, without ``self``; None where that is not certain.
 
         A class answers with its ``__init__``, ``__new__`` or dataclass fields.
         """
-        return self._resolver.signature(self.find(dotted))
+        return self._callables.signature(self.find(dotted))
+
+    def signature_of(self, found: Found) -> Signature | None:
+        """Returns what a call of something found takes, as ``signature`` does."""
+        return self._callables.signature(found)
 
     def bind(self, signature: Signature, call: ast.Call) -> Problem | None:
         """Tells why a call does not fit a signature; None where it fits or may fit."""
@@ -72,37 +81,45 @@ class PythonIndex:
 
     def members(self, dotted: str) -> dict[str, Member] | None:
         """Returns a class's members, those of its bases among them; None where it is no class."""
-        return self._resolver.members(self.find(dotted))
+        thing = self.find(dotted).thing
+        return self._resolver.classes.members(thing) if isinstance(thing, ClassEntry) else None
 
     def fields(self, dotted: str) -> tuple[Field, ...] | None:
         """Returns a dataclass's fields, the inherited ones first; None where it has none."""
-        return self._resolver.fields(self.find(dotted))
+        return self.fields_of(self.find(dotted))
+
+    def fields_of(self, found: Found) -> tuple[Field, ...] | None:
+        """Returns the fields of a found class, as ``fields`` does."""
+        thing = found.thing
+        return find_fields(self._resolver.classes, thing) if isinstance(thing, ClassEntry) else None
 
     def module_names(self, dotted: str) -> frozenset[str]:
-        """Returns the names that a module or package offers, submodules among them."""
-        return self._resolver.module_names(self.find(dotted))
+        """Returns the names that a module or package binds or gives on first use."""
+        thing = self.find(dotted).thing
+        return self._resolver.names(thing) if isinstance(thing, Module) else frozenset()
 
     def defined(self, name: str) -> tuple[tuple[str, int], ...]:
         """Returns the path and line of every definition of a bare name in the repository."""
-        return self._resolver.definitions.places(name)
+        return self._definitions.places(name)
 
     def dotted_names(self, path: str) -> tuple[str, ...]:
         """Returns the names under which a source can be imported, the surest first."""
-        return tuple(self._dotted_names(path))
+        return self.modules.dotted_names(path)
 
-    def _dotted_names(self, path: str) -> Iterator[str]:
-        stem = path.removesuffix("/__init__.py").removesuffix(".py").removesuffix(".pyi")
-        for root in self.roots:
-            if root and not stem.startswith(f"{root}/"):
-                continue
-            parts = stem[len(root) :].strip("/").split("/")
-            if all(part.isidentifier() for part in parts):
-                yield ".".join(parts)
+    def _ask(self, path: str, name: str) -> Found:
+        key = (path, name)
+        if key not in self._found:
+            resolver = self._resolver
+            found = resolver.find_in(path, name) if path else resolver.find(name)
+            self._found[key] = self._confirm(found) if found.is_missing else found
+        return self._found[key]
+
+    def _confirm(self, found: Found) -> Found:
+        """Makes sure that code elsewhere does not set a missing name, and finds the nearest."""
+        reason = self._nearness.why_set_elsewhere(found)
+        if reason is not None:
+            return replace(found, kind="undecided", evidence=reason)
+        return replace(found, near=self._nearness.nearest(found))
 
 
-def is_standard_library(name: str) -> bool:
-    """Tells whether a top-level name belongs to Python itself."""
-    return name in sys.stdlib_module_names
-
-
-__all__ = ["Field", "Found", "Member", "Module", "Problem", "PythonIndex", "Signature"]
+__all__ = ["Field", "Found", "Member", "Parameter", "Problem", "PythonIndex", "Signature"]

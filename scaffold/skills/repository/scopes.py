@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from scaffold.skills.repository.decorators import effect
 from scaffold.skills.repository.signatures import (
     Signature,
     read_parameters,
@@ -40,16 +41,17 @@ class FunctionBinding:
     Args:
         line: The line of its ``def``, from 1.
         signature: Its parameters, the receiver among them.
-        decorators: The decorators' dotted names as written; ``?`` for any other expression.
+        decorators: The decorators' dotted names as written, with ``()`` where they are called;
+            ``?`` for any other expression.
         names: What its own body binds: nested functions and classes only.
-        wraps: What kind of decorator it is itself, see ``decorators``.
+        effect: What it does as a decorator, see ``decorators.effect``.
     """
 
     line: int
     signature: Signature
     decorators: tuple[str, ...]
     names: Scope
-    wraps: str | None = None
+    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ class ValueBinding:
         arguments: That call's arguments, kept only for calls that make a callable or a class.
         signature: What a ``lambda`` takes.
         is_bound: Whether it has a value at all; ``x: int`` in a module has none.
+        is_none: Whether that is ``None``, which stands for what could not be imported.
     """
 
     line: int
@@ -121,6 +124,7 @@ class ValueBinding:
     arguments: ast.Call | None = None
     signature: Signature | None = None
     is_bound: bool = True
+    is_none: bool = False
 
 
 Binding = ImportBinding | FunctionBinding | ClassBinding | ValueBinding
@@ -238,7 +242,12 @@ def _bind_statement(scope: Scope, node: ast.stmt, typed: bool) -> None:
         scope.deleted.update(each.id for each in node.targets if isinstance(each, ast.Name))
     elif type(node).__name__ == "TypeAlias":
         _bind_target(scope, getattr(node, "name", None), None)
-    _bind_walrus(scope, node)
+    elif isinstance(node, ast.Match):
+        for case in node.cases:
+            for each in ast.walk(case.pattern):
+                name = getattr(each, "name", None)
+                if isinstance(name, str):
+                    scope.add(name, ValueBinding(node.lineno))
 
 
 def _bind_from(scope: Scope, node: ast.ImportFrom, typed: bool) -> None:
@@ -263,20 +272,6 @@ def _bind_target(scope: Scope, target: ast.expr | None, value: ast.expr | None) 
             _bind_target(scope, part, given)
 
 
-def _bind_walrus(scope: Scope, node: ast.stmt) -> None:
-    """Binds ``:=`` and ``case x`` and ``except ... as``; the rare ones, in the node's own head."""
-    if isinstance(node, (ast.If, ast.While)):
-        for each in ast.walk(node.test):
-            if isinstance(each, ast.NamedExpr):
-                _bind_target(scope, each.target, each.value)
-    elif isinstance(node, ast.Match):
-        for case in node.cases:
-            for each in ast.walk(case.pattern):
-                name = getattr(each, "name", None)
-                if isinstance(name, str):
-                    scope.add(name, ValueBinding(node.lineno))
-
-
 def _value(node: ast.expr | ast.stmt, value: ast.expr | None) -> ValueBinding:
     line = node.lineno
     if isinstance(value, ast.Call):
@@ -286,12 +281,14 @@ def _value(node: ast.expr | ast.stmt, value: ast.expr | None) -> ValueBinding:
     if isinstance(value, ast.Lambda):
         return ValueBinding(line, signature=Signature("<lambda>", read_parameters(value.args)))
     has_value = value is not None or not isinstance(node, ast.AnnAssign)
-    return ValueBinding(line, alias=dotted_name(value), is_bound=has_value)
+    is_none = isinstance(value, ast.Constant) and value.value is None
+    return ValueBinding(line, alias=dotted_name(value), is_bound=has_value, is_none=is_none)
 
 
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> FunctionBinding:
     inner = read_scope(node.body, only_definitions=True)
-    return FunctionBinding(node.lineno, read_signature(node), _decorators(node), inner)
+    what = effect(node, [each for each, _ in statements(node.body)])
+    return FunctionBinding(node.lineno, read_signature(node), _decorators(node), inner, what)
 
 
 def _class(node: ast.ClassDef) -> ClassBinding:
@@ -322,8 +319,12 @@ def _base(node: ast.expr) -> str:
 
 
 def _decorators(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> tuple[str, ...]:
-    heads = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
-    return tuple(dotted_name(each) or "?" for each in heads)
+    return tuple(
+        f"{dotted_name(each.func) or '?'}()"
+        if isinstance(each, ast.Call)
+        else dotted_name(each) or "?"
+        for each in node.decorator_list
+    )
 
 
 def _fields(node: ast.ClassDef) -> Iterator[FieldBinding]:
@@ -359,6 +360,10 @@ def _instance_names(node: ast.ClassDef) -> dict[str, int]:
                 and target.value.id == receiver
             ):
                 found.setdefault(target.attr, target.lineno)
+        for call in _setattr_calls(method):
+            name = _literal_name(call)
+            if name is not None:
+                found.setdefault(name, call.lineno)
     for each, _ in statements(node.body):
         if isinstance(each, ast.Assign) and any(
             source_is(target, frozenset({"__slots__"})) for target in each.targets
@@ -396,21 +401,47 @@ def _flat(target: ast.expr | None) -> Iterator[ast.expr]:
         yield target
 
 
-_SETTERS = frozenset({"setattr", "object.__setattr__", "super().__setattr__"})
-
-
 def _dynamic_attributes(node: ast.ClassDef) -> str | None:
     """Says why a class may hold attributes that its text does not name, or returns None."""
     for each in ast.walk(node):
         if isinstance(each, ast.Call):
             name = dotted_name(each.func) or ""
-            if name in ("setattr", "object.__setattr__") and not _literal_name(each):
-                return f"line {each.lineno} sets attributes by name"
-            if name in ("exec", "locals", "vars") or name.endswith(".__dict__.update"):
+            if name in ("exec", "locals", "vars") or name.endswith(
+                ("__dict__.update", "__dict__.setdefault")
+            ):
                 return f"line {each.lineno} changes the namespace with {name}()"
+        elif isinstance(each, (ast.Subscript, ast.Attribute)) and not isinstance(
+            each.ctx, ast.Load
+        ):
+            owner = each.value if isinstance(each, ast.Subscript) else each
+            if (dotted_name(owner) or "").endswith(".__dict__"):
+                return f"line {each.lineno} sets attributes through __dict__"
+    for method in _methods(node):
+        for call in _setattr_calls(method):
+            if not _literal_name(call):
+                return f"line {call.lineno} sets attributes by name"
     return None
 
 
-def _literal_name(call: ast.Call) -> bool:
-    """Tells whether ``setattr(x, "name", value)`` names the attribute itself."""
-    return len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
+def _setattr_calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
+    """Yields the ``setattr`` calls that may concern the method's own object."""
+    arguments = method.args
+    others = [*arguments.posonlyargs, *arguments.args][1:] + arguments.kwonlyargs
+    foreign = {each.arg for each in others}
+    for each in ast.walk(method):
+        if isinstance(each, ast.Call) and len(each.args) > 1:
+            name = dotted_name(each.func)
+            owner = each.args[0]
+            if name == "setattr" or (name or "").endswith("__setattr__"):
+                if name == "setattr" and isinstance(owner, ast.Attribute):
+                    continue
+                if not (isinstance(owner, ast.Name) and owner.id in foreign):
+                    yield each
+
+
+def _literal_name(call: ast.Call) -> str | None:
+    """Returns the name that ``setattr(x, "name", value)`` sets, where it is literal."""
+    for each in call.args[:2]:
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            return each.value
+    return None

@@ -1,34 +1,99 @@
-"""What is known of Python's own names without importing anything for it."""
+"""What is known of Python's own names: existence only, for versions differ."""
 
 from __future__ import annotations
 
-import abc
-import ast
-import builtins
-import collections
-import collections.abc
-import contextlib
-import dataclasses
-import enum
-import functools
+import importlib
+import inspect
 import sys
-import types
 import typing
+from dataclasses import dataclass
+from typing import Any
 
-_LOADED: dict[str, types.ModuleType] = {
-    "abc": abc,
-    "ast": ast,
-    "builtins": builtins,
-    "collections": collections,
-    "collections.abc": collections.abc,
-    "contextlib": contextlib,
-    "dataclasses": dataclasses,
-    "enum": enum,
-    "functools": functools,
-    "types": types,
-    "typing": typing,
-}
-"""Modules that this program needs anyway; the rest of the library stays undecided."""
+_HARMLESS = frozenset(
+    [
+        "abc",
+        "argparse",
+        "ast",
+        "base64",
+        "builtins",
+        "collections",
+        "collections.abc",
+        "contextlib",
+        "copy",
+        "csv",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "enum",
+        "functools",
+        "hashlib",
+        "html",
+        "inspect",
+        "io",
+        "itertools",
+        "json",
+        "logging",
+        "math",
+        "operator",
+        "os",
+        "os.path",
+        "pathlib",
+        "pickle",
+        "queue",
+        "random",
+        "re",
+        "shutil",
+        "socketserver",
+        "string",
+        "subprocess",
+        "sys",
+        "tempfile",
+        "textwrap",
+        "threading",
+        "time",
+        "traceback",
+        "types",
+        "typing",
+        "unittest",
+        "urllib.parse",
+        "uuid",
+        "warnings",
+        "weakref",
+        "zipfile",
+    ]
+)
+"""Modules that do nothing but define names, so that to ask them changes nothing."""
+
+_STABLE = frozenset({"builtins", "abc", "enum", "typing", "collections.abc", "_collections_abc"})
+"""Modules whose classes have the same public members in every supported Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandardName:
+    """Is a name of Python's own library.
+
+    Args:
+        dotted: The name, with its module.
+        real: The object, or None where it is not known.
+    """
+
+    dotted: str
+    real: Any = None
+
+    @property
+    def base(self) -> type | None:
+        """The class that stands in a class's bases under this name, or None."""
+        origin = getattr(self.real, "__origin__", self.real)
+        if self.dotted.endswith(".NamedTuple"):
+            return tuple
+        if self.dotted.endswith(".TypedDict"):
+            return dict
+        return origin if isinstance(origin, type) else None
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether its members are the same in every supported Python."""
+        return getattr(self.base, "__module__", "") in _STABLE
 
 
 def is_standard(name: str) -> bool:
@@ -36,7 +101,19 @@ def is_standard(name: str) -> bool:
     return name in sys.stdlib_module_names or name == "builtins"
 
 
-def standard_object(dotted: str) -> object | None:
-    """Returns the object of a standard name, if its module is at hand; else None."""
+def standard_name(dotted: str) -> StandardName:
+    """Returns a name of Python's own library, with its object where that is safe to ask."""
     module, _, name = dotted.rpartition(".")
-    return getattr(_LOADED.get(module or "builtins"), name, None)
+    if module not in _HARMLESS:
+        return StandardName(dotted)
+    return StandardName(dotted, getattr(importlib.import_module(module), name, None))
+
+
+def has_member(base: type, name: str) -> bool:
+    """Tells whether a class, its bases or its metaclass define a name."""
+    chain = (*inspect.getmro(base), *inspect.getmro(type(base)))
+    return any(name in vars(each) for each in chain) or (base is tuple and hasattr(_Tuple, name))
+
+
+class _Tuple(typing.NamedTuple):
+    """Is any named tuple, for the members that all of them have."""

@@ -7,8 +7,14 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from scaffold.skills.repository.lazy_names import LazyNames, read_lazy_names
-from scaffold.skills.repository.scopes import Scope, dotted_name, read_scope, statements
+from scaffold.skills.repository.lazy_names import LazyNames, is_lazy_module, read_lazy_names
+from scaffold.skills.repository.scopes import (
+    Scope,
+    ValueBinding,
+    dotted_name,
+    read_scope,
+    statements,
+)
 
 MODULE_NAMES = frozenset(
     {"__name__", "__doc__", "__file__", "__path__", "__package__", "__spec__", "__loader__"}
@@ -59,6 +65,7 @@ def read_module(source: bytes) -> ModuleTable:
 def _table(tree: ast.Module, source: bytes) -> ModuleTable:
     scope = read_scope(tree.body)
     exports, complete = _exports(tree)
+    _bind_from_within(tree, source, scope)
     return ModuleTable(
         scope,
         exports,
@@ -67,6 +74,19 @@ def _table(tree: ast.Module, source: bytes) -> ModuleTable:
         _dynamic(tree, source),
         b"__path__" in source and _extends_path(tree),
     )
+
+
+def _bind_from_within(tree: ast.Module, source: bytes, scope: Scope) -> None:
+    """Binds what expressions (``:=``) and functions (``global``) bind in the module."""
+    if b":=" not in source and b"global " not in source:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            for name in node.names:
+                if name not in scope.names:
+                    scope.add(name, ValueBinding(node.lineno))
+        elif isinstance(node, ast.NamedExpr) and node.target.id not in scope.names:
+            scope.add(node.target.id, ValueBinding(node.lineno))
 
 
 def _exports(tree: ast.Module) -> tuple[frozenset[str] | None, bool]:
@@ -132,6 +152,7 @@ def _dynamic(tree: ast.Module, source: bytes) -> str | None:
     if not any(word in source for word in (b"globals", b"exec", b"sys.modules", b"vars(")):
         return None
     read_only = _harmless_reads(tree)
+    read_only |= {id(each) for hook in _hooks(tree) for each in ast.walk(hook)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and id(node) not in read_only:
             name = dotted_name(node.func)
@@ -149,6 +170,15 @@ def _dynamic(tree: ast.Module, source: bytes) -> str | None:
         ):
             return f"line {node.lineno} changes or replaces sys.modules[__name__]"
     return None
+
+
+def _hooks(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yields what ``lazy_names`` reads: it may keep what it gives in ``globals()``."""
+    for node, _ in statements(tree.body):
+        if (isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__dir__")) or (
+            isinstance(node, ast.Assign) and is_lazy_module(node.value)
+        ):
+            yield node
 
 
 def _harmless_reads(tree: ast.Module) -> set[int]:

@@ -48,7 +48,7 @@ def index_of(tmp_path: Path, sources: dict[str, str | bytes]) -> PythonIndex:
         ("pkg.core.gone", "missing", "pkg/core.py"),
         ("pkg.Motor.gone", "missing", "pkg/core.py"),
         ("numpy.array", "third_party", None),
-        ("os.path.join", "undecided", None),
+        ("os.path.join", "function", None),
         ("not a name", "undecided", None),
     ],
 )
