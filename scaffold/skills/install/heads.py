@@ -60,7 +60,7 @@ def read_head(data: bytes, where: str) -> FrontMatter:
         raise _invalid(f"{where}:{head.problem_line}: {head.problem}")
     if not head.is_there:
         raise _invalid(f"{where} has no front matter", "it begins with a line ---")
-    if _nodes(head.fields, 0) > _MAX_NODES:
+    if _nodes(head.fields) > _MAX_NODES:
         raise _invalid(f"{where}: the front matter is too large")
     for key in ("name", "description"):
         if not isinstance(head.fields.get(key), str) or not head.fields[key].strip():
@@ -214,20 +214,17 @@ def _plain(key: str) -> str:
     return re.sub(r"[-_ ]", "", key).lower()
 
 
-def _nodes(value: object, seen: int) -> int:
-    """Counts what a value comes to with its aliases written out, as far as it matters."""
-    seen += 1
-    if seen > _MAX_NODES:
-        return seen
-    inner: list[object] = []
-    if isinstance(value, dict):
-        inner = [*cast("dict[object, object]", value).values()]
-    elif isinstance(value, list | tuple | set):
-        inner = [*cast("list[object]", value)]
-    for each in inner:
-        seen = _nodes(each, seen)
-        if seen > _MAX_NODES:
-            break
+def _nodes(value: object) -> int:
+    """Counts what a value comes to with its aliases written out, up to the limit and a bit more."""
+    seen = 0
+    left = [value]
+    while left and seen <= _MAX_NODES:
+        each = left.pop()
+        seen += 1
+        if isinstance(each, dict):
+            left += [*cast("dict[object, object]", each).values()]
+        elif isinstance(each, list | tuple | set):
+            left += [*cast("list[object]", each)]
     return seen
 
 

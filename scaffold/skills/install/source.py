@@ -116,9 +116,9 @@ def parse_source(text: str, revision: str, here: Path) -> Source:
     if is_address(place):
         _check_address(place)
         return Source("git", place, revision)
-    folder = Path(os.path.abspath(here / Path(place).expanduser()))
-    if not folder.is_dir():
-        raise _wrong(f"there is no folder {folder}", _hint_for(place))
+    folder = _folder(place, here)
+    if folder is None:
+        raise _wrong(f"there is no folder {place!r}", _hint_for(place))
     return Source("git" if revision else "folder", str(folder), revision)
 
 
@@ -311,6 +311,15 @@ def _git_entry(blob: git.Blob) -> Entry:
 _GIT_MODES: dict[str, What] = {"120000": "link", "160000": "submodule"}
 
 
+def _folder(text: str, here: Path) -> Path | None:
+    """Returns the folder that a text names, or None where none stands there."""
+    try:
+        folder = Path(os.path.abspath(here / Path(text).expanduser()))
+        return folder if text and folder.is_dir() else None
+    except (OSError, ValueError, RuntimeError):  # a text that no path can be, or nobody's home
+        return None
+
+
 def is_address(place: str) -> bool:
     """Tells whether a place is that of a remote, and no folder of this disk."""
     is_drive = os.name == "nt" and re.match(r"[A-Za-z]:[\\/]", place) is not None
@@ -327,7 +336,7 @@ def checked(source: Source) -> Source:
         _check_revision(source.revision)
     if source.kind == "git" and is_address(source.place):
         _check_address(source.place)
-    elif not Path(source.place).is_dir():
+    elif _folder(source.place, Path()) is None:
         raise _wrong(f"there is no folder {source.place}", "name the source anew: --remove first")
     return source
 
@@ -351,10 +360,10 @@ def with_revision(source: Source, revision: str) -> Source:
 
 def _split_revision(text: str, here: Path) -> tuple[str, str]:
     """Splits ``PLACE@REVISION``; an ``@`` of a user, a host or a scope in a path is none."""
-    if (_URL.match(text) or _SCP.fullmatch(text)) and not (here / text).is_dir():
+    if (_URL.match(text) or _SCP.fullmatch(text)) and _folder(text, here) is None:
         start = text.find("://") + 3 if "://" in text else text.find(":")
         start = max(text.find("/", start), 0) if "://" in text else start
-    elif (here / Path(text).expanduser()).is_dir():
+    elif _folder(text, here) is not None:
         return text, ""
     else:
         start = 0
@@ -372,14 +381,18 @@ def _check_address(place: str) -> None:
     scheme = place.partition(":")[0]
     if scheme not in _SCHEMES or not place.startswith(f"{scheme}://"):
         raise _wrong(f"{place!r} is no address that skills are fetched from")
-    parts = urlsplit(place)
+    try:
+        parts = urlsplit(place)
+    except ValueError as error:
+        raise _wrong(f"{place!r} is no address: {error}") from error
     if parts.password or (scheme == "https" and parts.username):
         raise _wrong(
             "the address holds a name or a password, which the lock file would make public",
             "take it out; git's credential helpers are asked as always",
         )
-    if (parts.hostname or "").startswith("-") or (parts.username or "").startswith("-"):
-        raise _wrong(f"{place!r} names an option and no host")
+    host = parts.hostname or ("x" if scheme == "file" else "-")
+    if host.startswith("-") or (parts.username or "").startswith("-"):
+        raise _wrong(f"{place!r} names no host")
 
 
 def _hint_for(place: str) -> str:

@@ -76,12 +76,14 @@ def tree_of_folder(root: Path) -> Tree:
     Raises:
         ScaffoldError: It cannot be read, or holds too many files.
     """
-    if not os.access(root, os.R_OK | os.X_OK):
+    try:
+        os.listdir(root)
+    except OSError as error:
         raise ScaffoldError(
-            f"{root} cannot be read",
+            f"{root} cannot be read: {error.strerror}",
             code="source_unreadable",
             hint="give read permission, or name another folder",
-        )
+        ) from error
     entries: dict[str, Entry] = {}
     for path in _walk(root):
         key = path.relative_to(root).as_posix()
@@ -132,8 +134,7 @@ def _walk(root: Path) -> Iterator[Path]:
         folders[:] = sorted(set(folders) - set(links) - _PASSED_OVER)
         names = [name for name in names if name not in _LITTER and not name.endswith(".pyc")]
         yield from (here / name for name in sorted([*names, *links]))
-        yield from (Path(each) for each in refused)
-        refused.clear()
+    yield from (Path(each) for each in refused)
 
 
 def _entry(path: Path, key: str) -> Entry:
