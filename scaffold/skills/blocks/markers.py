@@ -97,7 +97,9 @@ def replace_blocks(text: str, renewed: Iterable[tuple[Block, Block]]) -> str:
     rows = text.replace("\r\n", "\n").split("\n")
     for old, new in sorted(renewed, key=lambda pair: -pair[0].line):
         body = textwrap.indent(new.content, old.indent).split("\n") if new.content else []
-        rows[old.line - 1 : old.end_line - 1] = [old.indent + new.opening(), *body]
+        is_same = (old.words, old.options) == (new.words, new.options)
+        opening = rows[old.line - 1] if is_same else old.indent + new.opening()
+        rows[old.line - 1 : old.end_line - 1] = [opening, *body]
     return ending.join(rows)
 
 

@@ -31,9 +31,9 @@ def options_text(block: Block, files: Files, settings: Settings) -> str:
         for option in command.options
         if (not only or set(only) & set(option.names)) and not set(without) & set(option.names)
     ]
-    rows = [
-        [_spelling(each), each.help, f"`{each.default}`" * bool(each.default)] for each in shown
-    ]
+    rows = [[_spelling(each), each.help, _default(each)] for each in shown]
+    if not any(default for _, _, default in rows):
+        return table(["option", "means"], [row[:2] for row in rows])
     return table(["option", "means", "default"], rows)
 
 
@@ -75,3 +75,7 @@ def _names(block: Block, key: str) -> tuple[str, ...]:
 def _spelling(option: Option) -> str:
     value = " | ".join(option.choices) if option.choices else option.metavar
     return f"`{' / '.join(option.names)}{' ' if value else ''}{value}`"
+
+
+def _default(option: Option) -> str:
+    return f"`{option.default}`" if option.default else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from scaffold.changes import Change
@@ -14,7 +14,7 @@ from scaffold.skills.pack.clients import claude_folder, render_clients
 from scaffold.skills.pack.manifests import render_manifests
 from scaffold.skills.pack.plan import SyncPlan, plan_sync
 from scaffold.skills.pack.renewal import Renewal, renew_blocks
-from scaffold.skills.pack.sources import Pack, read_bytes, read_pack
+from scaffold.skills.pack.sources import SKILLS, Pack, read_bytes, read_pack
 from scaffold.skills.repository.files import list_files
 from scaffold.spec import ConflictError, RequestError, ScaffoldError
 
@@ -36,8 +36,9 @@ def sync_skills(
     files = list_files(root)
     repository = Repository(files, read_settings(files))
     renewal = renew_blocks(repository, may_run=not (check or dry_run))
-    pack = read_pack(files, {path: after for path, (_, after) in renewal.documents.items()})
-    rendered, modes = _rendered(pack, repository.settings)
+    renewed = {path: after for path, (_, after) in renewal.documents.items()}
+    pack = read_pack(files, renewed)
+    rendered, modes = _rendered(pack, repository.settings, renewed)
     plan = plan_sync(root, rendered, modes, overwrite)
     changes = [
         *(Change(path, "edited", *pair) for path, pair in renewal.documents.items()),
@@ -75,7 +76,9 @@ def overwritten(paths: Iterable[str], here: Path, root: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def _rendered(pack: Pack, settings: Settings) -> tuple[dict[str, bytes], dict[str, bool]]:
+def _rendered(
+    pack: Pack, settings: Settings, renewed: Mapping[str, bytes]
+) -> tuple[dict[str, bytes], dict[str, bool]]:
     """Returns every rendered file, and which of them can be run."""
     clients = settings.clients
     found = render_clients(pack, clients, commands=settings.commands)
@@ -83,8 +86,9 @@ def _rendered(pack: Pack, settings: Settings) -> tuple[dict[str, bytes], dict[st
     modes: dict[str, bool] = {}
     for skill in pack.skills if "claude" in clients else ():
         for inside, place in skill.others.items():
+            source = f"{SKILLS}/{skill.name}/{inside}"
             path = claude_folder(skill) + inside
-            found[path] = read_bytes(place, path)
+            found[path] = renewed.get(source) or read_bytes(place, source)
             modes[path] = os.access(place, os.X_OK)
     return found, modes
 

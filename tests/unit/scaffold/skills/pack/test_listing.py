@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaffold.skills.pack.cost import cost_of, tokens
+from scaffold.skills.pack.listing import list_skills
+from scaffold.skills.pack.sources import read_pack
+from scaffold.skills.repository.files import list_files
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, text in (("add-a", "x" * 100), ("add-b", "y" * 2000)):
+        place = tmp_path / ".agents/skills" / name / "SKILL.md"
+        place.parent.mkdir(parents=True)
+        place.write_text(f"---\nname: {name}\ndescription: {text}\n---\n{'z' * 400}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("添加", 2), ("naïve", 2)]
+)
+def test_tokens_are_estimated(text: str, count: int) -> None:
+    assert tokens(text) == count
+
+
+def test_each_client_pays_for_what_it_shows(root: Path) -> None:
+    short, long = read_pack(list_files(root)).skills
+    assert cost_of(short, "claude") == (28, 100)
+    assert cost_of(long, "claude").listing == 384, "cut after 1,536 characters"
+    assert cost_of(short, "codex").listing > cost_of(short, "claude").listing, "and its path"
+    assert cost_of(short, "codex").body > 100, "it reads the front matter, too"
+    assert cost_of(short, "opencode").listing > cost_of(short, "codex").listing
+    assert cost_of(short, "opencode").body == 100
+
+
+def test_the_list_names_every_skill_with_its_costs(root: Path) -> None:
+    report = list_skills(root)
+    rows = report.to_text().splitlines()
+    assert rows[1].split()[:6] == ["add-a", "100", "characters", "28", "/", "100"]
+    assert rows[3].split()[:5] == ["all", "2", "412", "of", "2000"]
+    first = report.to_json()["skills"][0]
+    assert first["description_characters"] == 100
+    assert first["tokens"]["claude"] == {"listing": 28, "body": 100}
+    assert "estimated" in rows[-1]

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scaffold.skills.pack.sources import read_pack
+from scaffold.skills.repository.files import list_files
+from scaffold.spec import ScaffoldError
+
+SKILL = "---\nname: {name}\ndescription: >-\n  Does a\n  thing.\n---\n\nBody.\n"
+
+
+@pytest.fixture(params=[True, False], ids=["git", "no git"])
+def root(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    if request.param:
+        subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    add(tmp_path, "one")
+    return tmp_path
+
+
+def add(root: Path, name: str, folder: str = ".agents/skills") -> Path:
+    place = root / folder / name / "SKILL.md"
+    place.parent.mkdir(parents=True)
+    place.write_text(SKILL.format(name=name))
+    return place
+
+
+def test_skills_and_subagents_are_read(root: Path) -> None:
+    (root / ".agents/skills/one/references").mkdir()
+    (root / ".agents/skills/one/references/more.md").write_text("more\n")
+    (root / ".agents/agents").mkdir()
+    (root / ".agents/agents/judge.md").write_text(SKILL.format(name="judge"))
+    (root / ".agents/agents/notes.txt").write_text("none\n")
+    pack = read_pack(list_files(root))
+    (skill,), (agent,) = pack.skills, pack.agents
+    assert (skill.name, skill.description) == ("one", "Does a thing.")
+    assert list(skill.others) == ["references/more.md"]
+    assert (agent.name, agent.body) == ("judge", "\nBody.\n")
+    assert pack.warnings == ()
+
+
+def test_what_is_about_to_be_written_counts(root: Path) -> None:
+    data = SKILL.format(name="one").encode() + b"New.\n"
+    pack = read_pack(list_files(root), {".agents/skills/one/SKILL.md": data})
+    assert pack.skills[0].data == data
+
+
+def test_a_skill_in_a_deeper_folder_is_told_of(root: Path) -> None:
+    add(root, "two", ".agents/skills/group")
+    pack = read_pack(list_files(root))
+    assert [each.name for each in pack.skills] == ["one"]
+    (warning,) = pack.warnings
+    assert warning.startswith(".agents/skills/group/two/SKILL.md is no skill of its own")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"# Title\n", "SKILL.md has no front matter"),
+        (b"---\nname: x\n", "the front matter is not closed"),
+        (b"---\nname: [x\n---\n", "the YAML is broken"),
+        (b"---\n- x\n---\n", "is no mapping"),
+        (b"---\nname: x\nname: y\n---\n", "'name' stands there twice"),
+        (b"\xff\xfe---\n", "is no UTF-8"),
+        (b"---\nname: x\n---\n\0\n", "it holds null bytes"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused(root: Path, data: bytes, message: str) -> None:
+    (root / ".agents/skills/one/SKILL.md").write_bytes(data)
+    with pytest.raises(ScaffoldError, match=message) as caught:
+        read_pack(list_files(root))
+    assert caught.value.code == "skill_invalid"
+
+
+def test_all_that_cannot_be_read_is_named(root: Path) -> None:
+    for name in ("two", "three"):
+        add(root, name).write_text("no front matter\n")
+    with pytest.raises(ScaffoldError, match=r"three/SKILL\.md has no .*; .*two/SKILL\.md has no"):
+        read_pack(list_files(root))
+
+
+def test_a_skill_of_ten_megabytes_is_read(root: Path) -> None:
+    with (root / ".agents/skills/one/SKILL.md").open("a") as file:
+        file.write("line of text\n" * 800_000)
+    assert len(read_pack(list_files(root)).skills[0].data) > 10_000_000
+
+
+def test_a_linked_skill_counts_where_it_is_linked(root: Path) -> None:
+    add(root, "two", "skills")
+    (root / ".agents/skills/two").symlink_to("../../skills/two")
+    pack = read_pack(list_files(root))
+    assert [each.path for each in pack.skills] == [
+        ".agents/skills/one/SKILL.md",
+        ".agents/skills/two/SKILL.md",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [("two", "/tmp"), ("two", "../../.."), ("one/out.md", "/etc/hostname")],
+)
+def test_a_link_out_of_the_repository_is_refused(root: Path, link: str, target: str) -> None:
+    (root / ".agents/skills" / link).symlink_to(target)
+    with pytest.raises(ScaffoldError, match="leads out of the repository") as caught:
+        read_pack(list_files(root))
+    assert caught.value.code == "outside_target"
+
+
+def test_links_in_a_circle_end(root: Path) -> None:
+    (root / ".agents/skills/two").symlink_to("three")
+    (root / ".agents/skills/three").symlink_to("two")
+    (root / ".agents/skills/four").symlink_to(".")
+    assert [each.name for each in read_pack(list_files(root)).skills] == ["one"]
+
+
+def test_a_linked_folder_inside_a_skill_is_refused(root: Path) -> None:
+    (root / "shared").mkdir()
+    (root / "shared/a.md").write_text("a\n")
+    (root / ".agents/skills/one/references").symlink_to("../../../shared")
+    if not (root / ".git").exists():
+        pytest.skip("a walk leaves links to folders out")
+    with pytest.raises(ScaffoldError, match="references is a link to a folder"):
+        read_pack(list_files(root))
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a user whom modes bind")
+def test_an_unreadable_file_is_refused(root: Path) -> None:
+    (root / ".agents/skills/one/SKILL.md").chmod(0)
+    with pytest.raises(ScaffoldError, match="cannot be read: Permission denied"):
+        read_pack(list_files(root))
