@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaffold.skills.check.claims.called_upon import CALLED_UPON
 from scaffold.skills.check.claims.calls import CALLS
 from scaffold.skills.check.claims.data_block import DATA_BLOCKS
 from scaffold.skills.check.claims.imports import IMPORTS, PYTHON_BLOCKS
@@ -26,4 +27,5 @@ KINDS: tuple[Kind, ...] = (
     DATA_BLOCKS,
     NAMED_IN_FILE,
     PARAMETERS,
+    CALLED_UPON,
 )

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from scaffold.skills.repository.files import Files, list_files
+from scaffold.skills.repository.guidance import agent_names, command_names, skill_names
 
 if TYPE_CHECKING:
     from scaffold.skills.repository.python_index import PythonIndex
@@ -48,6 +49,21 @@ class Repository:
         from scaffold.skills.repository.python_index import PythonIndex
 
         return PythonIndex(self.files)
+
+    @cached_property
+    def skill_names(self) -> frozenset[str]:
+        """The names of all skills."""
+        return skill_names(self.files)
+
+    @cached_property
+    def agent_names(self) -> frozenset[str]:
+        """The names of all subagents."""
+        return agent_names(self.files)
+
+    @cached_property
+    def command_names(self) -> frozenset[str]:
+        """The names of all slash commands."""
+        return command_names(self.files)
 
     def bases(self, folder: str) -> list[str]:
         """Returns the folders that a path written in ``folder`` may start from, nearest first.
