@@ -259,6 +259,24 @@ class Arguments:
             chosen = single.group(1)
         return self.add(chosen, kind, fitted, _doc(path))
 
+    def gives(self, value: Any, measured: Sequence[Sequence[Any]]) -> bool:
+        """Says whether a value that was fitted before gives other measurements, too."""
+        return all(
+            m == ABSENT or self._is(value, number, layer, m)
+            for number, row in enumerate(measured)
+            for layer, m in enumerate(row)
+        )
+
+    def _is(self, value: Any, number: int, layer: int, measured: Any) -> bool:
+        """Says whether a fitted value gives the measurement of a layer of one case."""
+        if not isinstance(value, dict):
+            return equal(value, measured)
+        if "expr" in value:
+            return self._holds(value["expr"], number, measured)
+        name = value.get("arg", value.get("layer_arg"))
+        text = next(text for (text, _), known in self.by_text.items() if known == name)
+        return equal(evaluate(text, self.cases[number], layer), measured)
+
     def add_layer_types(self) -> dict[str, Any]:
         """Adds the layers' types as the configuration names them."""
         fitted = Fitted("hf_config.layer_types[i]", per_layer=True)

@@ -257,19 +257,30 @@ def _variants(shaper: Shaper) -> list[dict[str, Any]]:
     outlines = shaper.rows(lambda layer: _outline(layer["steps"]))
     distinct = list(dict.fromkeys(t for row in outlines for t in row))
     variants: list[dict[str, Any]] = []
+    weights: dict[str, Any] = {}
     for number, outline in enumerate(distinct):
         variant: dict[str, Any] = {}
         if number < len(distinct) - 1:
             variant["when"] = shaper.arguments.layer_value(
                 f"block.variant_{number}.when", _map(outlines, lambda t, o=outline: t == o)
             )
-        variant["steps"] = _steps(shaper, outline, outlines)
+        variant["steps"] = _steps(shaper, outline, outlines, weights)
         variants.append(variant)
     return [v for v in variants if v.get("when") is not False]
 
 
-def _steps(shaper: Shaper, outline: str, outlines: list[list[str]]) -> list[dict[str, Any]]:
-    """Returns the steps of one outline with fitted weights."""
+def _steps(
+    shaper: Shaper, outline: str, outlines: list[list[str]], weights: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Returns the steps of one outline with fitted weights.
+
+    Args:
+        shaper: Of the model.
+        outline: Which steps.
+        outlines: Of each layer in each case.
+        weights: Of other outlines, by the term; what one explains is not measured anew, as few
+            cases may have this outline. Gets the weights of this one.
+    """
     chosen: list[list[Any]] = []
     for (_, observation), row in zip(shaper.measured, outlines, strict=True):
         chosen.append(
@@ -289,12 +300,13 @@ def _steps(shaper: Shaper, outline: str, outlines: list[list[str]]) -> list[dict
             continue
         terms: list[Any] = []
         for j, (name, _) in enumerate(sample["sum"]):
-            weight = shaper.arguments.layer_value(
-                f"block.{sample['out']}.weight_of_{slot(name)}",
-                _map(chosen, lambda s, k=k, j=j: s[k]["sum"][j][1]),
-                ("1.0",),
-                name=None,
-            )
+            a = shaper.arguments
+            path, term = f"block.{sample['out']}.weight_of_", _slot(name)
+            measured = _map(chosen, lambda s, k=k, j=j: s[k]["sum"][j][1])
+            weight = weights.get(path + term)
+            if weight is None or not a.gives(weight, measured):
+                weight = a.layer_value(path + slot(name), measured, ("1.0",))
+            weights.setdefault(path + term, weight)
             terms.append([slot(name), _literal_one(weight)])
         steps.append({"out": sample["out"], "sum": terms})
     return steps
