@@ -100,7 +100,13 @@ def derive_config(real: Any) -> dict[str, Any]:
         if name in by_name:
             unknown.append(_unknown(by_name[name], ", ".join(sorted(paths)), "not explained"))
     design["args"] = arguments.as_json()
-    design["refusals"] = [r for u in unknown if (r := refusal(u, base, _text(real))) is not None]
+    right = [case.config for case in arguments.cases if case.name not in arguments.missed]
+    refusals = [
+        narrowed(made, by_name[u["variation"]].config, right)
+        for u in unknown
+        if (made := refusal(u, base, _text(real))) is not None
+    ]
+    design["refusals"] = list({r["condition"]: r for r in reversed(refusals)}.values())[::-1]
     rules, conflicts = merge_rules([(r, arguments.at(case)) for case, r, _ in found_rules])
     problems = [p for _, _, found in found_rules for p in found] + list(conflicts)
     design["weights"] = rules
@@ -221,6 +227,23 @@ def refusal(unknown: dict[str, Any], base: Any, real: Any) -> dict[str, str] | N
         "condition": " and ".join(filter(None, conditions)),
         "message": f"{told} is not reproduced ({why})",
     }
+
+
+def narrowed(made: dict[str, str], refused: Any, right: list[Any]) -> dict[str, str]:
+    """Returns a refusal that spares reproduced configurations, if a switch tells them.
+
+    Args:
+        made: The refusal.
+        refused: The configuration that it is for.
+        right: All that are reproduced.
+    """
+    condition = made["condition"]
+    spared = [c for c in map(_text, right) if eval(condition, {"hf_config": c})]
+    switches = {k: v for k, v in _text(refused).to_dict().items() if isinstance(v, bool)}
+    for name, value in switches.items() if spared else ():
+        if all(getattr(c, name, value) is not value for c in spared):
+            return {**made, "condition": f"{condition} and hf_config.{name} is {value}"}
+    return made
 
 
 def _held(name: str, value: Any, base: Any, real: Any) -> str | None:

@@ -13,7 +13,7 @@ RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.derive import refusal  # noqa: E402
+from archon_probe.derive import narrowed, refusal  # noqa: E402
 from archon_probe.tiny import tiny_config  # noqa: E402
 
 ROPE = "(getattr(hf_config, 'rope_parameters', None) or {})"
@@ -98,3 +98,17 @@ def test_the_message_is_an_f_string_whatever_is_unknown() -> None:
     config = CONFIG_MAPPING["qwen3"](attention_bias=True)
     message = eval(f'f"{found["message"]}"', {"hf_config": config})
     assert message.startswith("attention_bias=True is not reproduced (attention: {'side'")
+
+
+def test_a_refusal_spares_what_a_switch_makes_right() -> None:
+    made = CONFIG_MAPPING["qwen2_moe"]
+    mixed = ["sliding_attention", "full_attention"]
+    refused = made(num_hidden_layers=2, layer_types=mixed, use_sliding_window=False)
+    spared = made(num_hidden_layers=2, layer_types=mixed, use_sliding_window=True)
+    given = {"condition": "len(set(hf_config.layer_types)) > 1", "message": "odd"}
+
+    found = narrowed(given, refused, [made(num_hidden_layers=2), spared])
+
+    assert found["condition"] == f"{given['condition']} and hf_config.use_sliding_window is False"
+    assert narrowed(given, refused, [made(num_hidden_layers=2)]) == given
+    assert narrowed(given, refused, [refused]) == given
