@@ -40,7 +40,7 @@ def _skill_json(skill: Skill) -> dict[str, object]:
         "description": skill.description,
         "description_characters": len(skill.description),
         "lines": len(skill.data.splitlines()),
-        "files": 1 + len(skill.others),
+        "file_count": 1 + len(skill.others),
         "tokens": {client: cost_of(skill, client)._asdict() for client in CLIENTS},
     }
 
