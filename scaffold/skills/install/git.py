@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -180,15 +183,15 @@ def _run(
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs git; it asks nothing, runs nothing of a repository, and reaches what is allowed."""
     settings = [word for pair in _SETTINGS.items() for word in ("-c", "=".join(pair))]
+    command = ["git", *settings, "--no-pager", *argv]
     try:
-        return subprocess.run(
-            ["git", *settings, "--no-pager", *argv],
+        process = subprocess.Popen(
+            command,
             cwd=folder,
             env=_environment(os.environ, protocols),
-            input=feed,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             start_new_session=True,  # without a terminal, so that ssh cannot ask there either
         )
     except OSError as error:
@@ -197,12 +200,28 @@ def _run(
             code="git_missing",
             hint="install git, or name a folder",
         ) from error
-    except subprocess.TimeoutExpired as error:
-        raise ScaffoldError(
-            f"git took longer than {TIMEOUT_S} s",
-            code="source_unreachable",
-            hint="clone the repository by hand and name the folder",
-        ) from error
+    with process:
+        try:
+            out, err = process.communicate(feed, timeout=TIMEOUT_S)
+        except BaseException as error:
+            _end(process)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise ScaffoldError(
+                    f"git took longer than {TIMEOUT_S} s",
+                    code="source_unreachable",
+                    hint="clone the repository by hand and name the folder",
+                ) from error
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends git with what it started for the transport, which would go on and hold its streams."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _environment(given: Mapping[str, str], protocols: str) -> dict[str, str]:

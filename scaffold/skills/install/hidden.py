@@ -49,6 +49,9 @@ _ANY = re.compile(
     f"[{_TAGS}{_SELECTORS}{_DIRECTION}{_MARKS}{_JOINERS}{_LOOSE}{_FILLERS}{_CONTROLS}]"
 )
 _WEAK = re.compile(f"[{_MARKS}{_JOINERS}{_LOOSE}]")
+_RUN = re.compile(
+    f"[{_TAGS}]{{4,}}|[{_SELECTORS}]{{4,}}|[\u200b-\u200d\u2060-\u2064]{{{MAX_LOOSE},}}"
+)
 _TAG_RUN = re.compile(f"[{_TAGS}]+")
 
 _PICTURE = (
@@ -84,6 +87,14 @@ def hidden_text(text: str) -> list[Hidden]:
     return [
         Hidden(number, _described(chars), is_message or bool(_WEAK.sub("", chars)))
         for number, chars in found
+    ]
+
+
+def hidden_runs(text: str) -> list[Hidden]:
+    """Returns what a file hides that is no text, such as a picture: runs that are no chance."""
+    return [
+        Hidden(text.count("\n", 0, run.start()) + 1, _described(run[0]), True)
+        for run in _RUN.finditer(text)
     ]
 
 

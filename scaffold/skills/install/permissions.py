@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scaffold.skills.install.heads import granting_keys, other_keys
-from scaffold.skills.install.hidden import hidden_text, look_alikes
+from scaffold.skills.install.hidden import hidden_runs, hidden_text, look_alikes
 from scaffold.skills.install.tree import SKILL_FILE, SkillFile
 
 Kind = Literal[
@@ -29,6 +29,10 @@ _SCRIPTS = frozenset(
     {".bash", ".bat", ".cjs", ".cmd", ".fish", ".js", ".jsx", ".lua", ".mjs", ".php", ".pl", ".ps1"}
     | {".psm1", ".py", ".pyw", ".r", ".rb", ".sh", ".ts", ".tsx", ".vbs", ".zsh", ".ksh", ".csh"}
     | {".awk", ".applescript", ".command", ".go", ".groovy", ".jl", ".swift", ".tcl", ".rs"}
+)
+_TEXTS = frozenset(
+    {".cfg", ".css", ".csv", ".htm", ".html", ".ini", ".j2", ".json", ".jsonl", ".markdown", ".md"}
+    | {".mdx", ".rst", ".svg", ".tmpl", ".toml", ".tsv", ".txt", ".xml", ".yaml", ".yml"}
 )
 _PROGRAMS = (
     b"\x7fELF",
@@ -86,11 +90,9 @@ def find_permissions(
     found: list[Permission] = []
     for path, file in sorted(files.items()):
         found += _of_file(path, file)
-        text = _text_of(file.data)
-        if text is not None:
-            found += _of_text(path, text, is_allowed=path in allowed)
-        if posixpath.basename(path).lower() == SKILL_FILE.lower() and text is not None:
-            found += _of_skill_file(path, file.data, text, grant_tools)
+        found += _of_text(path, file.data, is_allowed=path in allowed)
+        if is_skill_file(path) and _is_utf8(file.data):
+            found += _of_skill_file(path, file.data, grant_tools)
     return found
 
 
@@ -109,22 +111,25 @@ def _of_file(path: str, file: SkillFile) -> Iterator[Permission]:
         yield Permission("script", path, 1, first)
     elif suffix in _SCRIPTS:
         yield Permission("script", path, 1, f"a file *{suffix}")
-    elif _text_of(file.data) is None:
+    elif b"\0" in file.data or not _is_utf8(file.data):
         yield Permission("binary", path, 1, "no UTF-8 text")
     if file.executable:
         yield Permission("executable", path, 1, "has its run bit")
 
 
-def _of_text(path: str, text: str, *, is_allowed: bool) -> Iterator[Permission]:
-    for hidden in hidden_text(text):
-        is_refused = hidden.can_instruct and not is_allowed
-        state = "refused" if is_refused else ""
+def _of_text(path: str, data: bytes, *, is_allowed: bool) -> Iterator[Permission]:
+    """Yields what a file hides. A byte that makes it no text keeps nobody from reading the rest."""
+    text = data.decode("utf-8", "replace")
+    is_text = b"\0" not in data and _is_utf8(data)
+    is_read = is_text or posixpath.splitext(path)[1].lower() in _TEXTS | _SCRIPTS
+    for hidden in hidden_text(text) if is_read else hidden_runs(text):
+        state = "refused" if hidden.can_instruct and not is_allowed else ""
         yield Permission("hidden text", path, hidden.line, hidden.what, state)
-    for line, word in look_alikes(text):
+    for line, word in look_alikes(text) if is_read else ():
         yield Permission("look-alike", path, line, f"{word!a} mixes Latin and Cyrillic letters")
 
 
-def _of_skill_file(path: str, data: bytes, text: str, grant_tools: bool) -> Iterator[Permission]:
+def _of_skill_file(path: str, data: bytes, grant_tools: bool) -> Iterator[Permission]:
     if path != SKILL_FILE:
         yield Permission("nested skill", path, 1, "some clients take it for a skill of its own")
     state = "" if grant_tools else "dropped"
@@ -132,20 +137,19 @@ def _of_skill_file(path: str, data: bytes, text: str, grant_tools: bool) -> Iter
         yield Permission("tools", path, key.line, _shortened(key.text), state)
     for key in other_keys(data):
         yield Permission("key", path, key.line, _shortened(key.text))
-    for number, row in enumerate(text.split("\n"), 1):
+    for number, row in enumerate(data.decode().split("\n"), 1):
         for command in _COMMAND.findall(row):
             yield Permission("command", path, number, _shortened(command))
         if _COMMAND_BLOCK.match(row):
             yield Permission("command", path, number, "a block that is run")
 
 
-def _text_of(data: bytes) -> str | None:
-    if b"\0" in data:
-        return None
+def _is_utf8(data: bytes) -> bool:
     try:
-        return data.decode()
+        data.decode()
     except UnicodeDecodeError:
-        return None
+        return False
+    return True
 
 
 def _shortened(text: str) -> str:

@@ -19,6 +19,9 @@ from scaffold.spec import ConflictError
 
 COMMAND = "skills install"
 
+RENDERED = ".scaffold/skills.sums"
+"""Where a repository that renders skills for clients itself keeps what it rendered."""
+
 Outcome = Literal["installed", "updated", "unchanged", "removed"]
 
 
@@ -81,7 +84,7 @@ def carry_out(plan: Planner, options: Options) -> Report:
     _check_clashes(plans)
     _agree(plans, options)
     if options.dry_run:
-        return _report(report, plans, changes_of(plans, options.target))
+        return _report(report, options.target, plans, changes_of(plans, options.target))
     with session(options.target, COMMAND) as opened:
         again = plan(read_lock(options.target))
         _check_clashes(again)
@@ -94,7 +97,7 @@ def carry_out(plan: Planner, options: Options) -> Report:
         report.warnings += _kept_copies(again, options.target)
         changes = changes_of(again, options.target)
         opened.apply(changes, prune=True)
-    return _report(report, again, changes)
+    return _report(report, options.target, again, changes)
 
 
 def changes_of(plans: Sequence[SkillPlan], target: Path) -> list[Change]:
@@ -182,10 +185,14 @@ def _kept_copies(plans: Sequence[SkillPlan], target: Path) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _report(report: Report, plans: Sequence[SkillPlan], changes: Sequence[Change]) -> Report:
+def _report(
+    report: Report, target: Path, plans: Sequence[SkillPlan], changes: Sequence[Change]
+) -> Report:
     report.changes = tuple(_reported(change) for change in changes)
     report.extra["skills"] = [_json(each) for each in plans]
     report.found = tuple(_line(each) for each in plans)
+    if (target / RENDERED).is_file() and changes:
+        report.check = (("scaffold", "skills", "sync"),)  # it knows the new skills then
     for each in plans:
         report.warnings += tuple(f"{path} is edited and stays as it is" for path in each.files.kept)
     return report

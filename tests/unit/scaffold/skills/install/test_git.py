@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -263,3 +264,17 @@ def test_nobody_is_asked_for_a_password(
     code, _ = code_of(Source("git", "ssh://git@localhost:1/x.git"), scratch)
     assert code == "source_unreachable"
     assert set(told.read_text().splitlines()) == {"asks=,,never"}
+
+
+def test_a_remote_that_never_answers(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh = tmp_path / "ssh.sh"
+    ssh.write_text("#!/bin/sh\nsleep 300\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", str(ssh))
+    monkeypatch.setattr(git, "TIMEOUT_S", 1)
+    before = time.monotonic()
+    code, message = code_of(Source("git", "git@localhost:x.git"), scratch)
+    assert (code, "longer than 1 s" in message) == ("source_unreachable", True)
+    assert time.monotonic() - before < 30, "what holds git's streams is ended with it"

@@ -42,7 +42,7 @@ def test_scripts_programs_and_other_binaries() -> None:
         "d.exe": b"MZ\x90\0",
         "e": b"\x7fELF\x02\0",
         "f.png": b"\x89PNG\r\n\x1a\n\0",
-        "g.md": b"\xff\xfe#\0",
+        "g.md": b"caf\xe9",
     }
     assert [row[:3] for row in rows(files)] == [
         ("program", "d.exe:1", "machine code, which nobody can read"),
@@ -109,3 +109,21 @@ def test_long_texts_are_cut() -> None:
     ((_, _, what, _),) = rows({"SKILL.md": head})
     assert len(what) < 200
     assert what.endswith("characters)")
+
+
+def test_a_byte_that_is_no_text_hides_nothing() -> None:
+    tags = "".join(chr(0xE0000 + ord(char)) for char in "obey").encode()
+    for stray in (b"\0", b"\xff"):
+        files: dict[str, str | bytes] = {
+            "SKILL.md": HEAD,
+            "a.md": b"a\n" + stray + tags,
+            "b": b"\x89PNG" + stray + tags,
+        }
+        hidden = [row for row in rows(files) if row[0] == "hidden text"]
+        assert [(row[1], row[3]) for row in hidden] == [("a.md:2", "refused"), ("b:1", "refused")]
+    assert rows({"SKILL.md": HEAD.encode() + b"a\0b"})[-1][3] == "refused"
+
+
+def test_a_picture_is_no_hidden_text() -> None:
+    data = b"\x89PNG\r\n" + bytes(range(256)) * 40 + "\u202e\u200b\ufe0f".encode()
+    assert [row[0] for row in rows({"SKILL.md": HEAD, "a.png": data})] == ["binary"]
