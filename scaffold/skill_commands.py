@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from scaffold.report import Report
 
@@ -256,6 +256,8 @@ def _start(values: dict[str, Any]) -> Path:
 
 
 def _here() -> Path:
+    from pathlib import Path
+
     try:
         return Path.cwd().resolve()
     except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -116,6 +115,8 @@ def _settings(table: Fields, project: Mapping[str, Any]) -> Settings:
 
 def _check_spelling(table: Fields) -> None:
     """Raises FieldError for a key that is nearly one of ours; any other is somebody else's."""
+    import difflib  # costs 3 ms, and most repositories say nothing
+
     for key in table.names():
         near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.75)
         if near and key not in KEYS:
