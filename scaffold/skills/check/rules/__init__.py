@@ -8,8 +8,15 @@ from scaffold.skills.check.rules.named import NAMED_RULES
 from scaffold.skills.check.rules.path import PATH_RULES
 from scaffold.skills.check.rules.python import PYTHON_RULES
 from scaffold.skills.check.rules.rule import Rule
+from scaffold.skills.check.rules.settings import SETTINGS_RULES
 
-RULES: dict[str, Rule] = dict(
-    sorted({**DATA_RULES, **FORM_RULES, **NAMED_RULES, **PATH_RULES, **PYTHON_RULES}.items())
+_FAMILIES = (
+    DATA_RULES,
+    FORM_RULES,
+    NAMED_RULES,
+    PATH_RULES,
+    PYTHON_RULES,
+    SETTINGS_RULES,
 )
+RULES: dict[str, Rule] = dict(sorted(row for family in _FAMILIES for row in family.items()))
 """All rules by their ids. An id is stable: baselines, `select` and inline comments name it."""

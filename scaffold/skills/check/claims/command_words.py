@@ -1,0 +1,53 @@
+"""The commands that a document shows: in fenced shell and in inline code, with their words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scaffold.skills.check.context import block_silence, lead_silence, silence
+from scaffold.skills.check.documents import Document
+from scaffold.skills.repository.shell_words import Word, read_shell
+
+_SHELLS = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "terminal"})
+_PROMPT = re.compile(r"^(?P<lead>\s*)[$%❯>] ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Command:
+    """Is one command of a document.
+
+    Args:
+        words: Its words.
+        line: The document's line at which its text begins, from 1.
+        column: The column of that text, from 1.
+        silent: Why it claims nothing, or empty.
+    """
+
+    words: tuple[Word, ...]
+    line: int
+    column: int
+    silent: str
+
+    def line_of(self, word: Word) -> int:
+        """Returns the document's line of a word."""
+        return self.line + word.line
+
+
+def find_commands(document: Document) -> Iterator[Command]:
+    """Yields the commands of a document; none but those of several words."""
+    for fence in document.markdown.fences:
+        if (fence.info.split() or [""])[0].lower() in _SHELLS:
+            silent = lead_silence(fence) or block_silence(fence) or ""
+            yield from _commands(fence.text, fence.line, 1, silent)
+    for span in document.markdown.codes:
+        if " " in span.text:
+            yield from _commands(span.text, span.line, span.column, silence(span) or "")
+
+
+def _commands(text: str, line: int, column: int, silent: str) -> Iterator[Command]:
+    shown = _PROMPT.sub(lambda found: found["lead"] + "  ", text)
+    for each in read_shell(shown).commands:
+        if len(each.words) > 1:
+            yield Command(tuple(each.words), line, column, silent)
