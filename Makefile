@@ -78,6 +78,7 @@ format: venv ## Mend what the style check can mend
 
 docs: venv ## Write the pages of the reference that follow from the code
 	$(BIN)/python docs/reference.py
+	$(BIN)/python docs/rule_pages.py
 
 bench: venv ## Measure this machine against the targets, and against what others offer
 	$(PIP) install --quiet -c constraints.txt --no-build-isolation -e "./areal[bench]"

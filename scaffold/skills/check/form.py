@@ -139,7 +139,9 @@ def _metadata(document: Document, value: object) -> Iterator[Finding]:
         return
     for key, each in cast("dict[Any, Any]", value).items():
         if not isinstance(each, str):
-            yield _wrong_type(document, f"metadata.{key}", each, "a text: put it in quotes")
+            found = _wrong_type(document, f"metadata.{key}", each, "a text: put it in quotes")
+            # Every client that was tried reads over it; only validators refuse it.
+            yield found.at("warning")
 
 
 def _agent(document: Document) -> Iterator[Finding]:

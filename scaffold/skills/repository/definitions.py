@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Iterator
 
-from scaffold.skills.repository.files import MAX_BYTES, Files
+from scaffold.skills.repository.files import Files
 
 _PATTERNS = (
     re.compile(rb"class (\w+)"),
@@ -94,10 +94,4 @@ def read_source(files: Files, path: str) -> bytes:
 
     Not through ``Files.text``: that keeps every text, and this is asked for all of them.
     """
-    place = files.root / path
-    try:
-        if place.stat().st_size > MAX_BYTES:
-            return b""
-        return place.read_bytes()
-    except OSError:
-        return b""
+    return files.data(path) or b""

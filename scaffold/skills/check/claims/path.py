@@ -73,7 +73,7 @@ def judge_path(claim: Claim, document: Document, repository: Repository) -> Verd
         return _judge_pattern(path, silent, document, repository)
     place = locate(path, document, repository)
     if place is not None:
-        return _judge_line(place.path, number, repository, claim)
+        return _judge_line(place.path, number, repository, claim, is_sure="/" in path)
     if silent:
         return Verdict.open(silent)
     if "/" not in path.strip("/") and not path.endswith("/"):
@@ -92,13 +92,17 @@ def _judge_pattern(path: str, silent: str, document: Document, repository: Repos
     return missing(folder, document, repository)
 
 
-def _judge_line(path: str, number: str | None, repository: Repository, claim: Claim) -> Verdict:
+def _judge_line(
+    path: str, number: str | None, repository: Repository, claim: Claim, *, is_sure: bool
+) -> Verdict:
     text = repository.files.text(path) if number else None
     if number is None or text is None:
         return Verdict.holds(f"git lists {path}")
     count = len(text.splitlines())
     if int(number) <= count:
         return Verdict.holds(f"{path} has {count} lines")
+    if not is_sure and len(repository.files.by_name.get(path.rpartition("/")[2], ())) > 1:
+        return Verdict.open("several files have this name")
     return Verdict.fails(
         "line-number",
         f"{claim.text!r} names a line that does not exist",
