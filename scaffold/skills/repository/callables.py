@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -77,8 +78,8 @@ class Callables:
         lineage = self._classes.lineage(entry)
         if any(self._is_odd(each) for each in lineage.entries):
             return None
-        if any(each.base is type for each in lineage.standard):
-            return None  # calling a metaclass makes a class
+        if any(_is_called_otherwise(each) for each in lineage.standard):
+            return None
         for each in lineage.entries[: lineage.known]:
             made = self._own_constructor(each, entry)
             if made is not None:
@@ -172,10 +173,13 @@ class Callables:
         return replace(inner, parameters=_left(inner.parameters, len(call.args) - 1, names))
 
 
-_PLAIN_BASES = frozenset(
-    {"abc.ABC", "typing.Generic", "typing.Protocol", "builtins.object", "object"}
-)
+_PLAIN_BASES = frozenset({"abc.ABC", "typing.Generic", "builtins.object"})
 """Python's own bases under which a class without ``__init__`` takes no arguments."""
+
+
+def _is_called_otherwise(base: StandardName) -> bool:
+    """Tells whether calling such a class is not making an instance: a metaclass, an enum."""
+    return base.base is not None and issubclass(base.base, (type, enum.Enum))
 
 
 def _left(

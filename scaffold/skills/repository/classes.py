@@ -90,6 +90,8 @@ class Classes:
     def has_standard_member(self, entry: ClassEntry, name: str) -> bool:
         """Tells whether one of Python's own bases, or ``object``, has a member."""
         bases = [each.base for each in self.lineage(entry).standard]
+        if name in _PROTOCOL_NAMES and self.lineage(entry).standard:
+            return True
         return any(base is not None and has_member(base, name) for base in [*bases, object])
 
     def _why_open(self, entry: ClassEntry) -> str | None:
@@ -145,6 +147,7 @@ class Classes:
 
 
 _DEEPEST = 60
+_PROTOCOL_NAMES = frozenset({"_is_protocol", "_is_runtime_protocol"})
 
 
 def preferred(bindings: list[Binding]) -> Binding:

@@ -108,6 +108,19 @@ class Modules:
             self._tops[name] = tuple(self._find_top(name))
         return self._tops[name]
 
+    def neighbours(self, name: str, folder: str | None) -> tuple[Module, ...]:
+        """Returns the modules of a name that only a script beside them can import.
+
+        Args:
+            name: The first part of the import.
+            folder: The script's folder; None where any script may be meant.
+        """
+        return tuple(
+            Module(path, is_firm=False)
+            for path in self._files.by_name.get(f"{name}.py", ())
+            if folder is None or path.rpartition("/")[0] == folder
+        )
+
     def child(self, module: Module, name: str) -> Module | None:
         """Returns a package's submodule; None where it has none of this name."""
         if module.folder is None:
@@ -187,15 +200,10 @@ class Modules:
     def _find_top(self, name: str) -> Iterator[Module]:
         if name == self._files.root.name and "" in self.packages:
             yield Module("__init__.py", "", is_firm=True)
-        found_one = False
         for root in self.roots:
             found = self._at(root, name, not _SIDE_PARTS.search(root))
             if found is not None:
-                found_one = True
                 yield found
-        if not found_one:  # a script's neighbour is found only while that script runs
-            for path in self._files.by_name.get(f"{name}.py", ()):
-                yield Module(path, is_firm=False)
 
     def _at(self, folder: str, name: str, is_firm: bool) -> Module | None:
         inner = join(folder, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -25,10 +26,13 @@ from scaffold.skills.repository.scopes import (
     ValueBinding,
 )
 from scaffold.skills.repository.standard import StandardName, is_standard, standard_name
-from scaffold.skills.repository.symbols import MODULE_NAMES, ModuleTable, read_module
+from scaffold.skills.repository.symbols import DYNAMIC_WORDS, MODULE_NAMES, ModuleTable, read_module
 
 _CIRCLE = "its imports go in a circle"
+_WAYS = (b"import *", b"__getattr__", b"import (*)", *DYNAMIC_WORDS)
+_LITERAL_EXPORTS = re.compile(rb"^__all__\b[^=\n]*=\s*[\[(]([^*\])+]*)[\])]\s*$", re.MULTILINE)
 _MOST_STEPS = 5_000
+_DEEPEST = 40
 
 
 @dataclass(slots=True)
@@ -37,11 +41,13 @@ class Query:
 
     Args:
         answers: The answer for each module and name asked; None while it is being found.
+        depth: How many names deep it is.
     """
 
     answers: dict[tuple[str, tuple[str, ...]], Found | None] = field(
         default_factory=dict[tuple[str, tuple[str, ...]], "Found | None"]
     )
+    depth: int = 0
 
 
 class Resolver:
@@ -104,27 +110,34 @@ class Resolver:
         for _, table in self.tables(module):
             found |= {*table.scope.names, *table.lazy.targets, *(table.exports or ())}
             for level, target, _ in table.scope.stars:
-                source = self._imported(module, level, target, Query()).thing
-                if isinstance(source, Module):
+                for source in self._imported_modules(module, level, target):
                     found |= self._names(source, seen)
         return found
 
-    def _absolute(self, parts: Sequence[str], query: Query) -> Found:
+    def _absolute(self, parts: Sequence[str], query: Query, folder: str | None = None) -> Found:
+        """Says what an absolute name means.
+
+        Args:
+            parts: The name.
+            query: The question it belongs to.
+            folder: The folder of the module that imports it; None for a name from outside.
+        """
         dotted = ".".join(parts)
         tops = self._modules.top(parts[0])
-        if tops:
-            best = _best([self._descend_module(top, parts[1:], query) for top in tops])
-            if best.kind != "missing":
-                return best
-            if is_standard(parts[0]):
-                return _standard(dotted)
-            reason = self._modules.why_unsure(parts[0], tops, best.thing)
-            if reason is None:
-                return best
-            return Found("undecided", dotted, best.path, evidence=f"{best.evidence}, but {reason}")
+        if is_standard(parts[0]) and not any(top.is_firm for top in tops):
+            return _standard(dotted)
+        tops = tops or self._modules.neighbours(parts[0], folder)
+        if not tops:
+            return Found("third_party", dotted, evidence=f"{parts[0]} is not in this repository")
+        best = _best([self._descend_module(top, parts[1:], query) for top in tops])
+        if best.kind != "missing":
+            return best
         if is_standard(parts[0]):
             return _standard(dotted)
-        return Found("third_party", dotted, evidence=f"{parts[0]} is not in this repository")
+        reason = self._modules.why_unsure(parts[0], tops, best.thing)
+        if reason is None:
+            return best
+        return Found("undecided", dotted, best.path, evidence=f"{best.evidence}, but {reason}")
 
     def _descend_module(self, module: Module, rest: Sequence[str], query: Query) -> Found:
         if rest:
@@ -158,63 +171,60 @@ class Resolver:
     def _attribute(self, module: Module, parts: Sequence[str], query: Query) -> Found:
         """Finds a name in a module: bound, imported, lazy, or a submodule."""
         key = (module.place, tuple(parts))
-        if key in query.answers or len(query.answers) > _MOST_STEPS:
-            answer = query.answers.get(key)
+        if key in query.answers:
+            answer = query.answers[key]
             return answer or Found("undecided", "", module.place, evidence=_CIRCLE)
+        if query.depth > _DEEPEST or len(query.answers) > _MOST_STEPS:
+            return Found("undecided", "", module.place, evidence="its imports go too far")
         query.answers[key] = None
+        query.depth += 1
         query.answers[key] = answer = self._find_attribute(module, parts, query)
+        query.depth -= 1
         return answer
 
     def _find_attribute(self, module: Module, parts: Sequence[str], query: Query) -> Found:
+        name, rest = parts[0], parts[1:]
         outcomes: list[Found] = []
+        child = self._modules.child(module, name)
+        if child is not None and rest:
+            outcomes.append(self._descend_module(child, rest, query))
+            if outcomes[0].exists:
+                return outcomes[0]
         for path, table in self.tables(module):
-            outcome = self._in_table(module, path, table, parts, query)
-            if outcome.exists:
-                return outcome
-            outcomes.append(outcome)
-        child = self._modules.child(module, parts[0])
-        if child is not None:
-            outcomes.insert(0, self._descend_module(child, parts[1:], query))
-        else:
-            extends = any(table.extends_path for _, table in self.tables(module))
-            reason = self._modules.why_open(module, parts[0])
-            reason = f"{module.place} changes __path__" if extends else reason
-            if reason is not None:
-                outcomes.append(Found("undecided", "", module.place, evidence=reason))
-        if not outcomes:
-            reason = f"{module.place} has no module {parts[0]!r}"
-            return Found("missing", "", module.place, evidence=reason, thing=module)
-        return _best(outcomes)
-
-    def _in_table(
-        self, module: Module, path: str, table: ModuleTable, parts: Sequence[str], query: Query
-    ) -> Found:
-        name, rest = parts[0], parts[1:]
-        if table.problem is not None:
-            return Found("undecided", "", path, evidence=f"{path}: {table.problem}")
-        if name in table.scope.deleted:
-            return Found("undecided", "", path, evidence=f"{path} deletes {name}")
-        outcomes = self._bound_outcomes(module, path, table, parts, query)
-        for level, target, _ in table.scope.stars:
-            outcomes.append(self._star(module, level, target, parts, query))
-        if name in MODULE_NAMES and not rest:
-            outcomes.append(Found("constant", "", path, 1, f"every module has {name}"))
-        decided = [each for each in outcomes if each.kind != "missing"]
-        if decided:
-            return _best(decided)
-        reason = _why_open(table, name)
-        if reason is not None:
-            return Found("undecided", "", path, evidence=f"{path}: {reason}")
+            bare = self._bare(module, path, table, name, query)
+            outcomes += [self._descend(each, rest, query) for each in bare]
+        if child is not None and not rest:
+            outcomes.append(self._descend_module(child, rest, query))
         if outcomes:
-            return outcomes[0]
-        evidence = f"{path} does not define {name!r}"
-        return Found("missing", "", path, evidence=evidence, thing=module)
+            return _best([each for each in outcomes if each.kind != "missing"] or outcomes)
+        reason = self._why_open(module, name)
+        if reason is not None:
+            return Found("undecided", "", module.place, evidence=reason)
+        if module.path is None:
+            evidence = f"{module.place} has no module {name!r}"
+        else:
+            evidence = f"{module.path} does not define {name!r}"
+        return Found("missing", "", module.place, evidence=evidence, thing=module)
 
-    def _bound_outcomes(
-        self, module: Module, path: str, table: ModuleTable, parts: Sequence[str], query: Query
+    def _bare(
+        self, module: Module, path: str, table: ModuleTable, name: str, query: Query
     ) -> list[Found]:
-        """Returns what each binding and each lazy entry of a name means."""
-        name, rest = parts[0], parts[1:]
+        """Returns all that a name alone may mean in a module; nothing where it is not there."""
+        if name in MODULE_NAMES:
+            return [Found("constant", "", path, 1, f"every module has {name}")]
+        if name in table.scope.deleted:
+            return [Found("undecided", "", path, evidence=f"{path} deletes {name}")]
+        found, for_types = self._bound_to(module, path, table, name, query)
+        found += self._starred(module, table, name, query) if not found else []
+        found += self._lazy(module, path, table, name, query)
+        if not any(each.kind != "undecided" for each in found):
+            found += [self._for_types(each, module, table, query) for each in for_types]
+        return found
+
+    def _bound_to(
+        self, module: Module, path: str, table: ModuleTable, name: str, query: Query
+    ) -> tuple[list[Found], list[Binding]]:
+        """Returns what the bindings of a name mean, and those that only type checkers see."""
         bindings = [
             each
             for each in table.scope.names.get(name, ())
@@ -222,76 +232,135 @@ class Resolver:
         ]
         for_types = [each for each in bindings if _is_for_types(each)]
         real = [each for each in bindings if not _is_for_types(each)]
-        if rest and len(real) > 1:
-            real = [each for each in real if not isinstance(each, ValueBinding) or not each.is_none]
+        named = [each for each in real if not isinstance(each, ValueBinding) or not each.is_none]
+        real = named or real
+        if not real:
+            return [], for_types
         certain = not are_alternatives(real)
-        real = [preferred(real), *real[::-1]] if real else []
-        outcomes: list[Found] = []
-        for binding in real:
-            found = self._bound(binding, module, query)
-            found = found if certain else replace(found, is_certain=False)
-            outcomes.append(self._descend(found, rest, query))
-        outcomes += self._lazy_outcomes(module, path, table, parts, query)
-        if not any(each.exists or each.kind == "missing" for each in outcomes):
-            outcomes += [self._for_types(each, module, table, rest, query) for each in for_types]
-        return outcomes
+        found = [self._bound(each, module, query) for each in [preferred(real), *real[::-1]]]
+        return [each if certain else replace(each, is_certain=False) for each in found], for_types
+
+    def _why_open(self, module: Module, name: str) -> str | None:
+        """Says why a module may have a name that nothing in its text binds, or returns None."""
+        for path, table in self.tables(module):
+            reason = table.problem or _why_open(table, name)
+            if reason is not None:
+                return f"{path}: {reason}"
+        return self._modules.why_open(module, name)
 
     def _for_types(
-        self,
-        binding: Binding,
-        module: Module,
-        table: ModuleTable,
-        rest: Sequence[str],
-        query: Query,
+        self, binding: Binding, module: Module, table: ModuleTable, query: Query
     ) -> Found:
         """Returns what an import under ``TYPE_CHECKING`` means: a lazy module gives it too."""
         if table.lazy.is_there or table.dynamic is not None:
-            return self._descend(self._bound(binding, module, query), rest, query)
+            return self._bound(binding, module, query)
         reason = f"{module.place}:{binding.line} imports it for type checkers only"
         return Found("undecided", "", module.place, binding.line, reason)
 
-    def _star(
-        self, module: Module, level: int, target: str, parts: Sequence[str], query: Query
-    ) -> Found:
-        source = self._imported(module, level, target, query)
-        if not isinstance(source.thing, Module):
+    def _starred(self, module: Module, table: ModuleTable, name: str, query: Query) -> list[Found]:
+        """Returns what the ``import *`` of a module give under a name; the last one wins."""
+        found: list[Found] = []
+        for level, target, _ in reversed(table.scope.stars):
+            star = self._star(module, level, target, name, query)
+            if star.exists:
+                return [star]
+            if star.kind != "missing":
+                found.append(star)
+        return found
+
+    def _star(self, module: Module, level: int, target: str, name: str, query: Query) -> Found:
+        sources = self._imported_modules(module, level, target)
+        if not sources:
             reason = f"{module.place} takes all names of {target or '.'}, which is not known here"
             return Found("undecided", "", module.place, evidence=reason)
-        listed = [table for _, table in self.tables(source.thing) if table.exports is not None]
-        exported = any(parts[0] in (table.exports or ()) for table in listed)
+        outcomes = [self._exported(source, name, query) for source in sources]
+        return _best([each for each in outcomes if each.kind != "missing"] or outcomes)
+
+    def _exported(self, source: Module, name: str, query: Query) -> Found:
+        """Finds a name in a module as ``from module import *`` takes it."""
+        if not self._may_have(source, name):
+            return Found("missing", "", source.place)
+        listed = [table for _, table in self.tables(source) if table.exports is not None]
+        exported = any(name in (table.exports or ()) for table in listed)
         complete = all(table.exports_are_complete for table in listed)
-        hidden = complete if listed else parts[0].startswith("_")
+        hidden = complete if listed else name.startswith("_")
         if hidden and not exported:
-            return Found("missing", "", module.place, evidence=_not_defined(module, parts[0]))
-        found = self._attribute(source.thing, parts, query)
+            return Found("missing", "", source.place)
+        found = self._attribute(source, [name], query)
+        if found.kind == "module" and not exported and name not in self.names_bound(source):
+            return Found("missing", "", source.place)  # a submodule that nothing imports there
         # A circle of star imports gives no name that none of its modules binds.
         return replace(found, kind="missing") if found.evidence == _CIRCLE else found
 
-    def _lazy_outcomes(
-        self, module: Module, path: str, table: ModuleTable, parts: Sequence[str], query: Query
+    def _may_have(self, module: Module, name: str) -> bool:
+        """Tells whether ``import *`` may take a name from a module, before that is parsed."""
+        if module.path is None or module.path in self._tables or module.stub is not None:
+            return True
+        source = read_source(self._files, module.path)
+        exports = _LITERAL_EXPORTS.findall(source)
+        if len(exports) == 1 and source.count(b"__all__") == 1:
+            return f'"{name}"'.encode() in exports[0] or f"'{name}'".encode() in exports[0]
+        return name.encode() in source or any(word in source for word in _WAYS)
+
+    def _lazy(
+        self, module: Module, path: str, table: ModuleTable, name: str, query: Query
     ) -> list[Found]:
         """Returns what the import maps of a module say of a name."""
-        targets = table.lazy.targets.get(parts[0])
+        targets = table.lazy.targets.get(name)
         if targets is None:
             return []
-        found = [
-            self._imported(module, len(each) - len(each.lstrip(".")), each.lstrip("."), query)
-            for each in targets
-        ]
+        found: list[Found] = []
+        for each in targets:
+            target, _, last = each.lstrip(".").rpartition(".")
+            level = len(each) - len(each.lstrip("."))
+            found.append(self._imported(module, level, target, last, query))
         there = [each for each in found if each.exists]
         there = there or [each for each in found if each.kind == "third_party"]
-        if not there:
-            return [Found("undecided", "", path, evidence=f"{path} gives it on first use")]
-        return [self._descend(there[0], parts[1:], query)]
+        unsure = Found("undecided", "", path, evidence=f"{path} gives it on first use")
+        return there[:1] or [unsure]
 
-    def _imported(self, module: Module, level: int, target: str, query: Query) -> Found:
+    def _imported_modules(self, module: Module, level: int, target: str) -> list[Module]:
+        """Returns the modules that a ``from target import`` may mean, by their files alone."""
         parts = target.split(".") if target else []
         if level == 0:
-            return self._absolute(parts, query)
+            if not parts:
+                return []
+            if is_standard(parts[0]) and not any(
+                top.is_firm for top in self._modules.top(parts[0])
+            ):
+                return []
+            starts = self._modules.top(parts[0])
+            starts = starts or self._modules.neighbours(parts[0], module.package_folder)
+            parts = parts[1:]
+        else:
+            starts = (self._package(module, level),)
+        found = list(starts)
+        for part in parts:
+            children = [self._modules.child(each, part) for each in found]
+            found = [each for each in children if each is not None]
+        return found
+
+    def _imported(
+        self, module: Module, level: int, target: str, name: str | None, query: Query
+    ) -> Found:
+        """Says what ``from target import name`` or ``import target`` means in a module."""
+        rest = [] if name is None else [name]
+        sources = self._imported_modules(module, level, target)
+        outcomes = [self._descend_module(each, rest, query) for each in sources]
+        best = _best(outcomes) if outcomes else None
+        if best is not None and best.kind != "missing":
+            return best
+        parts = [*(target.split(".") if target else ()), *rest]
+        if level == 0:
+            return self._absolute(parts, query, module.package_folder)
+        return best or self._descend_module(self._package(module, level), parts, query)
+
+    def _package(self, module: Module, level: int) -> Module:
+        """Returns the package that so many leading dots mean in a module."""
         folder = module.package_folder
         for _ in range(level - 1):
             folder = folder.rpartition("/")[0]
-        return self._descend_module(self._modules.package_at(folder), parts, query)
+        return self._modules.package_at(folder)
 
     def _bound(self, binding: Binding, module: Module, query: Query) -> Found:
         """Returns what one binding of a module means."""
@@ -304,8 +373,9 @@ class Resolver:
             return Found("function", "", *place, evidence, thing=FunctionEntry(binding, module))
         if isinstance(binding, ValueBinding):
             return self._value(binding, module, query)
-        dotted = ".".join(part for part in (binding.module, binding.name) if part)
-        found = self._imported(module, binding.level, dotted, query)
+        found = self._imported(module, binding.level, binding.module, binding.name, query)
+        if found.kind == "third_party":
+            return replace(found, path=place[0], line=place[1])
         if found.kind == "missing":
             reason = f"{place[0]}:{place[1]} imports it from where it is not: {found.evidence}"
             return Found("undecided", "", *place, reason)
@@ -360,10 +430,34 @@ class Resolver:
         return Found("attribute", "", path, binding.line, evidence)
 
     def _in_scope(self, module: Module, parts: Sequence[str], query: Query) -> Found:
-        found = self._attribute(module, parts, query)
-        if found.kind == "missing" and hasattr(builtins, parts[0]):
+        """Finds a name as a module's own code sees it: no ``__getattr__``, but Python's names."""
+        key = (f"{module.place} ", tuple(parts))
+        if key in query.answers or query.depth > _DEEPEST:
+            answer = query.answers.get(key)
+            return answer or Found("undecided", "", module.place, evidence=_CIRCLE)
+        query.answers[key] = None
+        query.depth += 1
+        query.answers[key] = answer = self._find_in_scope(module, parts, query)
+        query.depth -= 1
+        return answer
+
+    def _find_in_scope(self, module: Module, parts: Sequence[str], query: Query) -> Found:
+        name, rest = parts[0], parts[1:]
+        found: list[Found] = []
+        for path, table in self.tables(module):
+            bound, for_types = self._bound_to(module, path, table, name, query)
+            found += bound or [self._bound(each, module, query) for each in for_types]
+            found += self._starred(module, table, name, query) if not found else []
+        if found:
+            outcomes = [self._descend(each, rest, query) for each in found]
+            return _best([each for each in outcomes if each.kind != "missing"] or outcomes)
+        if hasattr(builtins, name):
             return _standard(".".join(["builtins", *parts]))
-        return found
+        return Found("undecided", "", module.place, evidence=_not_defined(module, name))
+
+    def names_bound(self, module: Module) -> frozenset[str]:
+        """Returns the names that a module's own statements bind."""
+        return frozenset(name for _, table in self.tables(module) for name in table.scope.names)
 
 
 def _best(outcomes: Sequence[Found]) -> Found:

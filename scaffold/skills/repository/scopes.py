@@ -155,11 +155,13 @@ KEPT_CALLS = frozenset({"partial", "namedtuple", "NamedTuple", "partialmethod", 
 _TYPES_ONLY = frozenset({"TYPE_CHECKING", "typing.TYPE_CHECKING", "t.TYPE_CHECKING"})
 
 
-def statements(
-    body: Sequence[ast.stmt], *, for_types: bool = False
-) -> Iterator[tuple[ast.stmt, bool]]:
-    """Yields every statement of one scope in order, and whether only type checkers see it."""
-    pending: list[tuple[ast.stmt, bool]] = [(each, for_types) for each in reversed(body)]
+ALWAYS, SOMETIMES, FOR_TYPES = range(3)
+"""When a statement runs: at every import, under a condition, or for type checkers only."""
+
+
+def statements(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, int]]:
+    """Yields every statement of one scope in order, and when it runs."""
+    pending: list[tuple[ast.stmt, int]] = [(each, ALWAYS) for each in reversed(body)]
     while pending:
         node, typed = pending.pop()
         yield node, typed
@@ -169,22 +171,26 @@ def statements(
             pending.extend((each, part_typed) for each in reversed(part))
 
 
-def read_scope(body: Sequence[ast.stmt], *, only_definitions: bool = False) -> Scope:
+def read_scope(
+    body: Sequence[ast.stmt], *, only_definitions: bool = False, in_class: bool = False
+) -> Scope:
     """Reads what a body binds.
 
     Args:
         body: The statements.
+        in_class: Whether it is a class's: there a base may define what a condition leaves out.
         only_definitions: Whether only ``def`` and ``class`` count: a function's own variables
             cannot be reached from outside.
     """
     scope = Scope()
     for node, typed in statements(body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            scope.add(node.name, _function(node))
+            unsure = typed == FOR_TYPES or (in_class and typed == SOMETIMES)
+            scope.add(node.name, _function(node, unsure))
         elif isinstance(node, ast.ClassDef):
-            scope.add(node.name, _class(node))
+            scope.add(node.name, _class(node, typed == FOR_TYPES))
         elif not only_definitions:
-            _bind_statement(scope, node, typed)
+            _bind_statement(scope, node, typed == FOR_TYPES)
     return scope
 
 
@@ -199,11 +205,11 @@ def dotted_name(node: ast.expr | None) -> str | None:
     return ".".join([node.id, *reversed(parts)])
 
 
-def _parts(node: ast.stmt, typed: bool) -> Iterator[tuple[list[ast.stmt], bool]]:
+def _parts(node: ast.stmt, typed: int) -> Iterator[tuple[list[ast.stmt], int]]:
     if isinstance(node, ast.If):
-        guarded = source_is(node.test, _TYPES_ONLY)
-        yield node.body, typed or guarded
-        yield node.orelse, typed
+        guarded = FOR_TYPES if source_is(node.test, _TYPES_ONLY) else SOMETIMES
+        yield node.body, max(typed, guarded)
+        yield node.orelse, max(typed, SOMETIMES)
         return
     for name in ("body", "orelse", "finalbody"):
         yield getattr(node, name, []), typed
@@ -285,13 +291,15 @@ def _value(node: ast.expr | ast.stmt, value: ast.expr | None) -> ValueBinding:
     return ValueBinding(line, alias=dotted_name(value), is_bound=has_value, is_none=is_none)
 
 
-def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> FunctionBinding:
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, unsure: bool) -> FunctionBinding:
     inner = read_scope(node.body, only_definitions=True)
     what = effect(node, [each for each, _ in statements(node.body)])
-    return FunctionBinding(node.lineno, read_signature(node), _decorators(node), inner, what)
+    return FunctionBinding(
+        node.lineno, read_signature(node), _decorators(node, unsure), inner, what
+    )
 
 
-def _class(node: ast.ClassDef) -> ClassBinding:
+def _class(node: ast.ClassDef, unsure: bool) -> ClassBinding:
     keywords = {each.arg or "**": source_of(each.value) or "" for each in node.keywords}
     options: dict[str, dict[str, str]] = {}
     for each in node.decorator_list:
@@ -303,9 +311,9 @@ def _class(node: ast.ClassDef) -> ClassBinding:
         node.name,
         tuple(_base(each) for each in node.bases),
         keywords,
-        _decorators(node),
+        _decorators(node, unsure),
         options,
-        read_scope(node.body),
+        read_scope(node.body, in_class=True),
         _instance_names(node),
         tuple(_fields(node)),
         _dynamic_attributes(node),
@@ -318,8 +326,11 @@ def _base(node: ast.expr) -> str:
     return dotted_name(node) or "?"
 
 
-def _decorators(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> tuple[str, ...]:
-    return tuple(
+def _decorators(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, unsure: bool
+) -> tuple[str, ...]:
+    # What may not be there says nothing about what runs: as if decorated by something unknown.
+    return ("?",) * unsure + tuple(
         f"{dotted_name(each.func) or '?'}()"
         if isinstance(each, ast.Call)
         else dotted_name(each) or "?"

@@ -23,6 +23,10 @@ MODULE_NAMES = frozenset(
 """Names that every module has without binding them."""
 
 
+DYNAMIC_WORDS = (b"globals", b"exec", b"sys.modules", b"vars(", b"locals(")
+"""Without one of these a module gets no names but those that it binds."""
+
+
 @dataclass(slots=True)
 class ModuleTable:
     """Is what the text of one module says about its names.
@@ -149,10 +153,16 @@ def _strings(node: ast.expr) -> list[str] | None:
 
 def _dynamic(tree: ast.Module, source: bytes) -> str | None:
     """Says why a module may get names that its text does not bind, or returns None."""
-    if not any(word in source for word in (b"globals", b"exec", b"sys.modules", b"vars(")):
+    if not any(word in source for word in DYNAMIC_WORDS):
         return None
     read_only = _harmless_reads(tree)
     read_only |= {id(each) for hook in _hooks(tree) for each in ast.walk(hook)}
+    inner = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        for node in ast.walk(function)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and id(node) not in read_only:
             name = dotted_name(node.func)
@@ -160,7 +170,7 @@ def _dynamic(tree: ast.Module, source: bytes) -> str | None:
                 return f"line {node.lineno} changes or hands on globals()"
             if name == "exec" and len(node.args) < 2:
                 return f"line {node.lineno} runs generated code"
-            if name in ("vars", "locals") and not node.args and node.col_offset == 0:
+            if name in ("vars", "locals") and not node.args and id(node) not in inner:
                 return f"line {node.lineno} hands on {name}()"
         elif (
             isinstance(node, ast.Subscript)
