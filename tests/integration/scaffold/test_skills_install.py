@@ -714,3 +714,100 @@ def test_a_person_at_a_terminal_is_asked(
     assert "Write this?" in err
     assert (target / ".agents").exists() == (status == 0)
     assert ("unconfirmed" in err) == (status == 1)
+
+
+AUDIT = """
+import json, os, sys
+seen = []
+CHANGES = ("os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.chmod")
+OTHERS = ("socket.connect", "os.system", "os.exec", "os.posix_spawn", "os.fork")
+
+def hook(event, args):
+    if event == "open" and isinstance(args[0], (str, bytes)) and args[2] & 3:
+        seen.append(["write", str(args[0])])
+    elif event in CHANGES:
+        is_inside = type(args[-1]) is int and args[-1] >= 0
+        folders = [os.readlink(f"/proc/self/fd/{args[-1]}")] if is_inside else []
+        paths = [each for each in args[:2] if isinstance(each, (str, os.PathLike))]
+        seen.extend(["write", os.path.join(*folders, each)] for each in paths)
+    elif event == "subprocess.Popen":
+        seen.append(["run", [str(word) for word in args[1]]])
+    elif event in OTHERS:
+        seen.append([event, str(args)])
+
+sys.addaudithook(hook)
+log = sys.argv.pop(1)
+from scaffold.cli import main
+try:
+    main()
+finally:
+    told = [list(seen), sorted(sys.modules)]
+    with open(log, "w") as file:
+        json.dump(told, file)
+"""
+GIT = {"init", "fetch", "rev-parse", "ls-tree", "cat-file"}
+
+
+class Audit:
+    """Runs `scaffold skills install` and knows what its process did, by Python's audit events."""
+
+    def __init__(self, target: Path, folder: Path) -> None:
+        self.target = target
+        self.scratch = folder / "scratch"
+        self.scratch.mkdir()
+        self.log = folder / "audit.json"
+
+    def run(self, *argv: str) -> list[tuple[str, Any]]:
+        """Returns every event of a run, with what it was about."""
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", AUDIT, str(self.log), "skills", "install", *argv],
+            cwd=self.target,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(self.scratch)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        events, modules = json.loads(self.log.read_text())
+        assert not {"torch", "transformers", "conftest"} & set(modules)
+        return [(event, what) for event, what in events]
+
+    def places(self, events: list[tuple[str, Any]]) -> set[str]:
+        """Returns where files were written: two folders deep in the target, or "temporary"."""
+        found: set[str] = set()
+        for event, what in events:
+            if event == "write" and what != os.devnull:
+                path = self.target / what
+                is_scratch = path.is_relative_to(self.scratch)
+                inside = "temporary" if is_scratch else path.relative_to(self.target).as_posix()
+                found.add("/".join(inside.split("/")[:2]))
+        return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folders of events are read from /proc")
+@pytest.mark.parametrize("kind", ["folder", "address"])
+def test_the_row_of_the_page_on_trust(
+    source: Path, target: Path, tmp_path: Path, kind: str
+) -> None:
+    """It writes what the row names, runs git alone, and connects to nothing by itself."""
+    trap = "raise SystemExit('imported')"
+    write(source, {"skills/busy/scripts/__init__.py": trap, "skills/busy/conftest.py": trap})
+    commit(source)
+    audit = Audit(target, tmp_path)
+    events = audit.run(source.as_uri() if kind == "address" else str(source))
+    allowed = {".agents", ".agents/skills", ".claude", ".claude/skills", ".scaffold", "temporary"}
+    others = audit.places(events) - allowed - {".git/areal-scaffold", LOCK}
+    assert all(place.startswith(".scaffold/.scaffold-") for place in others), "stages beside LOCK"
+    assert {".agents/skills", ".claude/skills", LOCK} <= audit.places(events)
+    assert {event for event, _ in events} == {"write", "run"}
+    runs = [what for event, what in events if event == "run"]
+    assert {words[0] for words in runs} == {"git"}
+    called = {next(word for word in words[1:] if word in GIT) for words in runs}
+    assert ("fetch" in called) == (kind == "address")
+    events = audit.run("--check")
+    assert (audit.places(events), {event for event, _ in events} - {"write"}) == (set(), set())
+    shutil.rmtree(source)
+    events = audit.run("--remove", "busy", "plain")
+    assert {event for event, _ in events} == {"write"}
+    others = audit.places(events) - allowed - {".git/areal-scaffold", LOCK}
+    assert all(place.startswith(".scaffold/.scaffold-") for place in others)
