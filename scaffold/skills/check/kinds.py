@@ -6,6 +6,7 @@ from scaffold.skills.check.claims.called_upon import CALLED_UPON
 from scaffold.skills.check.claims.calls import CALLS
 from scaffold.skills.check.claims.data_block import DATA_BLOCKS
 from scaffold.skills.check.claims.fixtures import FIXTURES
+from scaffold.skills.check.claims.generated import GENERATED
 from scaffold.skills.check.claims.imports import IMPORTS, PYTHON_BLOCKS
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.link import LINKS
@@ -32,4 +33,5 @@ KINDS: tuple[Kind, ...] = (
     CALLED_UPON,
     MARKERS,
     FIXTURES,
+    GENERATED,
 )

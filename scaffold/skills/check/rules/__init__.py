@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scaffold.skills.check.rules.data import DATA_RULES
 from scaffold.skills.check.rules.form import FORM_RULES
+from scaffold.skills.check.rules.generated import GENERATED_RULES
 from scaffold.skills.check.rules.named import NAMED_RULES
 from scaffold.skills.check.rules.path import PATH_RULES
 from scaffold.skills.check.rules.python import PYTHON_RULES
@@ -13,6 +14,7 @@ from scaffold.skills.check.rules.settings import SETTINGS_RULES
 _FAMILIES = (
     DATA_RULES,
     FORM_RULES,
+    GENERATED_RULES,
     NAMED_RULES,
     PATH_RULES,
     PYTHON_RULES,
