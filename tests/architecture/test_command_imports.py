@@ -99,6 +99,10 @@ WAYS: dict[str, Way] = {
     "skills sync --check": Way(
         f"skills sync --check --target {ROOT}", SKILLS | {"difflib", "json", "textwrap"}
     ),
+    "skills install --check": Way(
+        f"skills install --check --target {ROOT}",
+        MANIFESTS - {"scaffold.manifests"} | WRITES | FORMATS | {"scaffold.skills"},
+    ),
     "skills list": Way(f"skills list --target {ROOT}", SKILLS),
     "a wrong name": Way("add-reward class", COMMANDS, status=2),
     "an unknown option": Way("add-reward x --no-such", MANIFESTS | {"difflib"}, status=2),

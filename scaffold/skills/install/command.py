@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -269,6 +268,8 @@ def _is_other(old: LockedSkill, new: LockedSkill) -> bool:
 @contextmanager
 def _opened(sources: Iterable[Source]) -> Generator[dict[Source, Opened]]:
     """Opens every source once, and drops what was fetched at the end."""
+    import tempfile  # 3 ms, and checks and removals do without
+
     with tempfile.TemporaryDirectory(prefix="scaffold-skills-") as scratch:
         found: dict[Source, Opened] = {}
         for source in sources:
