@@ -29,6 +29,7 @@ from scaffold.skills.repository.entries import (
     keeps_signature,
 )
 from scaffold.skills.repository.found import Found
+from scaffold.skills.repository.modules import Module
 from scaffold.skills.repository.scopes import Binding, FunctionBinding, dotted_name
 from scaffold.skills.repository.signatures import Parameter, Signature
 from scaffold.skills.repository.standard import StandardName
@@ -53,6 +54,9 @@ class Callables:
         if not found.is_certain:
             return None
         thing = found.thing
+        module = getattr(thing, "module", None)
+        if isinstance(module, Module) and module.path is None:
+            return None  # a stub may say more or less than what is compiled
         if isinstance(thing, ClassEntry):
             return self._constructor(thing)
         if isinstance(thing, FunctionEntry):

@@ -115,6 +115,8 @@ class Modules:
             name: The first part of the import.
             folder: The script's folder; None where any script may be meant.
         """
+        if folder is not None and folder in self.packages:
+            return ()
         return tuple(
             Module(path, is_firm=False)
             for path in self._files.by_name.get(f"{name}.py", ())
@@ -257,6 +259,11 @@ class Modules:
 def join(folder: str, name: str) -> str:
     """Joins a relative folder, which may be empty, and a name."""
     return f"{folder}/{name}" if folder else name
+
+
+def is_scenery(folder: str) -> bool:
+    """Tells whether a folder holds copies or examples, and not the repository's own code."""
+    return _SIDE_PARTS.search(folder) is not None
 
 
 def _rank(root: str) -> int:

@@ -33,6 +33,7 @@ _WAYS = (b"import *", b"__getattr__", b"import (*)", *DYNAMIC_WORDS)
 _LITERAL_EXPORTS = re.compile(rb"^__all__\b[^=\n]*=\s*[\[(]([^*\])+]*)[\])]\s*$", re.MULTILINE)
 _MOST_STEPS = 5_000
 _DEEPEST = 40
+_MOST_STARS = 30
 
 
 @dataclass(slots=True)
@@ -62,6 +63,7 @@ class Resolver:
         self._files = files
         self._modules = modules
         self._tables: dict[str, ModuleTable] = {}
+        self._name_sets: dict[str, frozenset[str]] = {}
         self.classes = Classes(self.resolve)
 
     def find(self, dotted: str) -> Found:
@@ -100,10 +102,12 @@ class Resolver:
 
     def names(self, module: Module) -> frozenset[str]:
         """Returns the names that a module binds, takes by ``*``, or gives on first use."""
-        return frozenset(self._names(module, set()))
+        if module.place not in self._name_sets:
+            self._name_sets[module.place] = frozenset(self._names(module, set()))
+        return self._name_sets[module.place]
 
     def _names(self, module: Module, seen: set[str]) -> set[str]:
-        if module.place in seen:
+        if module.place in seen or len(seen) > _MOST_STARS:
             return set()
         seen.add(module.place)
         found: set[str] = set()
@@ -287,8 +291,6 @@ class Resolver:
         if hidden and not exported:
             return Found("missing", "", source.place)
         found = self._attribute(source, [name], query)
-        if found.kind == "module" and not exported and name not in self.names_bound(source):
-            return Found("missing", "", source.place)  # a submodule that nothing imports there
         # A circle of star imports gives no name that none of its modules binds.
         return replace(found, kind="missing") if found.evidence == _CIRCLE else found
 
@@ -296,6 +298,8 @@ class Resolver:
         """Tells whether ``import *`` may take a name from a module, before that is parsed."""
         if module.path is None or module.path in self._tables or module.stub is not None:
             return True
+        if self._modules.child(module, name) is not None:
+            return True  # a submodule becomes a name once anything imports it
         source = read_source(self._files, module.path)
         exports = _LITERAL_EXPORTS.findall(source)
         if len(exports) == 1 and source.count(b"__all__") == 1:
@@ -454,10 +458,6 @@ class Resolver:
         if hasattr(builtins, name):
             return _standard(".".join(["builtins", *parts]))
         return Found("undecided", "", module.place, evidence=_not_defined(module, name))
-
-    def names_bound(self, module: Module) -> frozenset[str]:
-        """Returns the names that a module's own statements bind."""
-        return frozenset(name for _, table in self.tables(module) for name in table.scope.names)
 
 
 def _best(outcomes: Sequence[Found]) -> Found:

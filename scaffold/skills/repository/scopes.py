@@ -414,24 +414,39 @@ def _flat(target: ast.expr | None) -> Iterator[ast.expr]:
 
 def _dynamic_attributes(node: ast.ClassDef) -> str | None:
     """Says why a class may hold attributes that its text does not name, or returns None."""
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call):
-            name = dotted_name(each.func) or ""
-            if name in ("exec", "locals", "vars") or name.endswith(
-                ("__dict__.update", "__dict__.setdefault")
-            ):
-                return f"line {each.lineno} changes the namespace with {name}()"
-        elif isinstance(each, (ast.Subscript, ast.Attribute)) and not isinstance(
-            each.ctx, ast.Load
-        ):
-            owner = each.value if isinstance(each, ast.Subscript) else each
-            if (dotted_name(owner) or "").endswith(".__dict__"):
-                return f"line {each.lineno} sets attributes through __dict__"
+    for statement, _ in statements(node.body):
+        is_class = isinstance(statement, ast.ClassDef)
+        if is_class or getattr(statement, "name", "") in _RESTORING:
+            continue
+        for each in ast.walk(statement):
+            reason = _changes_namespace(each)
+            if reason is not None:
+                return reason
     for method in _methods(node):
         for call in _setattr_calls(method):
             if not _literal_name(call):
                 return f"line {call.lineno} sets attributes by name"
     return None
+
+
+def _changes_namespace(node: ast.AST) -> str | None:
+    """Says how an expression changes a ``__dict__`` or a namespace, or returns None."""
+    if isinstance(node, ast.Call):
+        name = dotted_name(node.func) or ""
+        if name.endswith(("__dict__.update", "__dict__.setdefault")):
+            copies = any((dotted_name(each) or "").endswith("__dict__") for each in node.args)
+            return None if copies else f"line {node.lineno} sets attributes through __dict__"
+        if name in ("exec", "locals", "vars"):
+            return f"line {node.lineno} may change a namespace with {name}()"
+    elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
+        owner = node.value if isinstance(node, ast.Subscript) else node
+        if (dotted_name(owner) or "").endswith(".__dict__"):
+            return f"line {node.lineno} sets attributes through __dict__"
+    return None
+
+
+_RESTORING = frozenset({"__setstate__", "__copy__", "__deepcopy__", "__reduce__", "__getstate__"})
+"""Methods that give an object what another one of its class had."""
 
 
 def _setattr_calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
