@@ -1,7 +1,8 @@
 """What makes the pack installable: manifests of plugins, and OpenCode's configuration.
 
-A plugin is the folder that a client reads anyway: ``.claude`` for Claude Code and ``.agents`` for
-Codex. Each client copies the folder of a plugin, so that nobody gets the rest of the repository.
+The plugin is ``.claude``, for Codex too: a client copies the folder of a plugin, so that nobody
+gets the rest of the repository. A manifest of Codex in ``.agents`` or at the repository's root
+would make Codex rename the repository's own skills to ``<plugin>:<skill>`` in every session there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 CLAUDE_PLUGIN = ".claude/.claude-plugin/plugin.json"
 CLAUDE_MARKETPLACE = ".claude-plugin/marketplace.json"
-CODEX_PLUGIN = ".agents/.codex-plugin/plugin.json"
+CODEX_PLUGIN = ".claude/.codex-plugin/plugin.json"
 CODEX_MARKETPLACE = ".agents/plugins/marketplace.json"
 OPENCODE = "opencode.json"
 
@@ -34,7 +35,7 @@ def render_manifests(settings: Settings, clients: tuple[str, ...]) -> dict[str, 
     if plugin is not None and "claude" in clients:
         found[CLAUDE_PLUGIN] = _head(plugin)
         found[CLAUDE_MARKETPLACE] = _claude_marketplace(plugin)
-    if plugin is not None and "codex" in clients:
+    if plugin is not None and {"claude", "codex"} <= set(clients):  # the first renders its skills
         found[CODEX_PLUGIN] = _codex_plugin(plugin)
         found[CODEX_MARKETPLACE] = _codex_marketplace(plugin)
     if settings.opencode is not None and "opencode" in clients:
@@ -65,7 +66,7 @@ def _codex_plugin(plugin: Plugin) -> dict[str, Any]:
 def _codex_marketplace(plugin: Plugin) -> dict[str, Any]:
     offer = {
         "name": plugin.name,
-        "source": {"source": "local", "path": "./.agents"},
+        "source": {"source": "local", "path": "./.claude"},
         "policy": {"installation": "AVAILABLE", "authentication": "ON_INSTALL"},
         "category": "Productivity",
     }

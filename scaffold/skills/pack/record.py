@@ -14,7 +14,7 @@ from collections.abc import Mapping
 RECORD = ".scaffold/skills.sums"
 
 ROOTS = (".claude/", ".claude-plugin/", ".codex/", ".opencode/")
-FILES = (".agents/.codex-plugin/plugin.json", ".agents/plugins/marketplace.json", "opencode.json")
+FILES = (".agents/plugins/marketplace.json", "opencode.json")
 """Where rendered files stand; a row that names another place is passed over."""
 
 _ROW = re.compile(r"(?P<digest>[0-9a-f]{64})  (?P<path>\S.*)")

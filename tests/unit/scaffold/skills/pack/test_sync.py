@@ -265,7 +265,7 @@ def test_manifests_are_written_for_whoever_asks(repository: Path) -> None:
         for path in (
             ".claude/.claude-plugin/plugin.json",
             ".claude-plugin/marketplace.json",
-            ".agents/.codex-plugin/plugin.json",
+            ".claude/.codex-plugin/plugin.json",
             ".agents/plugins/marketplace.json",
             "opencode.json",
         )
@@ -276,13 +276,19 @@ def test_manifests_are_written_for_whoever_asks(repository: Path) -> None:
     market = loaded[".claude-plugin/marketplace.json"]
     assert (market["name"], market["owner"]) == ("shop", {"name": "us"})
     assert market["plugins"][0]["source"] == "./.claude"
-    assert loaded[".agents/.codex-plugin/plugin.json"].items() >= head.items()
-    assert loaded[".agents/plugins/marketplace.json"]["plugins"][0]["source"]["path"] == "./.agents"
+    assert loaded[".claude/.codex-plugin/plugin.json"].items() >= head.items()
+    assert loaded[".agents/plugins/marketplace.json"]["plugins"][0]["source"]["path"] == "./.claude"
     assert loaded["opencode.json"] == {
         "$schema": "https://opencode.ai/config.json",
         "share": "disabled",
     }
     assert sync_skills(repository, check=True).ok
+
+
+def test_codex_has_no_plugin_where_claude_has_no_skills(repository: Path) -> None:
+    configure(repository, f'[tool.scaffold.skills]\nclients = ["codex"]\n{PLUGIN}')
+    assert sync_skills(repository, check=False).ok
+    assert not (repository / ".agents" / "plugins").exists()
 
 
 def test_an_opencode_json_by_hand_is_not_overwritten(repository: Path) -> None:
