@@ -37,6 +37,7 @@ class Definitions:
         self._index: dict[bytes, array[int]] = {}
         self._set_on: dict[bytes, set[bytes]] = {}
         self._set_by_name: set[bytes] = set()
+        self._places: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def paths(self, name: str) -> tuple[str, ...]:
         """Returns the files that define a name, sorted."""
@@ -46,7 +47,10 @@ class Definitions:
 
     def places(self, name: str) -> tuple[tuple[str, int], ...]:
         """Returns the path and line of each definition of a name."""
-        return tuple(place for path in self.paths(name) for place in self._lines(path, name))
+        if name not in self._places:
+            places = (place for path in self.paths(name) for place in self._lines(path, name))
+            self._places[name] = tuple(places)
+        return self._places[name]
 
     def names(self) -> Iterator[str]:
         """Yields every defined name."""
@@ -84,9 +88,16 @@ class Definitions:
 
     def _lines(self, path: str, name: str) -> Iterator[tuple[str, int]]:
         source = read_source(self._files, path)
-        for match in _DEFINITION.finditer(source):
-            if (match[1] or match[2]) == name.encode():
+        wanted = name.encode()
+        # Most of a source is about other names: the pattern is tried only near this one.
+        at = source.find(wanted)
+        while at >= 0:
+            start = source.rfind(b"\n", 0, at) + 1
+            match = _DEFINITION.match(source, start)
+            if match is not None and (match[1] or match[2]) == wanted:
                 yield path, source.count(b"\n", 0, match.end(match.lastindex or 0)) + 1
+            end = source.find(b"\n", at)
+            at = source.find(wanted, end) if end >= 0 else -1
 
 
 def read_source(files: Files, path: str) -> bytes:
