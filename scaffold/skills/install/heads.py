@@ -32,6 +32,7 @@ MAX_NAME = 64
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 _MAX_NODES = 5000
+_LINE_KEY = re.compile(r"""[?"' ]{0,2}([A-Za-z][A-Za-z _-]*)["']?[ \t]*:""")
 _CLAUDE_KEY = re.compile(r"[ \t]+claude-([A-Za-z_-]+)[ \t]*:")
 
 
@@ -91,20 +92,31 @@ def granting_keys(data: bytes) -> list[Key]:
             found.append(key)
         elif key.name == "metadata":
             found += _claude_keys(rows, key)
-    return found
+    located = {key.name for key in found}
+    in_disguise = [name for name in granted_in(data) if name not in located]
+    return found + [
+        Key(name, 2, 2, f"{name}, not on lines of its own") for name in dict.fromkeys(in_disguise)
+    ]
 
 
-def granted_in(head: FrontMatter) -> list[str]:
-    """Returns the keys that grant something by what the YAML means, however it is written."""
+def granted_in(data: bytes) -> list[str]:
+    """Returns the keys that grant something by what the YAML means, however it is written.
+
+    Clients that meet YAML they cannot read go by its lines; a line at the margin that looks like
+    such a key counts as well.
+    """
+    rows, head = _split(data)
     metadata = head.fields.get("metadata")
     entries = cast("dict[Any, Any]", metadata) if isinstance(metadata, dict) else {}
     inner = [str(key) for key in entries]
     found = [key for key in head.fields if _plain(key) in GRANTS]
-    return found + [
+    found += [
         key
         for key in inner
         if key.startswith("claude-") and _plain(key.removeprefix("claude-")) in GRANTS
     ]
+    lines = [_LINE_KEY.match(row) for row in rows[1 : head.body_line - 2]]
+    return found + [row[1] for row in lines if row is not None and _plain(row[1]) in GRANTS]
 
 
 def other_keys(data: bytes) -> list[Key]:
@@ -122,7 +134,7 @@ def without_grants(data: bytes, where: str) -> bytes:
     """
     keys = granting_keys(data)
     rows, head = _split(data)
-    if not keys and not granted_in(head):
+    if not granted_in(data):
         return data
     dropped = {number for key in keys for number in range(key.line, key.end)}
     for key in _keys(rows, head):
@@ -130,16 +142,14 @@ def without_grants(data: bytes, where: str) -> bytes:
         if key.name == "metadata" and inner and inner <= dropped:
             dropped.add(key.line)  # an empty table would be no table
     kept = [row for number, row in enumerate(rows, 1) if number not in dropped]
-    text = "\n".join(kept)
+    found = "\n".join(kept).encode()
     names = {key.name for key in keys}
-    after = read_front_matter(text)
-    if granted_in(after) or not _is_without(after, head, names):
-        name = next(iter([*granted_in(head), *names]))
+    if granted_in(found) or not _is_without(read_front_matter(found.decode()), head, names):
         raise _invalid(
-            f"{where}: {name} cannot be taken out by its lines",
+            f"{where}: {granted_in(data)[0]} cannot be taken out by its lines",
             "give each key lines of its own, or keep what it grants with --grant-tools",
         )
-    return text.encode()
+    return found
 
 
 def with_name(data: bytes, name: str, where: str) -> bytes:

@@ -64,8 +64,8 @@ def _for_claude(skill: Skill, data: bytes, grant_tools: bool) -> bytes:
     head = read_front_matter(rendered.decode())
     if head.problem is not None:
         raise _invalid(f"{where}, as Claude Code is to read it: {head.problem}")
-    if granted_in(head) and not grant_tools:
-        raise _invalid(f"{where} grants {granted_in(head)[0]} where Claude Code reads it")
+    if not grant_tools and (granted := granted_in(rendered)):
+        raise _invalid(f"{where} grants {granted[0]} where Claude Code reads it")
     return rendered
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.skills.front_matter import read_front_matter
 from scaffold.skills.install.heads import (
     check_name,
     granted_in,
@@ -68,6 +67,7 @@ IN_DISGUISE = {
     "merged": skill("<<: {allowed-tools: Bash}"),
     "an anchor": skill("license: &x Bash", "<<:", "  allowed-tools: *x"),
     "metadata on one line": skill("metadata: {claude-hooks: x}"),
+    "a line of a quoted text": skill('license: "x', "allowed-tools: Bash", '  y"'),
     "behind an alias": skill("allowed-tools: &x Bash", "license: *x"),
 }
 
@@ -75,7 +75,8 @@ IN_DISGUISE = {
 @pytest.mark.parametrize("name", IN_DISGUISE)
 def test_what_cannot_be_taken_out_is_refused(name: str) -> None:
     data = IN_DISGUISE[name]
-    assert granted_in(read_front_matter(data.decode()))
+    assert granted_in(data)
+    assert granting_keys(data), "what is kept with --grant-tools is listed, too"
     with pytest.raises(ScaffoldError, match="cannot be taken out by its lines") as caught:
         without_grants(data, "SKILL.md")
     assert caught.value.code == "skill_invalid"
