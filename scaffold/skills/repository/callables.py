@@ -51,7 +51,7 @@ class Callables:
 
     def signature(self, found: Found) -> Signature | None:
         """Returns what a call takes; None where that is not certain."""
-        if not found.is_certain:
+        if not found.exists or not found.is_certain:
             return None
         thing = found.thing
         module = getattr(thing, "module", None)

@@ -133,10 +133,20 @@ def _is_whole(maker: ast.FunctionDef | ast.expr, whole: set[str]) -> bool:
     if not is_lazy_module(maker) or not isinstance(maker, ast.Call):
         return False
     given = [*maker.args, *(word.value for word in maker.keywords)]
-    return any(isinstance(each, ast.Name) and each.id in whole for each in given) and all(
-        isinstance(each, (ast.Constant, ast.Subscript, ast.Dict, ast.List, ast.Set))
-        or (isinstance(each, ast.Name) and (each.id in whole or each.id.startswith("__")))
+    tables = [
+        each
         for each in given
+        if isinstance(each, (ast.Dict, ast.List))
+        or (isinstance(each, ast.Name) and each.id in whole)
+    ]
+    return (
+        bool(tables)
+        and _inline(maker, {}).is_complete
+        and all(
+            isinstance(each, (ast.Constant, ast.Subscript, ast.Dict, ast.List, ast.Set))
+            or (isinstance(each, ast.Name) and (each.id in whole or each.id.startswith("__")))
+            for each in given
+        )
     )
 
 

@@ -81,8 +81,10 @@ class PythonIndex:
 
     def members(self, dotted: str) -> dict[str, Member] | None:
         """Returns a class's members, those of its bases among them; None where it is no class."""
-        thing = self.find(dotted).thing
-        return self._resolver.classes.members(thing) if isinstance(thing, ClassEntry) else None
+        found = self.find(dotted)
+        if not found.exists or not isinstance(found.thing, ClassEntry):
+            return None
+        return self._resolver.classes.members(found.thing)
 
     def fields(self, dotted: str) -> tuple[Field, ...] | None:
         """Returns a dataclass's fields, the inherited ones first; None where it has none."""
@@ -90,13 +92,16 @@ class PythonIndex:
 
     def fields_of(self, found: Found) -> tuple[Field, ...] | None:
         """Returns the fields of a found class, as ``fields`` does."""
-        thing = found.thing
-        return find_fields(self._resolver.classes, thing) if isinstance(thing, ClassEntry) else None
+        if not found.exists or not isinstance(found.thing, ClassEntry):
+            return None
+        return find_fields(self._resolver.classes, found.thing)
 
     def module_names(self, dotted: str) -> frozenset[str]:
         """Returns the names that a module or package binds or gives on first use."""
-        thing = self.find(dotted).thing
-        return self._resolver.names(thing) if isinstance(thing, Module) else frozenset()
+        found = self.find(dotted)
+        if not found.exists or not isinstance(found.thing, Module):
+            return frozenset()
+        return self._resolver.names(found.thing)
 
     def defined(self, name: str) -> tuple[tuple[str, int], ...]:
         """Returns the path and line of every definition of a bare name in the repository."""

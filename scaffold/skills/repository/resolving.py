@@ -250,6 +250,8 @@ class Resolver:
             reason = table.problem or _why_open(table, name)
             if reason is not None:
                 return f"{path}: {reason}"
+            if table.extends_path:
+                return f"{path} changes __path__"
         return self._modules.why_open(module, name)
 
     def _for_types(
