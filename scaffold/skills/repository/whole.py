@@ -11,6 +11,7 @@ from scaffold.skills.repository.guidance import agent_names, command_names, skil
 from scaffold.skills.repository.pytest_names import PytestNames
 
 if TYPE_CHECKING:
+    from scaffold.skills.repository.programs import Programs
     from scaffold.skills.repository.python_index import PythonIndex
 
 _PACKAGE_FILES = frozenset(
@@ -70,6 +71,13 @@ class Repository:
     def command_names(self) -> frozenset[str]:
         """The names of all slash commands."""
         return command_names(self.files)
+
+    @cached_property
+    def programs(self) -> Programs:
+        """The programs: console scripts, modules, files, with what they take."""
+        from scaffold.skills.repository.programs import Programs
+
+        return Programs(self.files, self.python)
 
     def bases(self, folder: str) -> list[str]:
         """Returns the folders that a path written in ``folder`` may start from, nearest first.

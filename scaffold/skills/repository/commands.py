@@ -1,0 +1,117 @@
+"""What a command line takes: options, arguments and commands, from wherever they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Option:
+    """Is one option of a command.
+
+    Args:
+        names: How it is written, the first one being the usual: ("--style", "-s").
+        help: What it does.
+        metavar: What stands for its value; "" for a flag.
+        choices: The values that it takes; none for any.
+        default: The value without it, as text; "" for none.
+        is_repeatable: Whether it may be given several times.
+        is_required: Whether it must be given.
+        num_values: How many words follow it; None where it is not one fixed number.
+        folds_case: Whether upper and lower case are alike in its choices.
+    """
+
+    names: tuple[str, ...]
+    help: str = ""
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    default: str = ""
+    is_repeatable: bool = False
+    is_required: bool = False
+    num_values: int | None = 0
+    folds_case: bool = False
+
+    def takes(self, value: str) -> bool:
+        """Tells whether a value is one of its choices, where it has any."""
+        return _is_choice(value, self.choices, folds_case=self.folds_case)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Is one positional argument of a command.
+
+    Args:
+        name: What the help calls it.
+        is_required: Whether it must be given.
+        is_repeatable: Whether several may be given.
+        choices: The values that it takes; none for any.
+        folds_case: Whether upper and lower case are alike in its choices.
+    """
+
+    name: str
+    is_required: bool = True
+    is_repeatable: bool = False
+    choices: tuple[str, ...] = ()
+    folds_case: bool = False
+
+    def takes(self, value: str) -> bool:
+        """Tells whether a value is one of its choices, where it has any."""
+        return _is_choice(value, self.choices, folds_case=self.folds_case)
+
+
+@dataclass(frozen=True)
+class Command:
+    """Is one command, or a group of them.
+
+    Args:
+        name: The word that calls it.
+        help: What it does.
+        options: Its options.
+        arguments: Its arguments, in order.
+        commands: Its commands by name; None where it is no group.
+        is_open: Whether it may take what is not listed here.
+        why_open: Why, for readers; "" where it is not open.
+        place: Where it is defined, or "".
+        abbreviates: Whether the beginning of an option's name stands for it.
+    """
+
+    name: str
+    help: str = ""
+    options: tuple[Option, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    commands: Mapping[str, Command] | None = None
+    is_open: bool = False
+    why_open: str = ""
+    place: str = ""
+    abbreviates: bool = False
+
+    def find(self, words: tuple[str, ...]) -> Command | None:
+        """Returns the command that words lead to, or None."""
+        if not words:
+            return self
+        inner = (self.commands or {}).get(words[0])
+        return None if inner is None else inner.find(words[1:])
+
+    def option(self, name: str) -> Option | None:
+        """Returns the option of this name, or the one that it is the only beginning of."""
+        for each in self.options:
+            if name in each.names:
+                return each
+        if not (self.abbreviates and name.startswith("--") and len(name) > 2):
+            return None
+        begun = [each for each in self.options if any(n.startswith(name) for n in each.names)]
+        return begun[0] if len(begun) == 1 else None
+
+    def option_names(self) -> Iterator[str]:
+        """Yields every way to write one of its options."""
+        for each in self.options:
+            yield from each.names
+
+
+def _is_choice(value: str, choices: tuple[str, ...], *, folds_case: bool) -> bool:
+    if not choices:
+        return True
+    if folds_case:
+        return value.lower() in {each.lower() for each in choices}
+    return value in choices
