@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from scaffold.skills.blocks.markers import Block, table
 from scaffold.skills.blocks.sources import BlockError, Module, Sources, first_sentence
+
+Reading = Callable[[], tuple[Module, ast.stmt | ast.Module]]
 
 
 def registry_text(block: Block, sources: Sources) -> str:
@@ -41,22 +44,24 @@ def _name(key: ast.expr) -> str:
 
 def _place(entry: ast.expr, module: Module, sources: Sources) -> tuple[str, str]:
     """Returns the file of an entry and what it says of itself; "" for what is not known."""
-    for dotted in _dotted(entry, module):
+    for look in _readings(entry, module, sources):
         try:
-            found, node = sources.node(dotted)
+            found, node = look()
         except BlockError:
             continue
         return found.path, first_sentence(node) or first_sentence(found.tree)
     return "", ""
 
 
-def _dotted(entry: ast.expr, module: Module) -> list[str]:
-    """Returns what the value of an entry may name, as dotted names."""
+def _readings(entry: ast.expr, module: Module, sources: Sources) -> list[Reading]:
+    """Returns the ways to read the value of an entry, the likeliest first."""
     if isinstance(entry, ast.Tuple | ast.List) and entry.elts:
         parts = [each.value for each in entry.elts if isinstance(each, ast.Constant)]
-        return [".".join(map(str, parts))] if len(parts) == len(entry.elts) else []
+        dotted = ".".join(map(str, parts))
+        return [lambda: sources.node(dotted)] if len(parts) == len(entry.elts) else []
     if isinstance(entry, ast.Constant) and isinstance(entry.value, str):
-        return [entry.value, f"{module.name}.{entry.value}"] if entry.value.strip() else []
+        text = entry.value
+        return [lambda: sources.node(text), lambda: sources.node_in(module, text)]
     if isinstance(entry, ast.Name | ast.Attribute):
-        return [f"{module.name}.{ast.unparse(entry)}"]
+        return [lambda: sources.node_in(module, ast.unparse(entry))]
     return []
