@@ -18,7 +18,7 @@ from tests.integration.clients.install import NODE_BIN, NPM_BIN, PYTHON_BIN
 ROOT = Path(__file__).parents[3]
 
 AGENT_FILES = (
-    ".agents", ".claude", ".claude-plugin", ".codex", ".opencode",
+    ".agents", ".agnix.toml", ".claude", ".claude-plugin", ".codex", ".opencode",
     "AGENTS.md", "CLAUDE.md", "opencode.json",
 )  # fmt: skip
 """What clients read of a repository, as far as it is there."""
