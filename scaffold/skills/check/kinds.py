@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from scaffold.skills.check.claims.called_upon import CALLED_UPON
 from scaffold.skills.check.claims.calls import CALLS
+from scaffold.skills.check.claims.count import COUNTS
 from scaffold.skills.check.claims.data_block import DATA_BLOCKS
 from scaffold.skills.check.claims.fixtures import FIXTURES
 from scaffold.skills.check.claims.generated import GENERATED
 from scaffold.skills.check.claims.imports import IMPORTS, PYTHON_BLOCKS
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.link import LINKS
+from scaffold.skills.check.claims.listed import LISTED
 from scaffold.skills.check.claims.markers import MARKERS
 from scaffold.skills.check.claims.named_in_file import NAMED_IN_FILE
 from scaffold.skills.check.claims.names import NAMES
@@ -33,5 +35,7 @@ KINDS: tuple[Kind, ...] = (
     CALLED_UPON,
     MARKERS,
     FIXTURES,
+    COUNTS,
+    LISTED,
     GENERATED,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scaffold.skills.check.rules.count import COUNT_RULES
 from scaffold.skills.check.rules.data import DATA_RULES
 from scaffold.skills.check.rules.form import FORM_RULES
 from scaffold.skills.check.rules.generated import GENERATED_RULES
@@ -12,6 +13,7 @@ from scaffold.skills.check.rules.rule import Rule
 from scaffold.skills.check.rules.settings import SETTINGS_RULES
 
 _FAMILIES = (
+    COUNT_RULES,
     DATA_RULES,
     FORM_RULES,
     GENERATED_RULES,
