@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scaffold.skills.blocks.expected import Problem, Repository, expected
 from scaffold.skills.blocks.markers import Block, parse_blocks, replace_blocks
 from scaffold.skills.blocks.sources import BlockError
-from scaffold.skills.pack.sources import AGENTS, SKILLS
+from scaffold.skills.pack.sources import documents_of
 from scaffold.spec import ScaffoldError
 
 if TYPE_CHECKING:
@@ -42,11 +42,10 @@ def renew_blocks(repository: Repository, *, may_run: bool) -> Renewal:
         may_run: Whether the commands of stale outputs are run.
     """
     found = Renewal()
-    for path in sorted(repository.files.paths):
-        if path.startswith((f"{SKILLS}/", f"{AGENTS}/")) and path.endswith(".md"):
-            text = _text(repository.files, path)
-            if text is not None and "scaffold:" in text:
-                _renew_document(path, text, repository, may_run, found)
+    for path in documents_of(repository.files):
+        text = _text(repository.files, path)
+        if text is not None and "scaffold:" in text:
+            _renew_document(path, text, repository, may_run, found)
     return found
 
 

@@ -123,6 +123,22 @@ def read_pack(files: Files, renewed: dict[str, bytes] | None = None) -> Pack:
     return Pack(tuple(skills), tuple(agents), _strangers(folders))
 
 
+def documents_of(files: Files) -> list[str]:
+    """Returns every Markdown file of the pack: skills, what stands beside them, subagents.
+
+    Raises:
+        ScaffoldError: A link leads out of the repository.
+    """
+    found = [
+        f"{SKILLS}/{name}/{below}"
+        for name, inside in _by_folder(files).items()
+        for below in inside
+        if below.endswith(".md")
+    ]
+    agents = [path for path in files.paths if path.startswith(f"{AGENTS}/")]
+    return sorted([*found, *(path for path in agents if path.endswith(".md"))])
+
+
 def inner_place(root: Path, path: str) -> Path:
     """Returns where a file really stands.
 

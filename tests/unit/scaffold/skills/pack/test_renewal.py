@@ -53,6 +53,17 @@ def test_a_block_of_a_reference_and_of_a_subagent_is_renewed_too(tmp_path: Path)
     assert "a.txt" in (tmp_path / ".codex/agents/judge.toml").read_text()
 
 
+def test_a_block_of_a_linked_skill_is_renewed_where_it_stands(tmp_path: Path) -> None:
+    skill = write(tmp_path, "tree data")
+    (tmp_path / "skills").mkdir()
+    skill.parent.rename(tmp_path / "skills" / "add-thing")
+    (tmp_path / ".agents/skills/add-thing").symlink_to("../../skills/add-thing")
+    sync_skills(tmp_path, check=False)
+    assert "a.txt" in (tmp_path / "skills/add-thing/SKILL.md").read_text()
+    assert (tmp_path / ".agents/skills/add-thing").is_symlink()
+    assert sync_skills(tmp_path, check=True).ok
+
+
 def test_a_wrong_block_is_told_and_the_rest_is_done(tmp_path: Path) -> None:
     skill = write(tmp_path, "tree nowhere", "tree data")
     report = sync_skills(tmp_path, check=False)
