@@ -192,7 +192,7 @@ class _Reader:
             path = tuple(each for _, each in self._headings)
             block = Block("cell", line, text, title, path, cells, self._lead)
             self._result.blocks.append(block)
-            self._spans(block, is_cell=True)
+            self._spans(block)
 
     def _fence(self, token: Token) -> None:
         assert token.map is not None, "markdown-it maps every block"
@@ -223,20 +223,20 @@ class _Reader:
             self._lead = block.text
         return block
 
-    def _spans(self, block: Block, *, is_cell: bool = False) -> None:
-        covered = _blanked(block.text)
-        for found in _CODE_SPAN.finditer(block.text):
-            code = " ".join(found["code"].split())
-            self._result.codes.append(
-                self._span(block, code, found.start("code"), found.start(), found.end())
-            )
-        for found in _LINK.finditer(covered):
-            to = block.text[found.start("to") : found.end("to")]
-            # Only a pair around the whole is Markdown's; `<name>.md` is a placeholder.
-            to = to[1:-1] if to.startswith("<") and to.endswith(">") else to
-            if to:
-                start = found.start("to")
-                self._result.links.append(self._span(block, to, start, found.start(), found.end()))
+    def _spans(self, block: Block) -> None:
+        text = block.text
+        if "`" in text:
+            for found in _CODE_SPAN.finditer(text):
+                code = " ".join(found["code"].split())
+                span = self._span(block, code, found.start("code"), found.start(), found.end())
+                self._result.codes.append(span)
+        if "](" in text:
+            for found in _LINK.finditer(_blanked(text)):
+                to = text[found.start("to") : found.end("to")].strip("<>")
+                if to:
+                    at = found.start("to")
+                    span = self._span(block, to, at, found.start(), found.end())
+                    self._result.links.append(span)
 
     def _span(self, block: Block, text: str, at: int, start: int, end: int) -> Span:
         line = block.line + block.text.count("\n", 0, at)

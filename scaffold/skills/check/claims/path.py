@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
@@ -28,6 +29,24 @@ _IMPORT = re.compile(r"(?<!\S)@(?P<path>[\w./-]+\.\w+)(?!\S)")
 _NO_PATH = re.compile(r"^(?:https?:|[a-z]+://|~|/|@|\$|-|\d+/\d+$|[\w-]+\.(?:com|org|io|dev)\b)")
 
 
+class Named(NamedTuple):
+    """Is a path as a text names it.
+
+    Args:
+        path: The path itself.
+        line: The line that stands behind it, or None.
+        span: Where it stands; None for an import, which always means what it says.
+    """
+
+    path: str
+    line: str | None
+    span: Span | None
+
+    def silence(self) -> str | None:
+        """Returns why the words around it say that it need not exist, or None."""
+        return silence(self.span) if self.span is not None else None
+
+
 def find_paths(document: Document) -> Iterator[Claim]:
     """Yields the paths that a document names in inline code, in tables and as imports."""
     for span in document.markdown.codes:
@@ -48,7 +67,7 @@ def _imports(document: Document) -> Iterator[Claim]:
         if block.kind in ("paragraph", "item"):
             for found in _IMPORT.finditer(block.text):
                 line = block.line + block.text.count("\n", 0, found.start())
-                yield Claim("path", found["path"], line, 1, ("", None, None))
+                yield Claim("path", found["path"], line, 1, Named(found["path"], None, None))
 
 
 def _claim(text: str, line: int, column: int, span: Span) -> Claim | None:
@@ -56,7 +75,7 @@ def _claim(text: str, line: int, column: int, span: Span) -> Claim | None:
     if found is None or not _is_path(found["path"]):
         return None
     number = found["end"] or found["line"]
-    return Claim("path", text, line, column, (silence(span) or "", found["path"], number))
+    return Claim("path", text, line, column, Named(found["path"], number, span))
 
 
 def _is_path(text: str) -> bool:
@@ -67,27 +86,27 @@ def _is_path(text: str) -> bool:
 
 def judge_path(claim: Claim, document: Document, repository: Repository) -> Verdict:
     """Judges a path: does it exist, or anything that it fits where it holds placeholders?"""
-    silent, named, number = claim.data
-    path = (named or claim.text).removeprefix("./")
+    named: Named = claim.data
+    path = named.path.removeprefix("./")
     if is_placeholder(path):
-        return _judge_pattern(path, silent, document, repository)
+        return _judge_pattern(path, named, document, repository)
     place = locate(path, document, repository)
     if place is not None:
-        return _judge_line(place.path, number, repository, claim, is_sure="/" in path)
-    if silent:
+        return _judge_line(place.path, named.line, repository, claim, is_sure="/" in path)
+    if silent := named.silence():
         return Verdict.open(silent)
     if "/" not in path.strip("/") and not path.endswith("/"):
         return Verdict.open("a bare file name may be that of any folder")
     return missing(path, document, repository)
 
 
-def _judge_pattern(path: str, silent: str, document: Document, repository: Repository) -> Verdict:
+def _judge_pattern(path: str, named: Named, document: Document, repository: Repository) -> Verdict:
     if found := matching(path, document, repository):
         return Verdict.holds(f"{found} fits it")
     folder = literal_part(path)
     if not folder or locate(folder, document, repository):
         return Verdict.open("nothing fits its placeholders yet")
-    if silent:
+    if silent := named.silence():
         return Verdict.open(silent)
     return missing(folder, document, repository)
 

@@ -13,6 +13,7 @@ from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import defined_names, imported_names, is_made
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
+from scaffold.skills.check.markdown import Span
 from scaffold.skills.repository.found import Found
 from scaffold.skills.repository.signatures import Signature
 from scaffold.skills.repository.whole import Repository
@@ -32,12 +33,12 @@ class Symbol(NamedTuple):
     Args:
         name: The name, dotted or not.
         call: The parentheses behind it with what is in them, or empty.
-        silent: Why it claims nothing, or empty.
+        span: Where it stands.
     """
 
     name: str
     call: str
-    silent: str
+    span: Span
 
 
 def find_symbols(document: Document) -> Iterator[Claim]:
@@ -50,7 +51,7 @@ def find_symbols(document: Document) -> Iterator[Claim]:
         if not call and _FILE_END.search(name):
             continue
         if "." in name or call or _CAMEL.fullmatch(name):
-            data = Symbol(name, call, silence(span) or "")
+            data = Symbol(name, call, span)
             yield Claim("symbol", span.text, span.line, span.column, data)
 
 
@@ -66,8 +67,8 @@ def judge_symbol(claim: Claim, document: Document, repository: Repository) -> Ve
         return _judge_call(claim, symbol, found, repository)
     if not found.is_missing:
         return Verdict.open(found.evidence or "the sources leave it open")
-    if symbol.silent:
-        return Verdict.open(symbol.silent)
+    if silent := silence(symbol.span):
+        return Verdict.open(silent)
     if is_made(symbol.name, document) or is_made(symbol.name.rpartition(".")[0], document):
         return Verdict.open("it may be of a file that the reader is told to make")
     return _missing(claim, symbol, found, document, repository)
@@ -148,7 +149,7 @@ def _judge_call(claim: Claim, symbol: Symbol, found: Found, repository: Reposito
         return Verdict.holds(evidence)
     signature = _signature(symbol, found, repository)
     names = _written_names(symbol.call)
-    if signature is None or names is None or symbol.silent:
+    if signature is None or names is None or silence(symbol.span):
         return Verdict.holds(evidence)
     return _compare(claim, names, signature, evidence)
 
