@@ -97,7 +97,7 @@ WAYS: dict[str, Way] = {
     "remove": Way("remove removed", KEEPS_UP | {"difflib", "json"}),
     "recover": Way("recover", KEEPS_UP - {"hashlib"}),
     "skills sync --check": Way(
-        f"skills sync --check --target {ROOT}", SKILLS | {"difflib", "json", "textwrap"}
+        f"skills sync --check --target {ROOT}", SKILLS | {"difflib", "json", "textwrap", "tomli_w"}
     ),
     "skills install --check": Way(
         f"skills install --check --target {ROOT}",

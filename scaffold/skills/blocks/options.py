@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scaffold.fields import FieldError
-from scaffold.skills.blocks.cli_json import Command, Option, read_cli
 from scaffold.skills.blocks.markers import Block, table
 from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.repository.cli_json import read_cli
 
 if TYPE_CHECKING:
     from scaffold.skills.blocks.settings import Settings
+    from scaffold.skills.repository.commands import Command, Option
     from scaffold.skills.repository.files import Files
 
 

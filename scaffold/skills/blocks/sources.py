@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from scaffold.skills.repository.python_index import PythonIndex
-
 if TYPE_CHECKING:
     from scaffold.skills.repository.files import Files
     from scaffold.skills.repository.found import Found
@@ -54,6 +52,9 @@ class Sources:
     """
 
     def __init__(self, files: Files) -> None:
+        # Brings thirty modules: most packs have no block that asks it.
+        from scaffold.skills.repository.python_index import PythonIndex
+
         self.files = files
         self._index = PythonIndex(files)
         self._modules: dict[str, Module] = {}
