@@ -31,6 +31,7 @@ from scaffold.skills.install.work import (
     Outcome,
     SkillPlan,
     carry_out,
+    leftover_warning,
     target_of,
 )
 from scaffold.spec import ConflictError, RequestError, ScaffoldError, nearest
@@ -160,7 +161,7 @@ def check_skills(names: Sequence[str], options: Options) -> Report:
     Raises:
         ScaffoldError: No such skill is installed, or the lock file cannot be read.
     """
-    report = Report(COMMAND, target_of(options))
+    report = Report(COMMAND, target_of(options), warnings=leftover_warning(options.target))
     rows: list[str] = []
     found: list[dict[str, object]] = []
     for skill in _chosen(read_lock(options.target), names):

@@ -15,12 +15,13 @@ from scaffold.skills.front_matter import FrontMatter, read_front_matter
 from scaffold.spec import ScaffoldError
 
 GRANTS = frozenset(
-    {"allowedtools", "hooks", "mcp", "mcpservers", "permission", "permissionmode"}
-    | {"permissions", "shell", "tools"}
+    {"allowedtools", "approvalpolicy", "hooks", "mcp", "mcpservers", "permission", "permissionmode"}
+    | {"permissions", "sandboxmode", "shell", "tools"}
 )
 """Keys by which a client lets a skill do something unasked, without case, dashes and underscores.
 
-Source: the front matter of skills, commands and subagents as Claude Code and OpenCode read it.
+Source: the front matter of skills, commands and subagents as Claude Code, Codex and OpenCode
+read it.
 """
 
 SPEC_KEYS = frozenset(
@@ -33,7 +34,8 @@ NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 _MAX_NODES = 5000
 _LINE_KEY = re.compile(r"""[?"' ]{0,2}([A-Za-z][A-Za-z _-]*)["']?[ \t]*:""")
-_CLAUDE_KEY = re.compile(r"[ \t]+claude-([A-Za-z_-]+)[ \t]*:")
+_CLIENT_KEY = re.compile(r"(?:claude|codex|opencode)-(.+)")
+_CLIENT_ROW = re.compile(r"[ \t]+((?:claude|codex|opencode)-([A-Za-z_-]+))[ \t]*:")
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def granting_keys(data: bytes) -> list[Key]:
         if _plain(key.name) in GRANTS:
             found.append(key)
         elif key.name == "metadata":
-            found += _claude_keys(rows, key)
+            found += _client_keys(rows, key)
     located = {key.name for key in found}
     in_disguise = [name for name in granted_in(data) if name not in located]
     return found + [
@@ -108,13 +110,9 @@ def granted_in(data: bytes) -> list[str]:
     rows, head = _split(data)
     metadata = head.fields.get("metadata")
     entries = cast("dict[Any, Any]", metadata) if isinstance(metadata, dict) else {}
-    inner = [str(key) for key in entries]
+    inner = [_CLIENT_KEY.fullmatch(str(key)) for key in entries]
     found = [key for key in head.fields if _plain(key) in GRANTS]
-    found += [
-        key
-        for key in inner
-        if key.startswith("claude-") and _plain(key.removeprefix("claude-")) in GRANTS
-    ]
+    found += [key[0] for key in inner if key is not None and _plain(key[1]) in GRANTS]
     lines = [_LINE_KEY.match(row) for row in rows[1 : head.body_line - 2]]
     return found + [row[1] for row in lines if row is not None and _plain(row[1]) in GRANTS]
 
@@ -185,20 +183,20 @@ def _keys(rows: list[str], head: FrontMatter) -> list[Key]:
     ]
 
 
-def _claude_keys(rows: list[str], metadata: Key) -> list[Key]:
-    """Returns the entries of metadata that become granting keys where Claude Code reads them."""
+def _client_keys(rows: list[str], metadata: Key) -> list[Key]:
+    """Returns the entries of metadata that become granting keys in what a client reads."""
     found: list[Key] = []
     for number in range(metadata.line + 1, metadata.end):
         row = rows[number - 1]
-        match = _CLAUDE_KEY.match(row)
-        if match is None or _plain(match[1]) not in GRANTS:
+        match = _CLIENT_ROW.match(row)
+        if match is None or _plain(match[2]) not in GRANTS:
             continue
         depth = len(row) - len(row.lstrip())
         end = number + 1
         while end < metadata.end and _is_deeper(rows[end - 1], depth):
             end += 1
         text = " ".join(each.strip() for each in rows[number - 1 : end - 1])
-        found.append(Key(f"claude-{match[1]}", number, end, text))
+        found.append(Key(match[1], number, end, text))
     return found
 
 

@@ -48,6 +48,7 @@ def listing(name: str, rows: Sequence[Row], *, is_update: bool) -> str:
     for each, change in shown:
         sign = f"{_SIGNS[change]} " if is_update else ""
         note = "  (its content)" if change == "changed" else _NOTES[each.state]
+        note = "  (becomes plain text)" if each.kind == "block" else note
         lines.append(f"  {sign}{each.kind:<12} {each.file}:{each.line}  {each.what}{note}")
     return "\n".join(escaped(line) for line in lines) + "\n"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from scaffold.skills.blocks.markers import parse_blocks
 from scaffold.skills.install.heads import granting_keys, other_keys
 from scaffold.skills.install.hidden import hidden_runs, hidden_text, look_alikes
 from scaffold.skills.install.tree import SKILL_FILE, SkillFile
@@ -21,6 +22,7 @@ Kind = Literal[
     "command",
     "key",
     "nested skill",
+    "block",
     "hidden text",
     "look-alike",
 ]
@@ -91,6 +93,8 @@ def find_permissions(
     for path, file in sorted(files.items()):
         found += _of_file(path, file)
         found += _of_text(path, file.data, is_allowed=path in allowed)
+        if is_markdown(path):
+            found += _blocks(path, file.data)
         if is_skill_file(path) and _is_utf8(file.data):
             found += _of_skill_file(path, file.data, grant_tools)
     return found
@@ -99,6 +103,17 @@ def find_permissions(
 def is_skill_file(path: str) -> bool:
     """Tells whether a client may take a file for a skill, wherever in the folder it lies."""
     return posixpath.basename(path).lower() == SKILL_FILE.lower()
+
+
+def is_markdown(path: str) -> bool:
+    """Tells whether `scaffold skills sync` may look for generated blocks in a file."""
+    return posixpath.splitext(path)[1].lower() in (".md", ".markdown", ".mdx")
+
+
+def _blocks(path: str, data: bytes) -> Iterator[Permission]:
+    for block in parse_blocks(data.decode("utf-8", "replace")):
+        words = " ".join(("scaffold:begin", block.kind, *block.words))
+        yield Permission("block", path, block.line, _shortened(words), "dropped")
 
 
 def _of_file(path: str, file: SkillFile) -> Iterator[Permission]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scaffold.skills.blocks.markers import parse_blocks
 from scaffold.skills.claude import for_claude
 from scaffold.skills.front_matter import read_front_matter
 from scaffold.skills.install.heads import granted_in, with_name, without_grants
-from scaffold.skills.install.permissions import is_skill_file
+from scaffold.skills.install.permissions import is_markdown, is_skill_file
 from scaffold.skills.install.places import CLAUDE
 from scaffold.skills.install.source import Skill
 from scaffold.skills.install.tree import SKILL_FILE, SkillFile
@@ -45,6 +46,7 @@ def render(
 
 
 def _plain(skill: Skill, path: str, data: bytes, grant_tools: bool) -> bytes:
+    data = without_blocks(data) if is_markdown(path) else data
     if grant_tools or not is_skill_file(path):
         return data
     where = _where(skill, path)
@@ -55,6 +57,22 @@ def _plain(skill: Skill, path: str, data: bytes, grant_tools: bool) -> bytes:
     if head.problem is not None:
         raise _invalid(f"{where}:{head.problem_line}: {head.problem}")
     return without_grants(data, where)
+
+
+def without_blocks(data: bytes) -> bytes:
+    """Returns a document whose generated blocks are plain text.
+
+    They follow from the repository that the skill comes from. In another one, renewing them would
+    fail, or run what somebody else wrote there.
+    """
+    text = data.decode("utf-8", "surrogateescape")  # one byte that is no text hides no block
+    while blocks := parse_blocks(text):
+        dropped = {line for block in blocks for line in (block.line, block.end_line)}
+        dropped -= {block.end_line for block in blocks if block.problem}
+        dropped |= {block.line for block in blocks}
+        rows = enumerate(text.split("\n"), 1)
+        text = "\n".join(row for number, row in rows if number not in dropped)
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _for_claude(skill: Skill, data: bytes, grant_tools: bool) -> bytes:

@@ -119,16 +119,19 @@ def target_of(options: Options) -> dict[str, str]:
     return {"root": str(options.target), "layout": layout, "package": ""}
 
 
+def leftover_warning(target: Path) -> tuple[str, ...]:
+    """Returns a warning where a run was cut short and is not settled yet."""
+    left = describe_leftover(target)
+    if left is None or left.is_running:
+        return ()
+    return (f"scaffold {left.command} was cut short; the next command that writes settles it",)
+
+
 def _settled(options: Options) -> tuple[str, ...]:
     if options.dry_run:
-        left = describe_leftover(options.target)
-        told = (
-            f"scaffold {left.command} was cut short; what it left is settled first" if left else ""
-        )
-    else:
-        done = settle(options.target, COMMAND)
-        told = f"an earlier run that was cut short was {done}" if done else ""
-    return (told,) if told else ()
+        return leftover_warning(options.target)
+    done = settle(options.target, COMMAND)
+    return (f"an earlier run that was cut short was {done}",) if done else ()
 
 
 def _tell(plans: Sequence[SkillPlan], options: Options) -> None:

@@ -270,6 +270,27 @@ def test_tools_are_kept_on_request(run: Run, source: Path, target: Path) -> None
     assert run("--update")[1]["changes"] == []
 
 
+def test_sync_runs_nothing_that_an_installed_skill_asks_for(
+    run: Run, source: Path, target: Path
+) -> None:
+    """A repository may allow a command for its own blocks; who else names it is another matter."""
+    write(target, {
+        "pyproject.toml": f'[tool.scaffold.skills]\nrun = ["{sys.executable}"]\n',
+        ".agents/skills/mine/SKILL.md": HEAD.format(name="mine", more=""),
+    })  # fmt: skip
+    block = f"<!-- scaffold:begin output '{sys.executable} trap.py' inputs=trap.py -->\n"
+    text = HEAD.format(name="plain", more="") + block + "<!-- scaffold:end -->\n"
+    write(source, {"skills/plain/SKILL.md": text})
+    write(target, {"trap.py": "open('sprung', 'w')"})
+    assert run(str(source), "plain")[0] == 0
+    assert sync_skills(target, check=False).ok
+    assert not (target / "sprung").exists()
+    assert run("--check")[0] == 0
+    write(target, {".agents/skills/mine/SKILL.md": text.replace("name: plain", "name: mine")})
+    sync_skills(target, check=False)
+    assert (target / "sprung").exists(), "a block of one's own runs"
+
+
 TAKEN: dict[str, str] = {
     "a skill": ".agents/skills/plain/SKILL.md",
     "a skill of Claude's": ".claude/skills/plain/SKILL.md",

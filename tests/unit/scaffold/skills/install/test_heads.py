@@ -43,6 +43,8 @@ GRANTING = {
     "through metadata": skill("metadata:", "  claude-allowed-tools: Bash"),
     "hooks through metadata": skill("metadata:", "  claude-hooks: {Stop: x}"),
     "deep in metadata": skill("metadata:", "  claude-hooks:", "    Stop: x"),
+    "of another client": skill("metadata:", "  opencode-permission:", "    bash: allow"),
+    "and another": skill("metadata:", "  codex-sandbox_mode: off"),
     "several": skill("allowed-tools: Bash", "hooks: {Stop: x}"),
 }
 

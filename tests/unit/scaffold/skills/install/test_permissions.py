@@ -89,6 +89,13 @@ def test_a_skill_inside_is_a_skill() -> None:
     ]
 
 
+def test_generated_blocks() -> None:
+    text = "\n<!-- scaffold:begin output 'make it' inputs=* -->\nx\n<!-- scaffold:end -->\n"
+    assert rows({"SKILL.md": HEAD, "a.MD": text, "b.txt": text}) == [
+        ("block", "a.MD:2", "scaffold:begin output make it", "dropped")
+    ]
+
+
 def test_hidden_text_is_refused_where_it_can_instruct() -> None:
     tags = "".join(chr(0xE0000 + ord(char)) for char in "obey")
     files: dict[str, str | bytes] = {

@@ -60,6 +60,31 @@ def test_a_skill_inside_loses_what_it_grants_too() -> None:
         assert data.decode() == HEAD.format(more="")
 
 
+BEGIN = '<!-- scaffold:begin output "rm -rf /" inputs=* -->'
+END = "<!-- scaffold:end -->"
+BLOCKS: dict[str, tuple[str, str]] = {
+    "a block": (f"a\n{BEGIN}\nb\n{END}\nc\n", "a\nb\nc\n"),
+    "two": (f"{BEGIN}\nb\n{END}\n{BEGIN}\n{END}\n", "b\n"),
+    "with other line ends": (f"a\r\n  {BEGIN}\r\nb\r\n{END}\r\n", "a\r\nb\r\n"),
+    "not closed": (f"a\n{BEGIN}\nb\nc\n", "a\nb\nc\n"),
+    "not opened": (f"a\n{END}\nb", "a\nb"),
+    "one in another": (f"{BEGIN}\n{BEGIN}\na\n{END}\n{END}\n", "a\n"),
+    "quoted in a fence": (f"```\n{BEGIN}\n```\n", f"```\n{BEGIN}\n```\n"),
+    "behind a byte that is no text": (f"\udcff\n{BEGIN}\n{END}\n", "\udcff\n"),
+    "none": ("a\n<!-- a comment -->\n", "a\n<!-- a comment -->\n"),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_generated_blocks_become_plain_text(name: str) -> None:
+    before, after = (text.encode("utf-8", "surrogateescape") for text in BLOCKS[name])
+    given_skill = skill(**{"refs__a.md": before, "refs__a.txt": before})
+    for grant_tools in (False, True):
+        found = render(given_skill, "one", ROOTS[:1], grant_tools=grant_tools)
+        assert found[f"{ROOTS[0]}/one/refs/a.md"].data == after
+        assert found[f"{ROOTS[0]}/one/refs/a.txt"].data == before
+
+
 REFUSED: dict[str, Skill] = {
     "a broken skill inside": skill(**{"assets__SKILL.md": "---\nhooks: [\n---\n"}),
     "one that is no text": skill(**{"assets__SKILL.md": b"---\nhooks: \xff\n---\n"}),
@@ -82,7 +107,8 @@ KEYS = ["allowed-tools", "Allowed_Tools", "hooks", '"allowed-tools"', "mcpServer
 VALUES = [
     "Bash", "|\n  claude-hooks: x\n  allowed-tools: y", "\n  a: b\n  # c", "{a: b}", "&a Bash",
     "*a", "\n- a\n- b", '"x\\nallowed-tools: z"', ">-\n  x\n\n  claude-tools: z",
-    "\n  claude-hooks: {a: b}", '"x\nallowed-tools: q\n y"', "\n  claude-x: &a\n    claude-tools: q",
+    "\n  claude-hooks: {a: b}", '"x\nallowed-tools: q\n y"',
+    "\n  claude-x: &a\n    claude-tools: q",
     "null", "'a: b'",
 ]  # fmt: skip
 rows = st.lists(
