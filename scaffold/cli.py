@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from scaffold import __version__
-from scaffold.printing import give_up_printing, mend_streams, print_error, print_report
+from scaffold.printing import (
+    end_like_ctrl_c,
+    give_up_printing,
+    mend_streams,
+    print_error,
+    print_report,
+)
 from scaffold.skill_commands import add_skill_commands
 from scaffold.sources import KindHead, kind_heads, made_ids, own_root, template_sources
 from scaffold.vcs_commands import add_vcs_commands
@@ -171,6 +177,7 @@ class Cli(Commands):
         """Runs the command line and exits with 0 (done), 1 (refused), 2 (usage) or 3 (a fault)."""
         argv = list(sys.argv[1:] if args is None else args)
         mend_streams()
+        end_like_ctrl_c()
         try:
             status = self._run(argv, prog_name or "scaffold", extra)
             for stream in filter(None, (sys.stdout, sys.stderr)):
@@ -404,7 +411,7 @@ main.add_command(skills)
 
 
 add_skill_commands(skills, TARGET, JSON, DRY_RUN)
-add_vcs_commands(main, JSON)
+add_vcs_commands(main, TARGET, JSON)
 
 
 @click.group("archon", cls=Commands, help="Tells what is known and proven of models.")
