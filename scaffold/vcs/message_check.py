@@ -13,11 +13,12 @@ COMMAND = "commit-msg"
 DEFAULT_COMMENT = "#"
 
 
-def check_message_file(file: str) -> Report:
+def check_message_file(file: str, target: str | None = None) -> Report:
     """Checks the message that a file holds.
 
     Args:
-        file: The file; git is asked in the working folder what a comment begins with.
+        file: The file.
+        target: The folder where git is asked what a comment begins with; else the working folder.
 
     Raises:
         RequestError: The file cannot be read.
@@ -30,7 +31,7 @@ def check_message_file(file: str) -> Report:
             code="usage",
             hint="name the file that holds it, such as .git/COMMIT_EDITMSG",
         ) from error
-    problems = check_bytes(data, comment_mark())
+    problems = check_bytes(data, comment_mark(target))
     rows = [{"file": file, **problem._asdict()} for problem in problems]
     text = "".join(_shown(file, problem, data) for problem in problems)
     return Report(
@@ -38,13 +39,13 @@ def check_message_file(file: str) -> Report:
     )
 
 
-def comment_mark() -> str:
+def comment_mark(folder: str | None = None) -> str:
     """Returns what git's settings let a comment line begin with; "auto" and silence mean "#"."""
     for setting in ("core.commentString", "core.commentChar"):
         argv = ["git", "config", "--get", setting]
         try:
-            asked = subprocess.run(argv, capture_output=True, check=False)
-        except OSError:  # there is no git: then the file was written without it
+            asked = subprocess.run(argv, cwd=folder, capture_output=True, check=False)
+        except OSError:  # there is no git, or no such folder: the file was written without it
             return DEFAULT_COMMENT
         mark = asked.stdout.decode("utf-8", "replace").removesuffix("\n")
         if mark and mark != "auto":

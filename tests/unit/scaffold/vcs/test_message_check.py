@@ -71,6 +71,9 @@ def test_comments_are_what_git_is_set_to(folder: Path) -> None:
     subprocess.run(["git", "init", "-q"], check=True)
     subprocess.run(["git", "config", "core.commentChar", ";"], check=True)
     assert check(folder, "feat: add x\n; note of git\n").exit_code == 0
+    (folder / "elsewhere").mkdir()
+    assert comment_mark(str(folder / "elsewhere")) == ";"
+    assert comment_mark(str(folder / "nowhere")) == "#"
     subprocess.run(["git", "config", "core.commentChar", "auto"], check=True)
     assert comment_mark() == "#"
 
