@@ -23,12 +23,14 @@ class Command:
         line: The document's line at which its text begins, from 1.
         column: The column of that text, from 1.
         silent: Why it claims nothing, or empty.
+        is_wrong: Whether it is shown as what not to do.
     """
 
     words: tuple[Word, ...]
     line: int
     column: int
     silent: str
+    is_wrong: bool = False
 
     def line_of(self, word: Word) -> int:
         """Returns the document's line of a word."""
@@ -39,15 +41,18 @@ def find_commands(document: Document) -> Iterator[Command]:
     """Yields the commands of a document; none but those of several words."""
     for fence in document.markdown.fences:
         if (fence.info.split() or [""])[0].lower() in _SHELLS:
-            silent = lead_silence(fence) or block_silence(fence) or ""
-            yield from _commands(fence.text, fence.line, 1, silent)
+            wrong = block_silence(fence)
+            silent = wrong or lead_silence(fence) or ""
+            yield from _commands(fence.text, fence.line, 1, silent, is_wrong=bool(wrong))
     for span in document.markdown.codes:
         if " " in span.text:
             yield from _commands(span.text, span.line, span.column, silence(span) or "")
 
 
-def _commands(text: str, line: int, column: int, silent: str) -> Iterator[Command]:
+def _commands(
+    text: str, line: int, column: int, silent: str, *, is_wrong: bool = False
+) -> Iterator[Command]:
     shown = _PROMPT.sub(lambda found: found["lead"] + "  ", text)
     for each in read_shell(shown).commands:
         if len(each.words) > 1:
-            yield Command(tuple(each.words), line, column, silent)
+            yield Command(tuple(each.words), line, column, silent, is_wrong)

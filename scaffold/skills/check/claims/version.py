@@ -1,0 +1,164 @@
+"""Versions in text: the lowest of a language, exact pins of packages, the project's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.skills.check.claims.command_words import find_commands
+from scaffold.skills.check.claims.kind import Kind
+from scaffold.skills.check.context import sentence_around
+from scaffold.skills.check.documents import Document
+from scaffold.skills.check.markdown import Block
+from scaffold.skills.repository.project import as_version, normal_name
+from scaffold.skills.repository.whole import Repository
+
+_NUMBER = r"v?(?P<version>\d+(?:\.\d+){0,2})"
+_FLOOR = re.compile(
+    r"\b(?P<tool>Python|Node(?:\.js)?|Go|Rust)\**:?\**\s*(?:version\s*)?(?P<sign>>=|≥|at least)?\s*"
+    rf"{_NUMBER}(?![\d.]*[a-z\d])\s*(?P<more>\+|(?:or|and)\s+(?:newer|later|higher|above|greater|up))?",
+    re.IGNORECASE,
+)
+_REQUIRED = re.compile(r"\b(?:requires?|needs?|must have|minimum|is required|are required)\b", re.I)
+_HEADING = re.compile(r"prerequisite|requirement|tech(?:nology)? stack|environment|setup", re.I)
+_OTHERWISE = re.compile(
+    r"\b(?:no longer|not|drop\w*|deprecat\w+|legacy|old(?:er)?|your|example|e\.g|upstream|target\w*"
+    r"|users?|generated|plugin|template|if|except|unless|was|were|previously|syntax|style|hints?"
+    r"|features?|unions?|f-strings?|generics?|pattern matching|compatib\w+|typing|annotations?"
+    r"|walrus|idioms?|only when|instead|below|least one|client|server|sdk|example|each)\b|<",
+    re.IGNORECASE,
+)
+_PIN = re.compile(
+    r"(?<![\w./@-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,.-]+\])?==(?P<version>\d[\w.!+]*)(?![\w.*])"
+)
+_ANOTHER = re.compile(
+    r"\b(?:old(?:er)?|legacy|previous\w*|example|e\.g|your|instead|not|never|up-?grad\w*|down-?grad\w*"
+    r"|before|bisect\w*|broken|bug|issue|if|work-?around|newer|conflicts?|compatib\w*|was|were"
+    r"|reproduc\w*|test(?:ed)? with|specific version|such as|bump\w*|from|migrat\w*|then|change)\b",
+    re.IGNORECASE,
+)
+_OWN = re.compile(
+    r"\b(?:current version|(?:this|the) (?:package|project)(?:'s)? version)\**\s*(?:is|:)?\**:?\s*"
+    r"`?v?(?P<version>\d+\.\d+\.\d+[\w.+-]*\w|\d+\.\d+\.\d+)`?",
+    re.IGNORECASE,
+)
+_TOOLS = {"python": "python", "node": "node", "node.js": "node", "go": "go", "rust": "rust"}
+
+
+class Given(NamedTuple):
+    """Is a version that a text gives.
+
+    Args:
+        what: Of what kind it is.
+        name: The tool or package.
+        version: As written.
+        silent: Why it claims nothing, or empty.
+    """
+
+    what: Literal["floor", "pin", "own"]
+    name: str
+    version: str
+    silent: str
+
+
+def find_versions(document: Document) -> Iterator[Claim]:
+    """Yields the versions that a document about its own repository gives."""
+    if not document.is_about_here:
+        return
+    for block in document.markdown.blocks:
+        if block.kind in ("paragraph", "item", "cell"):
+            yield from _floors(block)
+            if document.kind in ("guide", "page"):
+                yield from _own(block)
+    for span in document.markdown.codes:
+        if found := _PIN.fullmatch(span.text):
+            silent = _why_another(" ".join(sentence_around(span)))
+            yield _pin(found, span.line, span.column, silent)
+    for command in find_commands(document):
+        for word in command.words:
+            if word.is_sure and (found := _PIN.fullmatch(word.text)):
+                silent = command.silent if command.is_wrong else ""
+                yield _pin(found, command.line_of(word), command.column, silent)
+
+
+def _floors(block: Block) -> Iterator[Claim]:
+    text = block.text.replace("`", "")
+    under = " ".join(block.headings[-1:])
+    for sentence in re.finditer(r"[^\n]+?(?:[.;!?](?=\s|$)|\n|$)", text):
+        for found in _FLOOR.finditer(sentence.group()):
+            is_floor = bool(found["sign"] or found["more"])
+            is_listed = block.kind in ("item", "cell") and _HEADING.search(under) and is_floor
+            if not (_REQUIRED.search(sentence.group()) or is_listed):
+                continue
+            tool = _TOOLS[found["tool"].lower()]
+            silent = "it may be of something else" if _OTHERWISE.search(sentence.group()) else ""
+            line = block.line + text.count("\n", 0, sentence.start() + found.start())
+            data = Given("floor", tool, found["version"], silent)
+            yield Claim("version", found.group().strip(), line, 1, data)
+
+
+def _own(block: Block) -> Iterator[Claim]:
+    for found in _OWN.finditer(block.text):
+        line = block.line + block.text.count("\n", 0, found.start())
+        data = Given("own", "the project", found["version"], "")
+        yield Claim("version", found.group().strip("`"), line, 1, data)
+
+
+def _pin(found: re.Match[str], line: int, column: int, silent: str) -> Claim:
+    data = Given("pin", found["name"], found["version"], silent)
+    return Claim("version", found.group(), line, column, data)
+
+
+def _why_another(words: str) -> str:
+    return "it may be another version on purpose" if _ANOTHER.search(words) else ""
+
+
+def judge_version(claim: Claim, document: Document, repository: Repository) -> Verdict:
+    """Judges a version: is it that of the project's own files?"""
+    given: Given = claim.data
+    if given.what == "floor":
+        return _judge_floor(given, claim, repository)
+    if given.what == "own":
+        known = {version: path for path, version in repository.project.own_versions.items()}
+    else:
+        known = repository.project.pins.get(normal_name(given.name), {})
+    if not known:
+        return Verdict.open(f"no file of the project says which version {given.name} has")
+    asked = as_version(given.version)
+    for version, path in known.items():
+        if version == given.version or as_version(version) == asked:
+            return Verdict.holds(f"{path} says so")
+    if given.silent:
+        return Verdict.open(given.silent)
+    version, path = next(iter(known.items()))
+    fix = Fix(claim.line, given.version, version, is_safe=False) if len(known) == 1 else None
+    return _differs(claim, f"{path} says {version}", fix)
+
+
+def _judge_floor(given: Given, claim: Claim, repository: Repository) -> Verdict:
+    floors = repository.project.floors(given.name)
+    if not floors:
+        return Verdict.open(f"no file of the project says which {given.name} it needs")
+    asked = as_version(given.version)
+    for path, floor in floors.items():
+        # "Node 20" is said of 20.11, and "Python 3.11" of 3.11.4.
+        if asked == floor[: len(asked)] or floor == asked[: len(floor)]:
+            return Verdict.holds(f"{path} says so")
+    if any(floor < asked for floor in floors.values()):
+        return Verdict.open("it asks for more than the project's files do, which may be meant so")
+    if given.silent:
+        return Verdict.open(given.silent)
+    path, floor = min(floors.items(), key=lambda each: each[1])
+    now = ".".join(map(str, floor))
+    fix = Fix(claim.line, given.version, now, is_safe=False)
+    return _differs(claim, f"{path} asks for {now}", fix)
+
+
+def _differs(claim: Claim, evidence: str, fix: Fix | None) -> Verdict:
+    message = f"{claim.text!r} is another version than the project's"
+    return Verdict.fails("version-differs", message, evidence, now=evidence, fix=fix)
+
+
+VERSIONS = Kind("version", find_versions, judge_version)
