@@ -6,10 +6,25 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from scaffold.changes import Change
 from scaffold.skills.pack.record import RECORD, digest, read_record, record_text
 from scaffold.spec import ConflictError
+
+
+class Rendered(NamedTuple):
+    """Is one file as it is to stand.
+
+    Args:
+        path: Relative to the root.
+        data: Its bytes.
+        can_run: Whether it has its run bits; None where that does not matter.
+    """
+
+    path: str
+    data: bytes
+    can_run: bool | None
 
 
 @dataclass
@@ -18,7 +33,6 @@ class SyncPlan:
 
     Args:
         changes: What to write, the record last.
-        modes: Files whose run bit is to be set (True) or taken away.
         edited: Rendered files that a person changed, with what stands there now.
         stray: Files beside rendered ones that nothing stands behind.
         linked: Rendered paths that a link leads back to the source.
@@ -26,7 +40,6 @@ class SyncPlan:
     """
 
     changes: list[Change] = field(default_factory=list[Change])
-    modes: dict[str, bool] = field(default_factory=dict[str, bool])
     edited: list[str] = field(default_factory=list[str])
     stray: list[str] = field(default_factory=list[str])
     linked: list[str] = field(default_factory=list[str])
@@ -54,8 +67,8 @@ def plan_sync(
     before = _read(root, RECORD)
     recorded = read_record((before or b"").decode("utf-8", "replace"))
     for path, data in sorted(rendered.items()):
-        _plan_file(plan, root, path, data, recorded.get(path, frozenset()), overwrite)
-        _plan_mode(plan, root, path, modes)
+        wanted = Rendered(path, data, modes.get(path))
+        _plan_file(plan, root, wanted, recorded.get(path, frozenset()), overwrite)
     for path in sorted(set(recorded) - set(rendered)):
         _plan_leftover(plan, root, path, recorded[path], overwrite)
     plan.stray = _stray(root, rendered, recorded)
@@ -69,32 +82,24 @@ def plan_sync(
 def _plan_file(
     plan: SyncPlan,
     root: Path,
-    path: str,
-    data: bytes,
+    wanted: Rendered,
     written: frozenset[str],
     overwrite: frozenset[str],
 ) -> None:
+    path, data, can_run = wanted
     if _leads_to_source(root, path):
         plan.linked.append(path)
         return
     now = _read(root, path)
-    if now == data:
-        return
     if now is None:
-        plan.changes.append(Change(path, "created", None, data))
+        plan.changes.append(Change(path, "created", None, data, can_run or None))
+    elif now == data:
+        if can_run is not None and os.name != "nt" and os.access(root / path, os.X_OK) != can_run:
+            plan.changes.append(Change(path, "edited", now, data, can_run))
     elif digest(now) in written or digest(now) == digest(data) or _is_named(path, overwrite):
-        plan.changes.append(Change(path, "edited", now, data))
+        plan.changes.append(Change(path, "edited", now, data, can_run))
     else:
         plan.edited.append(path)
-
-
-def _plan_mode(plan: SyncPlan, root: Path, path: str, modes: Mapping[str, bool]) -> None:
-    if os.name == "nt" or path not in modes or path in (*plan.linked, *plan.edited):
-        return
-    place = root / path
-    stands = place.exists() and bool(place.stat().st_mode & 0o100)
-    if stands != modes[path]:
-        plan.modes[path] = modes[path]
 
 
 def _plan_leftover(

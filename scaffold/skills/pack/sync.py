@@ -33,9 +33,14 @@ def sync_skills(
     Raises:
         ScaffoldError: A skill or a setting cannot be read, or writing failed.
     """
+    writes = not (check or dry_run)
+    if writes:
+        from scaffold.apply import settle
+
+        settle(root, "skills sync")  # what a run that was killed has left beside the sources
     files = list_files(root)
     repository = Repository(files, read_settings(files))
-    renewal = renew_blocks(repository, may_run=not (check or dry_run))
+    renewal = renew_blocks(repository, may_run=writes)
     renewed = {path: after for path, (_, after) in renewal.documents.items()}
     pack = read_pack(files, renewed)
     rendered, modes = _rendered(pack, repository.settings, renewed)
@@ -48,10 +53,12 @@ def sync_skills(
     report.changes = tuple(_reported(each) for each in changes)
     report.warnings = tuple(_warnings(root, pack, plan, renewal, overwrite))
     report.extra = {"edited": plan.edited, "stray": plan.stray, "stale": renewal.stale}
-    if not check and not dry_run:
-        _write(root, changes, plan)
+    if changes and writes:
+        from scaffold.apply import apply_changes
+
+        apply_changes(root, changes, "skills sync", prune=True)
     if check:
-        return _checked(report, plan, renewal)
+        return _checked(report, changes, plan, renewal)
     report.found = _left_out(repository.settings) if changes else ()
     report.fail_in_part([*renewal.errors, *_edited(plan.edited)])
     return report
@@ -102,22 +109,6 @@ def _left_out(settings: Settings) -> tuple[str, ...]:
     return (f"left out, as no [tool.scaffold.skills] asks for it: {', '.join(missing)}",)
 
 
-def _write(root: Path, changes: list[Change], plan: SyncPlan) -> None:
-    if changes:
-        from scaffold.apply import apply_changes
-
-        apply_changes(root, changes, "skills sync", prune=True)
-    for path, can_run in plan.modes.items():
-        place = root / path
-        mode = place.stat().st_mode
-        try:
-            place.chmod(mode | 0o111 if can_run else mode & ~0o111)
-        except OSError as error:
-            raise ConflictError(
-                f"the run bit of {path} cannot be set: {error.strerror}", code="write_failed"
-            ) from error
-
-
 def _reported(change: Change) -> ReportedChange:
     is_record = change.action == "record"
     diff = "" if is_record else unified_diff(change.path, change.before, change.after)
@@ -149,10 +140,11 @@ def _edited(paths: list[str]) -> list[ScaffoldError]:
     ]
 
 
-def _checked(report: Report, plan: SyncPlan, renewal: Renewal) -> Report:
-    behind = [each.path for each in report.changes]
-    rows = [f"behind     {path}" for path in behind]
-    rows += [f"behind     {path} (its run bit)" for path in plan.modes if path not in behind]
+def _checked(report: Report, changes: list[Change], plan: SyncPlan, renewal: Renewal) -> Report:
+    rows = [
+        f"behind     {each.path}{' (its run bits)' * (each.before == each.after)}"
+        for each in changes
+    ]
     rows += [f"stale      {where}" for where in renewal.stale]
     rows += [f"edited     {path}" for path in plan.edited]
     rows += [f"stray      {path}" for path in plan.stray]

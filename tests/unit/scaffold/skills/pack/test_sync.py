@@ -5,15 +5,18 @@ import os
 import stat
 import subprocess
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
+from scaffold import disk
 from scaffold.skills.pack.record import RECORD
 from scaffold.skills.pack.sources import find_pack
 from scaffold.skills.pack.sync import overwritten, sync_skills
 from scaffold.spec import ConflictError, RequestError, ScaffoldError, TargetError
+from tests.faulty_disk import NO_SPACE, Death, FaultyDisk, die
 
 SKILL = """---
 name: add-thing
@@ -306,7 +309,7 @@ def test_a_script_keeps_its_run_bit(repository: Path) -> None:
     script.write_text("#!/bin/sh\n")
     sync_skills(repository, check=False)
     script.chmod(0o755)
-    assert "run.sh (its run bit)" in sync_skills(repository, check=True).to_text()
+    assert "run.sh (its run bits)" in sync_skills(repository, check=True).to_text()
     sync_skills(repository, check=False)
     rendered = repository / ".claude/skills/add-thing/run.sh"
     assert rendered.stat().st_mode & stat.S_IXUSR
@@ -373,3 +376,31 @@ def test_what_is_overwritten_lies_inside(tmp_path: Path) -> None:
 def test_overwriting_what_is_not_there_is_told(repository: Path) -> None:
     report = sync_skills(repository, check=False, overwrite=frozenset({"nothing.md"}))
     assert report.warnings == ("--overwrite nothing.md: nothing stands there",)
+
+
+@pytest.mark.parametrize("fail", ["dies", "has no space"])
+def test_whatever_step_fails_the_next_sync_brings_all_in_step(
+    tmp_path: Path, fail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(root: Path) -> Path:
+        skill = root / ".agents" / "skills" / "add-thing"
+        skill.mkdir(parents=True)
+        (root / ".git").mkdir()
+        tree = "<!-- scaffold:begin tree .agents -->\n<!-- scaffold:end -->\n"
+        (skill / "SKILL.md").write_text(SKILL + tree)
+        (skill / "run.sh").write_text("#!/bin/sh\n")
+        (skill / "run.sh").chmod(0o755)
+        return root
+
+    counter = FaultyDisk()
+    monkeypatch.setattr(disk, "DISK", counter)
+    sync_skills(make(tmp_path / "whole"), check=False)
+    for step in range(1, len(counter.steps) + 1, 3):
+        root = make(tmp_path / str(step))
+        how = die if fail == "dies" else NO_SPACE
+        monkeypatch.setattr(disk, "DISK", FaultyDisk(step, how, is_final=fail == "dies"))
+        with suppress(Death, ScaffoldError):
+            sync_skills(root, check=False)
+        monkeypatch.setattr(disk, "DISK", disk.Disk())
+        sync_skills(root, check=False)
+        assert sync_skills(root, check=True).ok, f"after step {step} of {counter.steps}"
