@@ -29,6 +29,8 @@ class Builds:
         if re.search(r"_pb2(_grpc)?\Z", name):
             return f"{path}.py is made from a .proto file"
         place = self._files.root / path
+        if path in self._files.folders:
+            return f"{path} is a folder, which can be imported even without Python in it"
         if place.with_name(f"{name}.py").exists() or place.exists():
             return f"{path} is there and is not listed"
         if any(_matches(pattern, f"{path}.py") for pattern in self._ignored):

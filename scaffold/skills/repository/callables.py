@@ -48,6 +48,7 @@ class Callables:
     def __init__(self, classes: Classes, resolve: Resolve) -> None:
         self._classes = classes
         self._resolve = resolve
+        self._partials: set[int] = set()
 
     def signature(self, found: Found) -> Signature | None:
         """Returns what a call takes; None where that is not certain."""
@@ -171,7 +172,11 @@ class Callables:
         names = {word.arg for word in call.keywords}
         if function is None or lenient or None in names:
             return None
+        if id(call) in self._partials:
+            return None  # a partial of itself
+        self._partials.add(id(call))
         inner = self.signature(self._resolve(entry.module, function))
+        self._partials.discard(id(call))
         if inner is None:
             return None
         return replace(inner, parameters=_left(inner.parameters, len(call.args) - 1, names))

@@ -76,7 +76,7 @@ class Definitions:
             return
         self._is_built = True
         for number, path in enumerate(self._files.python):
-            source = b"\n" + read_source(self._files, path)
+            source = b"\n" + (read_source(self._files, path) or b"")
             for name in {name for each in _PATTERNS for name in each.findall(source)}:
                 self._index.setdefault(name, array("I")).append(number)
             for owner in _SET_BY_NAME.findall(source):
@@ -87,7 +87,7 @@ class Definitions:
                     self._set_on.setdefault(match[1], set()).add(owner[1])
 
     def _lines(self, path: str, name: str) -> Iterator[tuple[str, int]]:
-        source = read_source(self._files, path)
+        source = read_source(self._files, path) or b""
         wanted = name.encode()
         # Most of a source is about other names: the pattern is tried only near this one.
         at = source.find(wanted)
@@ -100,9 +100,9 @@ class Definitions:
             at = source.find(wanted, end) if end >= 0 else -1
 
 
-def read_source(files: Files, path: str) -> bytes:
-    """Reads a source as bytes; empty where it is too long or unreadable.
+def read_source(files: Files, path: str) -> bytes | None:
+    """Reads a source as bytes; None where it is too long or unreadable.
 
     Not through ``Files.text``: that keeps every text, and this is asked for all of them.
     """
-    return files.data(path) or b""
+    return files.data(path)

@@ -92,7 +92,9 @@ class Resolver:
     def table(self, path: str) -> ModuleTable:
         """Returns the table of one source, parsed at the first question."""
         if path not in self._tables:
-            self._tables[path] = read_module(read_source(self._files, path))
+            source = read_source(self._files, path)
+            unread = ModuleTable(problem="it is too long or cannot be read")
+            self._tables[path] = unread if source is None else read_module(source)
         return self._tables[path]
 
     def tables(self, module: Module) -> list[tuple[str, ModuleTable]]:
@@ -303,6 +305,8 @@ class Resolver:
         if self._modules.child(module, name) is not None:
             return True  # a submodule becomes a name once anything imports it
         source = read_source(self._files, module.path)
+        if source is None:
+            return True
         exports = _LITERAL_EXPORTS.findall(source)
         if len(exports) == 1 and source.count(b"__all__") == 1:
             return f'"{name}"'.encode() in exports[0] or f"'{name}'".encode() in exports[0]
