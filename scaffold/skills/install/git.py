@@ -93,9 +93,10 @@ def resolve(folder: Path, revision: str) -> str:
     Raises:
         ScaffoldError: It is no repository, or has no such revision.
     """
-    if _run(["rev-parse", "--git-dir"], folder).returncode:
+    done = _run(["rev-parse", "--git-dir"], folder)
+    if done.returncode:
         raise ScaffoldError(
-            f"{folder} is no git repository, so it has no revision {revision!r}",
+            f"{folder} has no revision {revision!r}: {_reason(done.stderr)}",
             code="revision_unknown",
             hint="leave the revision out to take the files as they stand",
         )

@@ -41,8 +41,8 @@ _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _DIRECTION = "\u202a-\u202e\u2066-\u2069"
 _MARKS = "\u200e\u200f\u061c"
 _JOINERS = "\u200c\u200d"
-_LOOSE = "\u00ad\u034f\u180e\u200b\u2060-\u2064\ufeff"
-_FILLERS = "\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
+_LOOSE = "\u00ad\u034f\u180e\u200b\u2060-\u2064\u2800\ufeff"
+_FILLERS = "\u115f\u1160\u17b4\u17b5\u3164\uffa0"
 _CONTROLS = "\u0000-\u0008\u000e-\u001f\u007f-\u009f\u2028\u2029\u206a-\u206f\ufff9-\ufffb"
 
 _ANY = re.compile(

@@ -20,7 +20,7 @@ from scaffold.skills.install.heads import MAX_NAME, NAME
 from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.places import ROOTS
 from scaffold.skills.install.source import BUILTIN, Source, checked, is_address
-from scaffold.spec import LedgerError, ScaffoldError, is_private
+from scaffold.spec import LedgerError, RequestError, ScaffoldError, is_private
 
 LOCK_SCHEMA = 1
 """The newest format of the lock file that this version reads."""
@@ -86,14 +86,21 @@ class LockedSkill:
         """Returns the source to read the skill from again.
 
         Raises:
-            RequestError: The lock file names none that skills are read from.
+            LedgerError: The lock file names none that skills are read from.
         """
         if self.kind == "builtin":
             return Source("builtin")
-        if self.kind == "git" and is_address(self.source):
-            return checked(Source("git", self.source, self.revision))
-        place = os.path.abspath(target / self.source)
-        return checked(Source("git" if self.kind == "git" else "folder", place, self.revision))
+        kind = "git" if self.kind == "git" else "folder"
+        is_remote = kind == "git" and is_address(self.source)
+        place = self.source if is_remote else os.path.abspath(target / self.source)
+        try:
+            return checked(Source(kind, place, self.revision))
+        except RequestError as error:
+            raise LedgerError(
+                f"{LOCK} says that {self.name} comes from there: {error.message}",
+                code=error.code,
+                hint="--remove it, and install it from where it is now",
+            ) from error
 
     def described(self) -> str:
         """Returns where it is pinned, for people."""

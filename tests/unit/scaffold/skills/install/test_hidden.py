@@ -55,6 +55,7 @@ LISTED = {
     "joiner between letters": ("a\u200db", "U+200D zero width joiner"),
     "soft hyphen": ("hy\u00adphen", "U+00AD soft hyphen"),
     "mark in a Latin line": ("a\u200eb", "U+200E left-to-right mark"),
+    "braille blank of a spinner": ("\u28ff\u2800", "U+2800 braille pattern blank"),
     "byte order mark inside": ("a\ufeffb", "U+FEFF zero width no-break space"),
 }
 

@@ -19,7 +19,7 @@ from scaffold.skills.install.lock import (
 )
 from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.source import Source
-from scaffold.spec import LedgerError, ScaffoldError
+from scaffold.spec import LedgerError
 
 FULL = LockedSkill(
     name="acme-one",
@@ -118,9 +118,9 @@ def test_a_source_that_somebody_wrote_in_is_checked(
     source: str, revision: str, tmp_path: Path
 ) -> None:
     (skill,) = parse_lock(text(replace(FULL, source=source, revision=revision)).encode()).values()
-    with pytest.raises(ScaffoldError) as caught:
+    with pytest.raises(LedgerError) as caught:
         skill.origin(tmp_path)
-    assert caught.value.code == "source_invalid"
+    assert (caught.value.code, caught.value.exit_status) == ("source_invalid", 1)
 
 
 def test_sources_there_and_back(tmp_path: Path) -> None:
