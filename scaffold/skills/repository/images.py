@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 from scaffold.skills.repository.files import Files
 
@@ -14,20 +15,32 @@ _USERS = re.compile(
 )
 
 
-def image_tags(name: str, files: Files) -> dict[str, str]:
-    """Returns the tags that the files which build or run containers give an image.
+class Images:
+    """Is the container images that a repository's files build on or run.
 
     Args:
-        name: The image without a tag.
         files: The repository's files.
-
-    Returns:
-        Each tag with the first file that has it; a tag made of variables is given as written.
     """
-    use = re.compile(rf"(?<![\w./-]){re.escape(name)}:(?P<tag>[\w.${{}}()-]+)")
-    found: dict[str, str] = {}
-    for path in sorted(files.paths):
-        if _USERS.search(path):
-            for each in use.finditer(files.text(path) or ""):
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        users = (path for path in sorted(self._files.paths) if _USERS.search(path))
+        return {path: self._files.text(path) or "" for path in users if not path.endswith(".md")}
+
+    def tags(self, name: str) -> dict[str, str]:
+        """Returns the tags of an image, each with the first file that has it.
+
+        A tag made of variables is given as written.
+
+        Args:
+            name: The image without a tag.
+        """
+        use = re.compile(rf"(?<![\w./-]){re.escape(name)}:(?P<tag>[\w.${{}}()-]+)")
+        found: dict[str, str] = {}
+        for path, text in self._texts.items():
+            for each in use.finditer(text) if name in text else ():
                 found.setdefault(each["tag"].rstrip(".)"), path)
-    return found
+        return found

@@ -18,6 +18,8 @@ _FLOOR = re.compile(r"(?:>=|\^|~=?|==)\s*v?(\d+(?:\.\d+)*)|^\s*v?(\d+(?:\.\d+)*)
 _REQUIREMENTS = re.compile(r"(?:^|/)[^/]*(?:requirements|constraints)[^/]*\.(?:txt|in|pip)$", re.I)
 _IN_FOLDER = re.compile(r"(?:^|/)(?:requirements|constraints)/[^/]+\.(?:txt|in)$", re.IGNORECASE)
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py", "environment.yml", "environment.yaml")
+# Pins of other files hold for one platform or one use.
+_GENERAL = frozenset({*_MANIFESTS, "package.json", "requirements.txt", "constraints.txt"})
 _PIN = re.compile(
     r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,. -]+\])?\s*===?\s*"
     r"(?P<version>\d[\w.!+]*)(?![\w.*])"
@@ -86,6 +88,11 @@ class Project:
                     if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", str(version)):
                         found[normal_name(name)].setdefault(str(version), path)
         return found
+
+    def is_general(self, path: str, document: str) -> bool:
+        """Tells whether the pins of a file hold for all that stands in a document's folders."""
+        folder, _, name = path.rpartition("/")
+        return name in _GENERAL and (not folder or document.startswith(f"{folder}/"))
 
     @cached_property
     def own_versions(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from scaffold.skills.repository.files import Files, list_files
 from scaffold.skills.repository.guidance import agent_names, command_names, skill_names
+from scaffold.skills.repository.images import Images
 from scaffold.skills.repository.project import Project
 from scaffold.skills.repository.pytest_names import PytestNames
 
@@ -57,6 +58,11 @@ class Repository:
     def project(self) -> Project:
         """What the project's own files say of versions."""
         return Project(self.files)
+
+    @cached_property
+    def images(self) -> Images:
+        """The container images that its files use."""
+        return Images(self.files)
 
     @cached_property
     def pytest(self) -> PytestNames:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from scaffold.skills.check.context import block_silence, lead_silence, silence
 from scaffold.skills.check.documents import Document
@@ -37,8 +38,13 @@ class Command:
         return self.line + word.line
 
 
-def find_commands(document: Document) -> Iterator[Command]:
-    """Yields the commands of a document; none but those of several words."""
+@lru_cache(maxsize=16)
+def find_commands(document: Document) -> tuple[Command, ...]:
+    """Returns the commands of a document; none but those of several words."""
+    return tuple(_all_commands(document))
+
+
+def _all_commands(document: Document) -> Iterator[Command]:
     for fence in document.markdown.fences:
         if (fence.info.split() or [""])[0].lower() in _SHELLS:
             wrong = block_silence(fence)

@@ -10,12 +10,11 @@ from scaffold.skills.check.claims.command_words import find_commands
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import is_placeholder, sentence_around
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.images import image_tags
 from scaffold.skills.repository.whole import Repository
 
-# Without a slash ("python:3.12") it is too often something else.
+# Without a slash ("python:3.12") it is too often something else; with a dot at its end, a file.
 _IMAGE = re.compile(
-    r"(?P<name>[a-z0-9][\w.-]*(?::\d{2,5})?(?:/[a-z0-9][\w.-]*)+):(?P<tag>[A-Za-z0-9_][\w.-]*)"
+    r"(?P<name>[a-z0-9][\w.-]*(?::\d{2,5})?(?:/[a-z0-9][\w-]*)+):(?P<tag>[A-Za-z0-9_][\w.-]*)"
 )
 _MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stable", "local"})
 _ANOTHER = re.compile(
@@ -50,7 +49,7 @@ def _claim(found: re.Match[str], line: int, column: int, silent: bool) -> Claim:
 def judge_image(claim: Claim, document: Document, repository: Repository) -> Verdict:
     """Judges a tag: do the files that use the image have it, too?"""
     name, tag, silent = claim.data
-    tags = image_tags(name, repository.files)
+    tags = repository.images.tags(name)
     if tag in tags:
         return Verdict.holds(f"{tags[tag]} has it")
     if not tags:

@@ -132,6 +132,14 @@ def judge_version(claim: Claim, document: Document, repository: Repository) -> V
             return Verdict.holds(f"{path} says so")
     if given.silent:
         return Verdict.open(given.silent)
+    if given.what == "pin":
+        known = {
+            version: path
+            for version, path in known.items()
+            if repository.project.is_general(path, document.path) or path in document.text
+        }
+    if not known:
+        return Verdict.open("it is pinned for another use only")
     version, path = next(iter(known.items()))
     fix = Fix(claim.line, given.version, version, is_safe=False) if len(known) == 1 else None
     return _differs(claim, f"{path} says {version}", fix)
