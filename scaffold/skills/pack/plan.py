@@ -6,11 +6,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.changes import Change
 from scaffold.skills.pack.record import RECORD, digest, read_record, record_text
 from scaffold.spec import ConflictError
+
+if TYPE_CHECKING:
+    from scaffold.skills.repository.files import Files
 
 
 class Rendered(NamedTuple):
@@ -47,7 +50,7 @@ class SyncPlan:
 
 
 def plan_sync(
-    root: Path,
+    files: Files,
     rendered: Mapping[str, bytes],
     modes: Mapping[str, bool],
     overwrite: frozenset[str] = frozenset(),
@@ -55,7 +58,7 @@ def plan_sync(
     """Compares what is rendered with what stands.
 
     Args:
-        root: The repository.
+        files: The repository.
         rendered: Every rendered file by path.
         modes: Whether a rendered file can be run, where that is to be kept.
         overwrite: Files and folders whose edits may be lost.
@@ -63,6 +66,7 @@ def plan_sync(
     Raises:
         ConflictError: A rendered path leads out of the repository, or cannot be read.
     """
+    root = files.root
     plan = SyncPlan(count=len(rendered))
     before = _read(root, RECORD)
     recorded = read_record((before or b"").decode("utf-8", "replace"))
@@ -71,7 +75,7 @@ def plan_sync(
         _plan_file(plan, root, wanted, recorded.get(path, frozenset()), overwrite)
     for path in sorted(set(recorded) - set(rendered)):
         _plan_leftover(plan, root, path, recorded[path], overwrite)
-    plan.stray = _stray(root, rendered, recorded)
+    plan.stray = _stray(files, rendered, recorded)
     kept = {path: data for path, data in rendered.items() if path not in plan.linked}
     after = _record(plan, kept, recorded)
     if after != (before or b""):
@@ -128,21 +132,23 @@ def _record(
 
 
 def _stray(
-    root: Path, rendered: Mapping[str, bytes], recorded: Mapping[str, frozenset[str]]
+    files: Files, rendered: Mapping[str, bytes], recorded: Mapping[str, frozenset[str]]
 ) -> list[str]:
-    """Returns files in rendered skills that no source stands behind and sync did not write."""
+    """Returns files in rendered skills that no source stands behind and sync did not write.
+
+    What git ignores, such as what a desktop leaves in every folder, is nobody's.
+    """
     folders = {
         "/".join(path.split("/")[:3]) for path in rendered if path.startswith(".claude/skills/")
     }
-    found = [
-        (Path(folder) / name).relative_to(root).as_posix()
-        for top in sorted(folders)
-        if not _leads_to_source(root, top)
-        for folder, _, files in os.walk(root / top)
-        if "__pycache__" not in Path(folder).parts
-        for name in sorted(files)
+    return [
+        path
+        for path in sorted(files.paths)
+        if "/".join(path.split("/")[:3]) in folders
+        and path not in rendered
+        and path not in recorded
+        and not _leads_to_source(files.root, path)
     ]
-    return [path for path in found if path not in rendered and path not in recorded]
 
 
 def _is_named(path: str, overwrite: frozenset[str]) -> bool:

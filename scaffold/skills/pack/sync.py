@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scaffold.changes import Change
 from scaffold.report import Report, ReportedChange, unified_diff
@@ -17,6 +18,9 @@ from scaffold.skills.pack.renewal import Renewal, renew_blocks
 from scaffold.skills.pack.sources import SKILLS, Pack, read_bytes, read_pack
 from scaffold.skills.repository.files import list_files
 from scaffold.spec import ConflictError, RequestError, ScaffoldError
+
+if TYPE_CHECKING:
+    from scaffold.skills.repository.files import Files
 
 
 def sync_skills(
@@ -44,14 +48,14 @@ def sync_skills(
     renewed = {path: after for path, (_, after) in renewal.documents.items()}
     pack = read_pack(files, renewed)
     rendered, modes = _rendered(pack, repository.settings, renewed)
-    plan = plan_sync(root, rendered, modes, overwrite)
+    plan = plan_sync(files, rendered, modes, overwrite)
     changes = [
         *(Change(path, "edited", *pair) for path, pair in renewal.documents.items()),
         *plan.changes,
     ]
     report = Report("skills sync", dry_run=dry_run and not check)
     report.changes = tuple(_reported(each) for each in changes)
-    report.warnings = tuple(_warnings(root, pack, plan, renewal, overwrite))
+    report.warnings = tuple(_warnings(files, pack, plan, renewal, overwrite))
     report.extra = {"edited": plan.edited, "stray": plan.stray, "stale": renewal.stale}
     if changes and writes:
         from scaffold.apply import apply_changes
@@ -116,15 +120,27 @@ def _reported(change: Change) -> ReportedChange:
 
 
 def _warnings(
-    root: Path, pack: Pack, plan: SyncPlan, renewal: Renewal, overwrite: frozenset[str]
+    files: Files, pack: Pack, plan: SyncPlan, renewal: Renewal, overwrite: frozenset[str]
 ) -> list[str]:
     found = [*pack.warnings]
     found += [f"{path} has no source in .agents; delete it" for path in plan.stray]
     found += [f"{where}: its output is stale; `{REPAIR}` renews it" for where in renewal.stale]
     if plan.linked:
         found.append(f"{plan.linked[0]} is a link to its source; nothing is rendered there")
-    missing = [path for path in sorted(overwrite) if not (root / path).exists()]
-    return [*found, *(f"--overwrite {path}: nothing stands there" for path in missing)]
+    missing = [path for path in sorted(overwrite) if not (files.root / path).exists()]
+    found += [f"--overwrite {path}: nothing stands there" for path in missing]
+    return [*found, *_ignored(files, plan)]
+
+
+def _ignored(files: Files, plan: SyncPlan) -> list[str]:
+    """Tells of new files that git ignores: whoever clones the repository would lack them."""
+    created = [each.path for each in plan.changes if each.before is None]
+    first = {path.partition("/")[0]: path for path in reversed(created)}
+    return [
+        f"git ignores {path}: take the pattern out, or {top} is nobody's but yours"
+        for top, path in sorted(first.items())
+        if files.has_git and files.is_ignored(path)
+    ]
 
 
 def _edited(paths: list[str]) -> list[ScaffoldError]:

@@ -168,6 +168,22 @@ def test_a_claude_skill_without_source_is_left_alone(repository: Path) -> None:
     assert own.read_text() == "own\n"
 
 
+def test_what_git_ignores_is_no_stray_and_ignored_renderings_are_told_of(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    skill = tmp_path / ".agents/skills/add-thing/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(SKILL)
+    (tmp_path / ".gitignore").write_text(".DS_Store\n")
+    assert sync_skills(tmp_path, check=False).warnings == ()
+    (tmp_path / ".claude/skills/add-thing/.DS_Store").write_text("")
+    assert sync_skills(tmp_path, check=True).ok
+    (tmp_path / ".gitignore").write_text(".claude/\n")
+    assert sync_skills(tmp_path, check=True).warnings == ()
+    (tmp_path / RENDERED).unlink()
+    (warning,) = sync_skills(tmp_path, check=False).warnings
+    assert warning.startswith(f"git ignores {RENDERED}: ")
+
+
 def test_a_record_cannot_have_other_files_deleted(repository: Path) -> None:
     (repository / "keep.py").write_bytes(b"")
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
