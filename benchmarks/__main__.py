@@ -36,6 +36,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "cold_start": ("benchmarks.cold_start", "Start-up (wall seconds)"),
     "learning": ("benchmarks.learning", "Learning (wall seconds)"),
     "cli": ("benchmarks.cli.table", "The command line (CPU time as a multiple of python -c pass)"),
+    "skills": ("benchmarks.skills.table", "Checking skills, beside other checkers"),
     "overhead": ("benchmarks.overhead_table", "Overhead of episodes, rewards and imports"),
 }
 

@@ -60,5 +60,9 @@ TARGETS: dict[str, Target] = {
     "learning.seeds": Target("measured", ">=", 1.0),
     "learning.start": Target("measured", "<", 0.5),
     "learning.time": Target("measured", "<=", 90),
+    "skills.large.memory": Target("measured", "<", 500),
+    "skills.large.wall": Target("measured", "<", 10),
+    "skills.wall.25": Target("measured", "<", 0.5),
+    "skills.wall.1000": Target("measured", "<", 5),
     "packing.fill_30": Target("ratio", ">=", 3.0),
 }

@@ -232,9 +232,10 @@ class _Reader:
                 self._result.codes.append(span)
         if "](" in text:
             for found in _LINK.finditer(_blanked(text)):
-                to = text[found.start("to") : found.end("to")].strip("<>")
-                if to:
-                    at = found.start("to")
+                at, end = found.span("to")
+                if text[at] == "<" and text[end - 1] == ">":
+                    at, end = at + 1, end - 1
+                if to := text[at:end]:
                     span = self._span(block, to, at, found.start(), found.end())
                     self._result.links.append(span)
 
