@@ -144,6 +144,14 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, change: tuple[str, str
     assert message in refusal.value.message
 
 
+def test_settings_of_skills_make_no_target_and_spoil_none(tmp_path: Path):
+    skills = '[tool.scaffold.skills]\nclients = ["claude"]\n'
+    with pytest.raises(TargetError) as refusal:
+        find_target(write(tmp_path / "a", skills))
+    assert refusal.value.code == "target_missing"
+    assert find_target(write(tmp_path / "b", CONFIG + skills)).package == "pkg"
+
+
 def test_a_newer_configuration_asks_for_an_upgrade(tmp_path: Path):
     with pytest.raises(TargetError) as refusal:
         find_target(write(tmp_path, CONFIG.replace("schema = 1", "schema = 2")))
