@@ -31,6 +31,10 @@ from scaffold.skills.repository.symbols import DYNAMIC_WORDS, MODULE_NAMES, Modu
 _CIRCLE = "its imports go in a circle"
 _WAYS = (b"import *", b"__getattr__", b"import (*)", *DYNAMIC_WORDS)
 _LITERAL_EXPORTS = re.compile(rb"^__all__\b[^=\n]*=\s*[\[(]([^*\])+]*)[\])]\s*$", re.MULTILINE)
+_QUOTED = re.compile(rb"[\"'](\w+)[\"']")
+_SHORT = 20_000
+"""Sources of fewer bytes are parsed rather than searched again for every name."""
+
 _MOST_STEPS = 5_000
 _DEEPEST = 40
 _MOST_STARS = 30
@@ -64,6 +68,8 @@ class Resolver:
         self._modules = modules
         self._tables: dict[str, ModuleTable] = {}
         self._name_sets: dict[str, frozenset[str]] = {}
+        self._stars: dict[int, list[tuple[str, bool, list[Module]]]] = {}
+        self._exports: dict[str, frozenset[str] | None] = {}
         self.classes = Classes(self.resolve)
 
     def find(self, dotted: str) -> Found:
@@ -115,8 +121,8 @@ class Resolver:
         found: set[str] = set()
         for _, table in self.tables(module):
             found |= {*table.scope.names, *table.lazy.targets, *(table.exports or ())}
-            for level, target, _ in table.scope.stars:
-                for source in self._imported_modules(module, level, target):
+            for _, _, sources in self._star_sources(module, table):
+                for source in sources:
                     found |= self._names(source, seen)
         return found
 
@@ -198,7 +204,8 @@ class Resolver:
                 return outcomes[0]
         for path, table in self.tables(module):
             bare = self._bare(module, path, table, name, query)
-            outcomes += [self._descend(each, rest, query) for each in bare]
+            sure = [each for each in bare if child is None or each.kind != "undecided"]
+            outcomes += [self._descend(each, rest, query) for each in sure]
         if child is not None and not rest:
             outcomes.append(self._descend_module(child, rest, query))
         if outcomes:
@@ -221,8 +228,8 @@ class Resolver:
         if name in table.scope.deleted:
             return [Found("undecided", "", path, evidence=f"{path} deletes {name}")]
         found, for_types = self._bound_to(module, path, table, name, query)
-        found += self._starred(module, table, name, query) if not found else []
         found += self._lazy(module, path, table, name, query)
+        found += self._starred(module, table, name, query) if not found else []
         if not any(each.kind != "undecided" for each in found):
             found += [self._for_types(each, module, table, query) for each in for_types]
         return found
@@ -268,21 +275,33 @@ class Resolver:
     def _starred(self, module: Module, table: ModuleTable, name: str, query: Query) -> list[Found]:
         """Returns what the ``import *`` of a module give under a name; the last one wins."""
         found: list[Found] = []
-        for level, target, _ in reversed(table.scope.stars):
-            star = self._star(module, level, target, name, query)
-            if star.exists:
-                return [star]
-            if star.kind != "missing":
-                found.append(star)
+        at_runtime = table.lazy.is_there or table.dynamic is not None
+        for target, for_types, sources in self._star_sources(module, table):
+            if not sources:
+                reason = f"{module.place} takes all names of {target}, which is not known here"
+                found.append(Found("undecided", "", module.place, evidence=reason))
+            for source in sources:
+                star = self._exported(source, name, query)
+                if star.exists and for_types and not at_runtime:
+                    reason = f"{module.place} imports it for type checkers only"
+                    star = replace(star, kind="undecided", evidence=reason)
+                if star.exists:
+                    return [star]
+                if star.kind != "missing":
+                    found.append(star)
         return found
 
-    def _star(self, module: Module, level: int, target: str, name: str, query: Query) -> Found:
-        sources = self._imported_modules(module, level, target)
-        if not sources:
-            reason = f"{module.place} takes all names of {target or '.'}, which is not known here"
-            return Found("undecided", "", module.place, evidence=reason)
-        outcomes = [self._exported(source, name, query) for source in sources]
-        return _best([each for each in outcomes if each.kind != "missing"] or outcomes)
+    def _star_sources(
+        self, module: Module, table: ModuleTable
+    ) -> list[tuple[str, bool, list[Module]]]:
+        """Returns each ``import *``: its text, whether it is for type checkers, its modules."""
+        key = id(table)  # the tables stay
+        if key not in self._stars:
+            self._stars[key] = [
+                (target or ".", for_types, self._imported_modules(module, level, target))
+                for level, target, for_types in reversed(table.scope.stars)
+            ]
+        return self._stars[key]
 
     def _exported(self, source: Module, name: str, query: Query) -> Found:
         """Finds a name in a module as ``from module import *`` takes it."""
@@ -300,17 +319,28 @@ class Resolver:
 
     def _may_have(self, module: Module, name: str) -> bool:
         """Tells whether ``import *`` may take a name from a module, before that is parsed."""
-        if module.path is None or module.path in self._tables or module.stub is not None:
+        path = module.path
+        if path is None or path in self._tables or module.stub is not None:
             return True
+        if path not in self._exports:
+            self._exports[path] = self._literal_exports(path)
+        exports = self._exports[path]
+        if exports is not None:
+            return name in exports
         if self._modules.child(module, name) is not None:
             return True  # a submodule becomes a name once anything imports it
-        source = read_source(self._files, module.path)
-        if source is None:
+        source = read_source(self._files, path)
+        if source is None or len(source) < _SHORT:
             return True
-        exports = _LITERAL_EXPORTS.findall(source)
-        if len(exports) == 1 and source.count(b"__all__") == 1:
-            return f'"{name}"'.encode() in exports[0] or f"'{name}'".encode() in exports[0]
         return name.encode() in source or any(word in source for word in _WAYS)
+
+    def _literal_exports(self, path: str) -> frozenset[str] | None:
+        """Returns a source's ``__all__`` where it is one literal list, without parsing the rest."""
+        source = read_source(self._files, path) or b""
+        found = _LITERAL_EXPORTS.findall(source)
+        if len(found) != 1 or source.count(b"__all__") != 1:
+            return None
+        return frozenset(name.decode() for name in _QUOTED.findall(found[0]))
 
     def _lazy(
         self, module: Module, path: str, table: ModuleTable, name: str, query: Query

@@ -136,12 +136,13 @@ class Scope:
 
     Args:
         names: Every name with all its bindings, in the order of the text.
-        stars: The modules of ``from module import *``, as level, module and line.
+        stars: The modules of ``from module import *``, as level, module and whether only type
+            checkers see it.
         deleted: The names that a ``del`` takes away.
     """
 
     names: dict[str, list[Binding]] = field(default_factory=dict[str, "list[Binding]"])
-    stars: list[tuple[int, str, int]] = field(default_factory=list[tuple[int, str, int]])
+    stars: list[tuple[int, str, bool]] = field(default_factory=list[tuple[int, str, bool]])
     deleted: set[str] = field(default_factory=set[str])
 
     def add(self, name: str, binding: Binding) -> None:
@@ -259,7 +260,7 @@ def _bind_statement(scope: Scope, node: ast.stmt, typed: bool) -> None:
 def _bind_from(scope: Scope, node: ast.ImportFrom, typed: bool) -> None:
     for each in node.names:
         if each.name == "*":
-            scope.stars.append((node.level, node.module or "", node.lineno))
+            scope.stars.append((node.level, node.module or "", typed))
             continue
         binding = ImportBinding(node.lineno, node.level, node.module or "", each.name, typed)
         scope.add(each.asname or each.name, binding)

@@ -112,7 +112,7 @@ def test_bind_agrees_with_python(source: str, positional: int, keywords: list[st
     exec(source, space)
     text = ", ".join([*["0"] * positional, *(f"{name}=0" for name in keywords)])
     try:
-        # Not Signature.bind: Python 3.11's refuses f(a=0) for (a=0, /, **kwargs), the call does not.
+        # Not Signature.bind: that of 3.11 refuses f(a=0) for (a=0, /, **kwargs), wrongly.
         space["f"](*[0] * positional, **dict.fromkeys(keywords, 0))
         fits = True
     except TypeError:
