@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaffold.report import Report
+from scaffold.skills.install.address import Source, parse_source, with_revision
 from scaffold.skills.install.heads import check_name
 from scaffold.skills.install.listing import compare
 from scaffold.skills.install.lock import LockedSkill, read_lock, source_text
@@ -18,12 +19,9 @@ from scaffold.skills.install.render import render
 from scaffold.skills.install.source import (
     Opened,
     Skill,
-    Source,
     open_source,
-    parse_source,
     take_again,
     take_skills,
-    with_revision,
 )
 from scaffold.skills.install.work import (
     COMMAND,

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from scaffold.fields import FieldError, Fields
+from scaffold.skills.install.address import BUILTIN, Source, checked, is_address
 from scaffold.skills.install.heads import MAX_NAME, NAME
 from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.places import ROOTS
-from scaffold.skills.install.source import BUILTIN, Source, checked, is_address
 from scaffold.spec import LedgerError, RequestError, ScaffoldError, is_private
 
 LOCK_SCHEMA = 1

@@ -193,12 +193,20 @@ def _report(
 ) -> Report:
     report.changes = tuple(_reported(change) for change in changes)
     report.extra["skills"] = [_json(each) for each in plans]
-    report.found = tuple(_line(each) for each in plans)
     if (target / RENDERED).is_file() and changes:
         report.check = (("scaffold", "skills", "sync"),)  # it knows the new skills then
     for each in plans:
         report.warnings += tuple(f"{path} is edited and stays as it is" for path in each.files.kept)
+    if not report.dry_run:
+        report.text = _text(report, plans)
     return report
+
+
+def _text(report: Report, plans: Sequence[SkillPlan]) -> str:
+    rows = [_line(each) for each in plans] or ["nothing is installed"]
+    rows += [f"{each.action:<10} {each.path}" for each in report.changes]
+    rows += [f"next       {' '.join(argv)}" for argv in report.check]
+    return "\n".join(rows) + "\n"
 
 
 def _reported(change: Change) -> ReportedChange:
@@ -211,8 +219,8 @@ def _reported(change: Change) -> ReportedChange:
 
 
 def _line(plan: SkillPlan) -> str:
-    where = "" if plan.locked is None else f" from {plan.locked.described()}"
-    return f"{plan.name} {plan.outcome}{where}"
+    where = "" if plan.locked is None else f"  {plan.locked.described()}"
+    return f"{plan.outcome:<10} {plan.name}{where}"
 
 
 def _json(plan: SkillPlan) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.skills.install.address import Source
 from scaffold.skills.install.lock import (
     LOCK,
     LOCK_SCHEMA,
@@ -18,7 +19,6 @@ from scaffold.skills.install.lock import (
     source_text,
 )
 from scaffold.skills.install.permissions import Permission
-from scaffold.skills.install.source import Source
 from scaffold.spec import LedgerError
 
 FULL = LockedSkill(

@@ -1,0 +1,168 @@
+"""SOURCE as people write it: a folder, the address of a repository, or the pack of this tool."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from scaffold.skills.install import git
+from scaffold.spec import RequestError
+
+BUILTIN = "builtin"
+"""What the pack that comes with the tool is called."""
+
+Kind = Literal["builtin", "folder", "git"]
+
+_SCP = re.compile(r"\w[\w.-]*@\w[\w.-]*:(?!//)\S+")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_SCHEMES = ("https", "ssh", "file")
+_FORMS = "a folder, https://..., ssh://..., file://..., user@host:path, or builtin"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Says where skills come from.
+
+    Args:
+        kind: "builtin", "folder" (its files as they stand) or "git" (a commit).
+        place: The folder or address; "" for the pack of the tool.
+        revision: The branch, tag or commit that was asked for; "" for none.
+    """
+
+    kind: Kind
+    place: str = ""
+    revision: str = ""
+
+    def __str__(self) -> str:
+        """Returns it as people write it."""
+        if self.kind == "builtin":
+            return BUILTIN
+        return self.place + (f"@{self.revision}" if self.revision else "")
+
+
+def parse_source(text: str, revision: str, here: Path) -> Source:
+    """Returns what a SOURCE on the command line means.
+
+    Args:
+        text: A folder, an address, or "builtin"; each but the last may end in ``@REVISION``.
+        revision: A revision given apart from it, or "".
+        here: What a relative folder is relative to.
+
+    Raises:
+        RequestError: It is nothing that skills can be read from.
+    """
+    if text == BUILTIN:
+        if revision:
+            raise _wrong(f"{BUILTIN} comes with the tool and has no revision {revision!r}")
+        return Source("builtin")
+    place, pinned = _split_revision(text, here)
+    if pinned and revision and pinned != revision:
+        raise _wrong(f"two revisions are named: {pinned!r} and {revision!r}")
+    revision = pinned or revision
+    if revision:
+        _check_revision(revision)
+    if is_address(place):
+        _check_address(place)
+        return Source("git", place, revision)
+    folder = _folder(place, here)
+    if folder is None:
+        raise _wrong(f"there is no folder {place!r}", _hint_for(place))
+    return Source("git" if revision else "folder", str(folder), revision)
+
+
+def checked(source: Source) -> Source:
+    """Returns a source that somebody else wrote down, if skills may be read from it.
+
+    Raises:
+        RequestError: They may not.
+    """
+    if source.revision:
+        _check_revision(source.revision)
+    if source.kind == "git" and is_address(source.place):
+        _check_address(source.place)
+    elif _folder(source.place, Path()) is None:
+        raise _wrong(f"there is no folder {source.place}", "name the source anew: --remove first")
+    return source
+
+
+def _check_revision(revision: str) -> None:
+    if not git.REVISION.fullmatch(revision) or ".." in revision:
+        raise _wrong(f"{revision!r} is no name of a branch, tag or commit", "name one of these")
+
+
+def with_revision(source: Source, revision: str) -> Source:
+    """Returns a source at another revision.
+
+    Raises:
+        RequestError: It is no revision.
+    """
+    if source.kind == "builtin":
+        raise _wrong(f"{BUILTIN} comes with the tool and has no revision {revision!r}")
+    _check_revision(revision)
+    return replace(source, kind="git", revision=revision)
+
+
+def _folder(text: str, here: Path) -> Path | None:
+    """Returns the folder that a text names, or None where none stands there."""
+    try:
+        folder = Path(os.path.abspath(here / Path(text).expanduser()))
+        return folder if text and folder.is_dir() else None
+    except (OSError, ValueError, RuntimeError):  # a text that no path can be, or nobody's home
+        return None
+
+
+def is_address(place: str) -> bool:
+    """Tells whether a place is that of a remote, and no folder of this disk."""
+    is_drive = os.name == "nt" and re.match(r"[A-Za-z]:[\\/]", place) is not None
+    return not is_drive and bool(_URL.match(place) or _SCP.fullmatch(place))
+
+
+def _split_revision(text: str, here: Path) -> tuple[str, str]:
+    """Splits ``PLACE@REVISION``; an ``@`` of a user, a host or a scope in a path is none."""
+    if (_URL.match(text) or _SCP.fullmatch(text)) and _folder(text, here) is None:
+        start = text.find("://") + 3 if "://" in text else text.find(":")
+        start = max(text.find("/", start), 0) if "://" in text else start
+    elif _folder(text, here) is not None:
+        return text, ""
+    else:
+        start = 0
+    place, sign, revision = text[start:].rpartition("@")
+    if not sign or not revision or place.endswith("/"):
+        return text, ""
+    return text[:start] + place, revision
+
+
+def _check_address(place: str) -> None:
+    if any(ord(char) <= 32 or ord(char) == 127 for char in place):
+        raise _wrong(f"{place!r} holds a space or a control character")
+    if _SCP.fullmatch(place) and "://" not in place:
+        return
+    scheme = place.partition(":")[0]
+    if scheme not in _SCHEMES or not place.startswith(f"{scheme}://"):
+        raise _wrong(f"{place!r} is no address that skills are fetched from")
+    try:
+        parts = urlsplit(place)
+    except ValueError as error:
+        raise _wrong(f"{place!r} is no address: {error}") from error
+    if parts.password or (scheme == "https" and parts.username):
+        raise _wrong(
+            "the address holds a name or a password, which the lock file would make public",
+            "take it out; git's credential helpers are asked as always",
+        )
+    host = parts.hostname or ("x" if scheme == "file" else "-")
+    if host.startswith("-") or (parts.username or "").startswith("-"):
+        raise _wrong(f"{place!r} names no host")
+
+
+def _hint_for(place: str) -> str:
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", place):
+        return f"a repository is named by its address: https://github.com/{place}"
+    return f"name {_FORMS}"
+
+
+def _wrong(message: str, hint: str = "") -> RequestError:
+    return RequestError(message, code="source_invalid", hint=hint or f"name {_FORMS}")
