@@ -282,3 +282,29 @@ def test_blank_lines_around_a_text_are_no_difference(repository: Repository) -> 
         assert is_in_step(found, repository)
     (found,) = parse_blocks("<!-- scaffold:begin tree pkg -->\nold\n<!-- scaffold:end -->")
     assert not is_in_step(found, repository)
+
+
+CONFIG = """
+[tool.scaffold]
+schema = 1
+package = "pkg"
+[tool.scaffold.registries]
+reward = "src/pkg/scores/__init__.py:SCORES"
+"""
+
+
+def test_a_template_can_be_that_of_this_repository(tmp_path: Path) -> None:
+    own = tmp_path / ".scaffold/templates/reward/exact"
+    own.mkdir(parents=True)
+    (own / "template.toml").write_text(
+        'schema = 1\nversion = 1\ntitle = "Own"\nhelp = "Ours."\n'
+        '[[files]]\nfrom = "own.py.jinja"\nto = "{source}"\n'
+    )
+    (own / "own.py.jinja").write_text("from {{ module }} import {{ function }}\n")
+    (tmp_path / "pyproject.toml").write_text(CONFIG)
+    files = list_files(tmp_path)
+    repository = Repository(files, read_settings(files))
+    found = text("template reward/exact sums package=.", repository)
+    assert found == "```python\nfrom pkg.scores.sums import sums_reward_fn\n```"
+    named = text("template reward/exact sums package=. file=src/pkg/scores/sums.py", repository)
+    assert named == found
