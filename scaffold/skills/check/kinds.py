@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaffold.skills.check.claims.called_upon import CALLED_UPON
 from scaffold.skills.check.claims.calls import CALLS
 from scaffold.skills.check.claims.command import COMMANDS
+from scaffold.skills.check.claims.config_key import CONFIG_KEYS
 from scaffold.skills.check.claims.count import COUNTS
 from scaffold.skills.check.claims.data_block import DATA_BLOCKS
 from scaffold.skills.check.claims.fixtures import FIXTURES
@@ -47,6 +48,7 @@ KINDS: tuple[Kind, ...] = (
     VERSIONS,
     IMAGES,
     WORKFLOW_JOBS,
+    CONFIG_KEYS,
     GENERATED,
     SHELL_BLOCKS,
     COMMANDS,

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scaffold.skills.repository.definitions import read_source
 from scaffold.skills.repository.files import Files
 from scaffold.skills.repository.whole import Repository
 
@@ -142,7 +141,7 @@ def _grows(name: str, files: Files) -> bool:
         rb"|\.(?:append|extend|update|add|insert|setdefault|register|pop|remove|clear|discard)\b)"
         rb"|\bdel\s+" + word + rb"\b|register\w*\(\s*" + word + rb"\b"
     )
-    return any(change.search(read_source(files, path)) for path in files.python)
+    return any(change.search(files.data(path) or b"") for path in files.python)
 
 
 def count_folder(folder: str, files: Files) -> Counted:

@@ -9,7 +9,6 @@ from configparser import Error as ConfigError
 from functools import cached_property
 from typing import Any, cast
 
-from scaffold.skills.repository.definitions import read_source
 from scaffold.skills.repository.files import Files
 
 # Source: the reference of pytest, and the documents of the plugins that are most installed.
@@ -85,7 +84,7 @@ class PytestNames:
         """The markers that tests carry, each with the first such file."""
         found: dict[str, str] = {}
         for path in self.test_files:
-            for name in set(_MARK.findall(read_source(self._files, path))):
+            for name in set(_MARK.findall(self._files.data(path) or b"")):
                 found.setdefault(name.decode(), path)
         return found
 
@@ -94,13 +93,13 @@ class PytestNames:
         """Every word of the tests: what is not among them cannot be asked for by any of them."""
         found: set[bytes] = set()
         for path in self.test_files:
-            found.update(_WORD.findall(read_source(self._files, path)))
+            found.update(_WORD.findall(self._files.data(path) or b""))
         return frozenset(each.decode() for each in found)
 
     @cached_property
     def has_fixtures(self) -> bool:
         """Whether any test file defines a fixture."""
-        return any(_FIXTURE.search(read_source(self._files, path)) for path in self.test_files)
+        return any(_FIXTURE.search(self._files.data(path) or b"") for path in self.test_files)
 
     def why_foreign(self, name: str) -> str:
         """Returns why a plugin from elsewhere may bring a name, or nothing."""
@@ -128,7 +127,7 @@ class PytestNames:
         """The sources that register markers: those of the tests, and plugins of the repository."""
         found: list[tuple[str, bytes]] = []
         for path in self._files.python:
-            source = read_source(self._files, path)
+            source = self._files.data(path) or b""
             if b"addinivalue_line" in source:
                 found.append((path, source))
         return tuple(found)

@@ -13,6 +13,7 @@ from scaffold.skills.repository.project import Project
 from scaffold.skills.repository.pytest_names import PytestNames
 
 if TYPE_CHECKING:
+    from scaffold.skills.repository.config_classes import ConfigClasses
     from scaffold.skills.repository.programs import Programs
     from scaffold.skills.repository.python_index import PythonIndex
 
@@ -58,6 +59,13 @@ class Repository:
     def project(self) -> Project:
         """What the project's own files say of versions."""
         return Project(self.files)
+
+    @cached_property
+    def config_classes(self) -> ConfigClasses:
+        """The keys of its configuration."""
+        from scaffold.skills.repository.config_classes import ConfigClasses
+
+        return ConfigClasses(self.files, self.python)
 
     @cached_property
     def images(self) -> Images:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from scaffold.skills.check.rules.rule import Rule
 
 SETTINGS_RULES: dict[str, Rule] = {
+    "config-key-missing": Rule(
+        "error",
+        "A dotted key of the configuration is a field of the repository's own classes.",
+        "The run stops at the unknown key, or goes on as if it had not been given.",
+    ),
     "fixture-missing": Rule(
         "error",
         "A fixture of pytest that a text names exists.",
