@@ -126,7 +126,9 @@ def skills_new(name: str, description: str | None, **values: Any) -> Report:
 
 _INSTALL: list[click.Parameter] = [
     click.Argument(["words"], nargs=-1, metavar="[SOURCE] [SKILL]..."),
-    click.Option(["--update"], is_flag=True, help="Renew the skills named, or all, as pinned."),
+    click.Option(
+        ["--update"], is_flag=True, help="Renew the skills named, or all, from their sources."
+    ),
     click.Option(["--remove"], is_flag=True, help="Take the skills named back."),
     click.Option(["--check"], is_flag=True, help="Tell whether files are as they were installed."),
     click.Option(["--user"], is_flag=True, help="Install to the home folder and not a repository."),
