@@ -57,9 +57,15 @@ _PLACEHOLDER = re.compile(
 )
 
 
+_CAPITALS = re.compile(
+    r"(?:^|[/_.-])(?:NAME|FILE|FOLDER|DIR|KIND|STYLE|PATH|MODEL|PAGE|TOPIC|MODULE|SLUG|ID|USER|OWNER"
+    r"|REPO|VERSION|DATE|RULE|KEY|N|X|Y)(?=[/_.-]|$)"
+)
+
+
 def is_placeholder(text: str) -> bool:
     """Tells whether a text stands for many: it holds `<name>`, `*`, `...`, `my_` and the like."""
-    return _PLACEHOLDER.search(text) is not None
+    return _PLACEHOLDER.search(text) is not None or _CAPITALS.search(text) is not None
 
 
 def silence(span: Span) -> str | None:

@@ -67,6 +67,19 @@ class Files:
         return dict(found)
 
     @cached_property
+    def folders_by_name(self) -> dict[str, list[str]]:
+        """The folders by their last part, sorted."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for folder in sorted(self.folders):
+            found[folder.rpartition("/")[2]].append(folder)
+        return dict(found)
+
+    @cached_property
+    def sorted_places(self) -> tuple[str, ...]:
+        """Files and folders, sorted: what begins with the same words stands together."""
+        return tuple(sorted(self.paths | self.folders))
+
+    @cached_property
     def by_lower(self) -> dict[str, str]:
         """Files and folders by their path in lower case; where two differ by case, one of them."""
         return {path.lower(): path for path in sorted(self.paths | self.folders, reverse=True)}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from scaffold.skills.check.claim import Fix, Verdict
@@ -38,6 +40,12 @@ _COMMON_NAMES = frozenset(
 )
 
 
+_WILD = re.compile(
+    r"(<[^<>]+>|\{[^{}]+\}|\*\*/?|\*|\?|\.\.\.|…|\[[^\[\]]+\]"
+    r"|(?<![^/_.-])(?:NAME|FILE|FOLDER|DIR|KIND|STYLE|MODEL|MODULE|ID|VERSION|RULE)(?![^/_.-]))"
+)
+
+
 @dataclass(frozen=True)
 class Place:
     """Is where a path was found."""
@@ -58,7 +66,7 @@ def locate(path: str, document: Document, repository: Repository) -> Place | Non
     for full in files.by_name.get(name, ()):
         if full.endswith("/" + clean):
             return Place(full)
-    for folder in files.folders:
+    for folder in files.folders_by_name.get(name, ()):
         if folder.endswith("/" + clean):
             return Place(folder)
     return None
@@ -99,12 +107,17 @@ def missing(path: str, document: Document, repository: Repository) -> Verdict:
 
 def matching(pattern: str, document: Document, repository: Repository) -> str | None:
     """Returns a file or folder that a path with placeholders fits, or None."""
-    expression = _expression(pattern.strip("/"))
-    places = (*sorted(repository.files.paths), *sorted(repository.files.folders))
+    clean = pattern.strip("/")
+    expression, certain = _expression(clean), literal_part(clean)
+    places = repository.files.sorted_places
     for base in bases(document, repository):
         lead = f"{base}/" if base else ""
-        for path in places:
-            if path.startswith(lead) and expression.fullmatch(path[len(lead) :]):
+        start = lead + (f"{certain}/" if certain else "")
+        # Only what begins with the certain folders can fit; it stands together.
+        for path in itertools.islice(places, bisect_left(places, start), None):
+            if not path.startswith(start):
+                break
+            if expression.fullmatch(path[len(lead) :]):
                 return path
     return None
 
@@ -120,7 +133,7 @@ def literal_part(pattern: str) -> str:
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    pieces = re.split(r"(<[^<>]+>|\{[^{}]+\}|\*\*/?|\*|\?|\.\.\.|…|\[[^\[\]]+\])", pattern)
+    pieces = _WILD.split(pattern)
     wild = {"**": ".*", "**/": "(?:.*/)?", "...": ".*", "…": ".*", "?": "[^/]"}
     return re.compile(
         "".join(
