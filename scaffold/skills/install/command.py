@@ -14,7 +14,14 @@ from scaffold.skills.install.listing import compare
 from scaffold.skills.install.lock import LockedSkill, read_lock, source_text
 from scaffold.skills.install.permissions import find_permissions
 from scaffold.skills.install.places import check_free, distinct, roots_for
-from scaffold.skills.install.plan import file_states, grown, locked_files, plan_files
+from scaffold.skills.install.plan import (
+    Found,
+    file_states,
+    find,
+    grown,
+    locked_files,
+    plan_files,
+)
 from scaffold.skills.install.render import render
 from scaffold.skills.install.source import (
     Opened,
@@ -196,7 +203,17 @@ def _plan_install(
             code="skill_exists",
             hint=f"scaffold skills install --update {read.name}",
         )
-    return SkillPlan(read.name, "unchanged", old, plan_files(options.target, (), {}))
+    return _plan_again(read, old, options)
+
+
+def _plan_again(read: _Read, old: LockedSkill, options: Options) -> SkillPlan:
+    """Plans to install what is installed: files that somebody deleted come back."""
+    gone = [file.path for file in old.files if find(options.target, file.path) == Found(None)]
+    files = render(read.skill, read.name, old.roots, grant_tools=old.grant_tools)
+    planned = plan_files(options.target, old.files, files, gone)
+    if not gone:
+        return SkillPlan(read.name, "unchanged", old, planned)
+    return SkillPlan(read.name, "installed", old, planned, tuple(compare(None, old)))
 
 
 def _plan_update(read: _Read, old: LockedSkill, wish: Wish, options: Options) -> SkillPlan:

@@ -291,6 +291,21 @@ def test_sync_runs_nothing_that_an_installed_skill_asks_for(
     assert (target / "sprung").exists(), "a block of one's own runs"
 
 
+def test_what_was_deleted_comes_back_and_edits_stay(run: Run, source: Path, target: Path) -> None:
+    assert run(str(source), "busy")[0] == 0
+    before = tree(target)
+    shutil.rmtree(target / ".agents")
+    (target / BUSY[1] / "SKILL.md").write_text("mine")
+    status, report = run(str(source), "busy")
+    assert (status, report["skills"][0]["outcome"]) == (0, "installed")
+    assert report["skills"][0]["edited"] == [f"{BUSY[1]}/SKILL.md"]
+    assert len(report["skills"][0]["brings"]) == 3
+    after = tree(target)
+    assert after.pop(f"{BUSY[1]}/SKILL.md")[0] == b"mine"
+    assert after == {path: file for path, file in before.items() if path in after}
+    assert len(after) == len(before) - 1
+
+
 TAKEN: dict[str, str] = {
     "a skill": ".agents/skills/plain/SKILL.md",
     "a skill of Claude's": ".claude/skills/plain/SKILL.md",

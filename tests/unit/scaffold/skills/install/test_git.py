@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -247,6 +248,7 @@ def test_no_other_transport_than_the_one_that_was_named(
     assert not (scratch.parent / "sprung").exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the session is read from /proc")
 def test_nobody_is_asked_for_a_password(
     tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +257,7 @@ def test_nobody_is_asked_for_a_password(
     ssh = tmp_path / "ssh.sh"
     ssh.write_text(
         f"#!/bin/sh\necho asks=$SSH_ASKPASS,$GIT_ASKPASS,$SSH_ASKPASS_REQUIRE >>{told}\n"
-        f"(: </dev/tty) 2>/dev/null && echo terminal >>{told}\n"
+        f"cut -d' ' -f6 /proc/$$/stat >>{told}\n"
         "exit 255\n"
     )
     ssh.chmod(0o755)
@@ -264,7 +266,9 @@ def test_nobody_is_asked_for_a_password(
     monkeypatch.setenv("GIT_SSH_COMMAND", str(ssh))
     code, _ = code_of(Source("git", "ssh://git@localhost:1/x.git"), scratch)
     assert code == "source_unreachable"
-    assert set(told.read_text().splitlines()) == {"asks=,,never"}
+    asks, session, *_ = told.read_text().splitlines()
+    assert asks == "asks=,,never"
+    assert int(session) != os.getsid(0), "a session of its own has no terminal"
 
 
 def test_a_remote_that_never_answers(
