@@ -120,7 +120,7 @@ def read_pack(files: Files, renewed: dict[str, bytes] | None = None) -> Pack:
             except ScaffoldError as error:
                 problems.append(error)
     _raise_all(problems)
-    return Pack(tuple(skills), tuple(agents), _strangers(folders))
+    return Pack(tuple(skills), tuple(agents), _strangers(files, folders))
 
 
 def documents_of(files: Files) -> list[str]:
@@ -228,13 +228,25 @@ def _invalid(path: str, reason: str) -> ScaffoldError:
     )
 
 
-def _strangers(folders: dict[str, dict[str, Path]]) -> tuple[str, ...]:
-    return tuple(
-        f"{SKILLS}/{name}/{below} is no skill of its own: clients look one folder deep"
-        for name, inside in folders.items()
-        for below in sorted(inside)
-        if below.endswith("/SKILL.md") and "SKILL.md" not in inside
-    )
+def _strangers(files: Files, folders: dict[str, dict[str, Path]]) -> tuple[str, ...]:
+    """Tells of what stands among skills and subagents, and is none where it stands."""
+    found: list[str] = []
+    for name, inside in folders.items():
+        deeper = [below for below in sorted(inside) if below.endswith("/SKILL.md")]
+        if "SKILL.md" in inside or name.startswith(("_", ".")):
+            continue
+        found += [
+            f"{SKILLS}/{name}/{below} is no skill of its own: clients look one folder deep"
+            for below in deeper
+        ]
+        if not deeper:
+            found.append(f"{SKILLS}/{name} holds no SKILL.md and is passed over")
+    found += [
+        f"{path} is passed over: subagents stand in {AGENTS} itself"
+        for path in sorted(files.below(AGENTS))
+        if path.endswith(".md") and path.count("/") > AGENTS.count("/") + 1
+    ]
+    return tuple(found)
 
 
 def _raise_all(problems: list[ScaffoldError]) -> None:

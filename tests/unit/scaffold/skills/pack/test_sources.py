@@ -56,6 +56,16 @@ def test_a_skill_in_a_deeper_folder_is_told_of(root: Path) -> None:
     assert warning.startswith(".agents/skills/group/two/SKILL.md is no skill of its own")
 
 
+def test_what_is_passed_over_is_told_of(root: Path) -> None:
+    for path in ("skills/two/skill.md", "skills/_shared/a.md", "agents/team/judge.md"):
+        (root / ".agents" / path).parent.mkdir(parents=True)
+        (root / ".agents" / path).write_text("text\n")
+    assert read_pack(list_files(root)).warnings == (
+        ".agents/skills/two holds no SKILL.md and is passed over",
+        ".agents/agents/team/judge.md is passed over: subagents stand in .agents/agents itself",
+    )
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
