@@ -21,6 +21,7 @@ _DEFINITION = re.compile(
 )
 _SET = re.compile(rb"\.(\w+)(?:: [^=\n]+)? = ")
 _SET_BY_NAME = re.compile(rb"setattr\(\s*([\w.]+)\s*,")
+_OWN = (b"self", b" cls", b"\tcls", b"(cls")
 _OWNER = re.compile(rb"([A-Za-z_]\w*)\Z")
 
 
@@ -82,8 +83,11 @@ class Definitions:
             for owner in _SET_BY_NAME.findall(source):
                 self._set_by_name.add(owner.rpartition(b".")[2])
             for match in _SET.finditer(source):
-                owner = _OWNER.search(source, max(0, match.start() - 60), match.start())
-                if owner is not None and owner[1] not in (b"self", b"cls"):
+                start = match.start()
+                if source[start - 4 : start] in _OWN:
+                    continue
+                owner = _OWNER.search(source, max(0, start - 60), start)
+                if owner is not None:
                     self._set_on.setdefault(match[1], set()).add(owner[1])
 
     def _lines(self, path: str, name: str) -> Iterator[tuple[str, int]]:

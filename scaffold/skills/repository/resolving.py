@@ -35,6 +35,7 @@ _QUOTED = re.compile(rb"[\"'](\w+)[\"']")
 _SHORT = 20_000
 """Sources of fewer bytes are parsed rather than searched again for every name."""
 
+_LEAVES = ("function", "constant")
 _MOST_STEPS = 5_000
 _DEEPEST = 40
 _MOST_STARS = 30
@@ -141,12 +142,15 @@ class Resolver:
         tops = tops or self._modules.neighbours(parts[0], folder)
         if not tops:
             return Found("third_party", dotted, evidence=f"{parts[0]} is not in this repository")
-        best = _best([self._descend_module(top, parts[1:], query) for top in tops])
+        firm = tuple(top for top in tops if top.is_firm)
+        best = _best([self._descend_module(top, parts[1:], query) for top in firm or tops])
         if best.kind != "missing":
             return best
         if is_standard(parts[0]):
             return _standard(dotted)
-        reason = self._modules.why_unsure(parts[0], tops, best.thing)
+        copies = [self._descend_module(top, parts[1:], query) for top in tops if firm]
+        reason = next((f"{each.path} has it" for each in copies if each.exists), None)
+        reason = reason or self._modules.why_unsure(parts[0], firm or tops, best.thing)
         if reason is None:
             return best
         return Found("undecided", dotted, best.path, evidence=f"{best.evidence}, but {reason}")
@@ -204,8 +208,10 @@ class Resolver:
                 return outcomes[0]
         for path, table in self.tables(module):
             bare = self._bare(module, path, table, name, query)
-            sure = [each for each in bare if child is None or each.kind != "undecided"]
-            outcomes += [self._descend(each, rest, query) for each in sure]
+            if child is not None:  # what hides a submodule hides it from nobody who names more
+                bare = [each for each in bare if each.kind != "undecided"]
+                bare = [each for each in bare if not rest or each.kind not in _LEAVES]
+            outcomes += [self._descend(each, rest, query) for each in bare]
         if child is not None and not rest:
             outcomes.append(self._descend_module(child, rest, query))
         if outcomes:
@@ -229,10 +235,9 @@ class Resolver:
             return [Found("undecided", "", path, evidence=f"{path} deletes {name}")]
         found, for_types = self._bound_to(module, path, table, name, query)
         found += self._lazy(module, path, table, name, query)
-        found += self._starred(module, table, name, query) if not found else []
         if not any(each.kind != "undecided" for each in found):
             found += [self._for_types(each, module, table, query) for each in for_types]
-        return found
+        return found or self._starred(module, table, name, query)
 
     def _bound_to(
         self, module: Module, path: str, table: ModuleTable, name: str, query: Query

@@ -106,7 +106,7 @@ def functions(draw: st.DrawFn) -> str:
     st.integers(0, 6),
     st.lists(st.sampled_from([*NAMES, "other", "args"]), unique=True, max_size=4),
 )
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_bind_agrees_with_python(source: str, positional: int, keywords: list[str]) -> None:
     space: dict[str, Any] = {}
     exec(source, space)
@@ -124,7 +124,7 @@ def test_bind_agrees_with_python(source: str, positional: int, keywords: list[st
 
 
 @given(functions())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_signature_is_written_as_python_writes_it(source: str) -> None:
     space: dict[str, Any] = {}
     exec(source, space)

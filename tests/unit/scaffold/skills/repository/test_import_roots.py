@@ -41,6 +41,8 @@ WRITTEN = {"pyproject.toml": "write_to = 'pkg/_version.py'"}
         ({"tests/click/__init__.py": A}, "click.b", "undecided"),
         ({"tests/__init__.py": "", "tests/fakes.py": A}, "tests.fakes.b", "missing"),
         ({"pkg/_vendor/six/__init__.py": A}, "six.b", "undecided"),
+        ({**PKG, "tests/pkg/__init__.py": A}, "pkg.a", "undecided"),
+        ({**PKG, "tests/pkg/__init__.py": A}, "pkg.b", "missing"),
         ({"examples/ppo/utils.py": A}, "utils.a", "function"),
         ({"examples/ppo/utils.py": A}, "utils.b", "undecided"),
         # folders without __init__.py
