@@ -56,7 +56,16 @@ class PytestNames:
 
     @cached_property
     def registered(self) -> dict[str, str]:
-        """The registered markers, each with the file that registers it."""
+        """The markers that settings or sources register, each with the file that does."""
+        found = dict(self.in_settings)
+        for path, source in self._registering:
+            for match in _LINE.finditer(source):
+                found.setdefault(match[2].decode(), path)
+        return found
+
+    @cached_property
+    def in_settings(self) -> dict[str, str]:
+        """The markers that settings register, each with the file that does."""
         found: dict[str, str] = {}
         for name in ("pyproject.toml", "pytest.toml", ".pytest.toml"):
             for path in self._files.by_name.get(name, ()):
@@ -66,9 +75,6 @@ class PytestNames:
             for path in self._files.by_name.get(name, ()):
                 for row in _ini_markers(self._files.text(path) or ""):
                     found.setdefault(row, path)
-        for path, source in self._registering:
-            for match in _LINE.finditer(source):
-                found.setdefault(match[2].decode(), path)
         return found
 
     @cached_property

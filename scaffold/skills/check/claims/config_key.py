@@ -29,6 +29,18 @@ _OTHERWISE = re.compile(
 )
 
 
+# Without a value a dotted name is a key only where the text speaks of keys.
+_ABOUT_KEYS = re.compile(
+    r"\b(?:config\w*|settings?|overrid\w*|ya?ml|keys?|options?|hydra|defaults?|set|fields?)\b",
+    re.IGNORECASE,
+)
+# Blocks of YAML that begin so are of other programs, whatever stands in them.
+_FOREIGN = frozenset(
+    {"on", "jobs", "services", "apiVersion", "repos", "steps", "stages", "openapi", "swagger"}
+    | {"nav", "site_name", "channels", "runs", "hooks", "plugins", "allowed-tools", "description"}
+)
+
+
 class Key(NamedTuple):
     """Is a key as a text gives it.
 
@@ -52,8 +64,12 @@ def find_config_keys(document: Document) -> Iterator[Claim]:
     for span in document.markdown.codes:
         found = _IN_TEXT.fullmatch(span.text)
         if found and _is_key(found["key"]):
+            words = " ".join(sentence_around(span))
+            about = " ".join([words, span.block.info, *span.block.headings[-1:]])
+            if not found["value"] and not _ABOUT_KEYS.search(about):
+                continue
             silent = ""
-            if _OTHERWISE.search(" ".join(sentence_around(span))):
+            if _OTHERWISE.search(words):
                 silent = "the text may say that it is not there, or be about code"
             data = Key(found["key"], bool(found["value"]), silent)
             yield Claim("config key", found["key"], span.line, span.column, data)
@@ -77,6 +93,8 @@ def _is_key(text: str) -> bool:
 def _in_yaml(fence: Block) -> Iterator[Claim]:
     rows = [(key, line) for key, line in _yaml_keys(fence.text) if not is_placeholder(key)]
     every = tuple(key for key, _ in rows)
+    if _FOREIGN & set(every):
+        return
     silent = block_silence(fence) or ""
     for key, line in rows:
         if "." in key:
@@ -111,14 +129,14 @@ def judge_config_key(claim: Claim, document: Document, repository: Repository) -
     """Judges a key: do the classes of the repository have it, part by part?"""
     key: Key = claim.data
     classes = repository.config_classes
+    parts = key.key.split(".")
+    if not key.is_override and parts[0] not in classes.top_keys:
+        return Verdict.open("no YAML of the repository has its first part: it may be code")
     answer = classes.find(key.key)
     if answer.state == "there":
         return Verdict.holds(answer.reason)
     if answer.state == "open":
         return Verdict.open(answer.reason)
-    parts = key.key.split(".")
-    if not key.is_override and parts[0] not in classes.top_keys:
-        return Verdict.open("no YAML of the repository has its first part: it may be code")
     if answer.depth < len(parts) - 1 and key.beside:
         return Verdict.open("a part above it is wrong already")
     if classes.yaml_has(key.key):

@@ -86,12 +86,15 @@ def _claim(name: str, line: int, column: int, silent: str) -> Iterator[Claim]:
 def judge_marker(claim: Claim, document: Document, repository: Repository) -> Verdict:
     """Judges a marker: is it registered, or does any test carry it?"""
     name, names = claim.text, repository.pytest
-    if name in names.registered:
-        return Verdict.holds(f"{names.registered[name]} registers it")
+    # The cheap answers first: the last two read all tests, and all sources.
+    if name in names.in_settings:
+        return Verdict.holds(f"{names.in_settings[name]} registers it")
     if name in KNOWN_MARKERS:
         return Verdict.open("pytest or one of its plugins brings it")
     if name in names.used:
         return Verdict.holds(f"{names.used[name]} has it")
+    if name in names.registered:
+        return Verdict.holds(f"{names.registered[name]} registers it")
     if doubt := _doubt(name, document, repository):
         return Verdict.open(doubt)
     if claim.data:
