@@ -28,6 +28,8 @@ _HARMLESS = frozenset(
 _HARMLESS_FUNCTIONS = frozenset({"print", "isinstance", "repr", "id", "type", "vars", "hasattr"})
 _LIST_MAKERS = frozenset({"list", "tuple", "sorted", "set", "frozenset"})
 _TEXT_METHODS = frozenset({"replace", "lower", "upper", "strip", "format", "title", "split"})
+_WORDS = ("argparse", "add_argument", "parse_args")
+"""A module without any of these has nothing to do with a parser."""
 _COMPLETERS = ("argcomplete.autocomplete",)
 
 Value = Any
@@ -96,6 +98,7 @@ class _Walker:
         self._sources = sources
         self._python = python
         self._modules: dict[str, _Scope] = {}
+        self._imports: dict[tuple[str, str], Value] = {}
         self._calls: list[ast.AST] = []
         self._steps = 0
         self._main = ""
@@ -332,6 +335,20 @@ class _Walker:
 
     def _imported(self, dotted: str, source: Source) -> Value:
         """Returns what a name from elsewhere in the repository is."""
+        key = dotted, source.path
+        if key not in self._imports:
+            self._imports[key] = None  # the answer while it is looked for
+            self._imports[key] = self._find_imported(dotted, source)
+        return self._imports[key]
+
+    def _find_imported(self, dotted: str, source: Source) -> Value:
+        origin = self._sources.origin(dotted.partition(".")[0], source)
+        if origin is None:
+            return None
+        speaks = any(origin.mentions(each) for each in _WORDS)
+        is_package = origin.path.endswith("/__init__.py")
+        if not (speaks or is_package or dotted.rpartition(".")[2].isupper()):
+            return None
         found = self._python.find_in(source.path, dotted)
         if found.path is None or found.line is None or not found.exists:
             return None

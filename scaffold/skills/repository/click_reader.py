@@ -74,6 +74,7 @@ class _Reader:
         self._sources = sources
         self._python = python
         self._reached: list[Source] = []
+        self._things: dict[tuple[str, str], _Thing | None] = {}
 
     def read(self, source: Source, function: str) -> Command | None:
         """Returns what a script, or a function of a module, takes."""
@@ -158,6 +159,16 @@ class _Reader:
 
     def _thing(self, name: str, source: Source) -> _Thing | None:
         """Returns the command, group or app that a name stands for."""
+        head = name.partition(".")[0]
+        if head not in source.top_names and self._sources.origin(head, source) is None:
+            return None
+        key = name, source.path
+        if key not in self._things:
+            self._things[key] = None  # the answer while it is looked for
+            self._things[key] = self._find_thing(name, source)
+        return self._things[key]
+
+    def _find_thing(self, name: str, source: Source) -> _Thing | None:
         function = self._function(name, source)
         if function is not None:
             node, where = function
@@ -200,17 +211,21 @@ class _Reader:
 
     def _imported_paths(self, source: Source) -> Iterator[str]:
         for node in ast.walk(source.tree):
-            if isinstance(node, ast.Import):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for each in node.names:
-                    found = self._python.find(each.name)
-                    if found.path:
-                        yield found.path
-            elif isinstance(node, ast.ImportFrom):
-                for each in node.names:
-                    name = each.asname or each.name
-                    found = self._python.find_in(source.path, name) if name != "*" else None
-                    if found is not None and found.path and found.path.endswith(".py"):
-                        yield found.path
+                    name = each.asname or each.name.partition(".")[0]
+                    origin = self._sources.origin(name, source)
+                    if origin is not None:
+                        yield origin.path
+                    if isinstance(node, ast.ImportFrom):
+                        yield from self._re_exported(name, origin, source)
+
+    def _re_exported(self, name: str, origin: Source | None, source: Source) -> Iterator[str]:
+        """Yields where a name of a package really stands."""
+        if origin is not None and origin.path.endswith("/__init__.py") and name != "*":
+            found = self._python.find_in(source.path, name)
+            if found.path and found.path.endswith(".py"):
+                yield found.path
 
     # What it takes
 
@@ -222,17 +237,24 @@ class _Reader:
         maker = next(
             each for each in thing.node.decorator_list if self._is_maker(each, thing.source)
         )
-        if self._is_typer(maker, thing.source):
-            return self._typer_command(thing.node, thing.source, name)
+        return self._made_by(maker, thing.source, thing, name, depth)
+
+    def _made_by(
+        self, maker: ast.expr, source: Source, thing: _Thing, name: str, depth: int
+    ) -> Command:
+        """Returns the command that ``maker``, of the module ``source``, makes of a function."""
+        assert isinstance(thing.node, (ast.FunctionDef, ast.AsyncFunctionDef)), "it is a function"
+        if self._is_typer(maker, source):
+            return self._typer_command(maker, thing.node, thing.source, name)
         taken = _Taken()
         for each in thing.node.decorator_list:
             if each is not maker:
                 self._decorator(each, thing.source, taken, 0)
         if isinstance(maker, ast.Call):
-            self._settings(maker, thing.source, taken)
+            self._settings(maker, source, taken)
         func = maker.func if isinstance(maker, ast.Call) else maker
         is_group = isinstance(func, ast.Attribute) and func.attr == "group"
-        is_group = is_group or thing.source.dotted(func).endswith(".group")
+        is_group = is_group or source.dotted(func).endswith(".group")
         inner = self._children(thing, taken, depth) if is_group else None
         return taken.command(name, thing.place, inner)
 
@@ -307,20 +329,34 @@ class _Reader:
         if found is None:
             taken.open(f"its decorator {shown} is unknown")
             return
+        before = len(taken.options) + len(taken.arguments)
         if isinstance(node, ast.Call):
             for each in (*node.args, *(one.value for one in node.keywords)):
                 self._options_within(each, source, taken, depth)
         for statement in found[0].body:
             self._options_within(statement, found[1], taken, depth)
+        has_loop = any(isinstance(each, (ast.For, ast.While)) for each in ast.walk(found[0]))
+        if has_loop and before == len(taken.options) + len(taken.arguments):
+            taken.open(f"its decorator {shown} adds what cannot be read")
 
     def _options_within(self, root: ast.AST, source: Source, taken: _Taken, depth: int) -> None:
         """Reads every option that is declared somewhere within a piece of code."""
+        if depth > _MOST_DEPTH:
+            taken.open("its decorators go too deep")
+            return
         if isinstance(root, ast.Name):
             assigned = self._assigned(root.id, source)
             if assigned is not None and assigned[0].value is not None:
                 self._options_within(assigned[0].value, assigned[1], taken, depth + 1)
             return
         for node in ast.walk(root):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for each in node.decorator_list:
+                    self._inner_decorator(each, source, taken, depth)
+            elif isinstance(node, ast.For):
+                for each in ast.walk(node.iter):
+                    if isinstance(each, ast.Name):
+                        self._options_within(each, source, taken, depth + 1)
             if not isinstance(node, ast.Call):
                 continue
             dotted = source.dotted(node.func)
@@ -331,6 +367,12 @@ class _Reader:
                 if inner is not None and inner[1].mentions("click"):
                     for statement in inner[0].body:
                         self._options_within(statement, inner[1], taken, depth + 1)
+
+    def _inner_decorator(self, node: ast.expr, source: Source, taken: _Taken, depth: int) -> None:
+        """Reads a decorator of the function that a decorator returns."""
+        func = node.func if isinstance(node, ast.Call) else node
+        if not source.dotted(func).startswith(("click.", "rich_click.")):
+            self._decorator(node, source, taken, depth + 1)
 
     def _value_of(self, node: ast.expr, source: Source) -> ast.expr | None:
         """Returns what a name, or a list made from a name, stands for."""
@@ -390,6 +432,9 @@ class _Reader:
         depth: int,
     ) -> None:
         func = node.func
+        if isinstance(func, ast.Call):
+            self._applied_child(func, node, source, group, found, taken, depth)
+            return
         if isinstance(func, ast.Attribute) and self._is(func.value, source, group):
             if func.attr in ("add_command", "add_typer"):
                 self._added_child(node, source, found, taken, depth)
@@ -402,6 +447,32 @@ class _Reader:
         for each in node.args:
             if isinstance(each, ast.Name) and not is_adding and self._is(each, source, group):
                 taken.open(f"{ast.unparse(func)[:40]} is given it")
+
+    def _applied_child(
+        self,
+        maker: ast.Call,
+        node: ast.Call,
+        source: Source,
+        group: _Thing,
+        found: dict[str, Command],
+        taken: _Taken,
+        depth: int,
+    ) -> None:
+        """Reads `group.command("name")(function)`."""
+        func = maker.func
+        if not (isinstance(func, ast.Attribute) and func.attr in ("command", "group")):
+            return
+        if not self._is(func.value, source, group):
+            return
+        target = self._function(ast.unparse(node.args[0]), source) if node.args else None
+        if target is None:
+            taken.open("a command that is added to it is unknown")
+            return
+        name = _given_name(maker)
+        words = [name] if name else _names(target[0].name)
+        thing = _Thing(target[1], target[0].name, target[0])
+        child = self._made_by(maker, source, thing, words[0], depth + 1)
+        found.update(dict.fromkeys(words, child))
 
     def _added_child(
         self,
@@ -470,13 +541,14 @@ class _Reader:
                         if self._is(func.value, source, app):
                             yield node, source
 
-    def _typer_command(self, node: FunctionNode, source: Source, name: str) -> Command:
+    def _typer_command(
+        self, maker: ast.expr, node: FunctionNode, source: Source, name: str
+    ) -> Command:
         taken = _Taken()
+        if isinstance(maker, ast.Call):
+            self._settings(maker, source, taken)
         for each in node.decorator_list:
-            if self._is_maker(each, source):
-                if isinstance(each, ast.Call):
-                    self._settings(each, source, taken)
-            else:
+            if each is not maker:
                 taken.open(f"its decorator {ast.unparse(each)[:40]} may change its parameters")
         self._typer_parameters(node, source, taken)
         return taken.command(name, f"{source.path}:{node.lineno}", None)

@@ -48,7 +48,7 @@ class Programs:
     def __init__(self, files: Files, python: PythonIndex) -> None:
         self._files = files
         self._python = python
-        self._sources = Sources(files)
+        self._sources = Sources(files, python.modules)
         self._read: dict[tuple[str, str], Command | None] = {}
         self._consoles: dict[str, Program | None] = {}
         self.projects = Projects(files, self._sources)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from scaffold.skills.repository.files import Files
+from scaffold.skills.repository.modules import Modules
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -56,6 +57,19 @@ class Source:
                     found.setdefault(each.lineno, node)
         return found
 
+    @cached_property
+    def top_names(self) -> frozenset[str]:
+        """The names that its body defines or assigns, in no deeper block."""
+        found: set[str] = set()
+        for node in self.tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                found.add(node.name)
+            elif isinstance(node, ast.Assign):
+                found.update(each.id for each in node.targets if isinstance(each, ast.Name))
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found.add(node.target.id)
+        return frozenset(found)
+
     def dotted(self, node: ast.expr) -> str:
         """Returns an expression's dotted name with imports resolved; "" where it is none."""
         parts: list[str] = []
@@ -73,10 +87,12 @@ class Sources:
 
     Args:
         files: The repository's files.
+        modules: Its modules.
     """
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, modules: Modules) -> None:
         self._files = files
+        self._modules = modules
         self._parsed: dict[str, Source | None] = {}
 
     def get(self, path: str) -> Source | None:
@@ -84,6 +100,36 @@ class Sources:
         if path not in self._parsed:
             self._parsed[path] = self._parse(path)
         return self._parsed[path]
+
+    def origin(self, name: str, source: Source) -> Source | None:
+        """Returns the module that an imported name is taken from, where it is a plain one.
+
+        It answers without following names, and so cheaply: None where the module is not of this
+        repository.
+        """
+        dotted = source.imports.get(name)
+        if dotted is None:
+            return None
+        level = len(dotted) - len(dotted.lstrip("."))
+        parts = [each for each in dotted.strip(".").split(".") if each]
+        if level:
+            folder = source.path.rpartition("/")[0]
+            for _ in range(level - 1):
+                folder = folder.rpartition("/")[0]
+            stems = ["/".join([folder, *parts[:count]]) for count in (len(parts), len(parts) - 1)]
+            return self._first([stem.strip("/") for stem in stems])
+        found: list[str] = []
+        for module in self._modules.top(parts[0]):
+            base = module.folder or (module.path or "").removesuffix(".py")
+            found += ["/".join([base, *parts[1:count]]) for count in (len(parts), len(parts) - 1)]
+        return self._first(found)
+
+    def _first(self, stems: list[str]) -> Source | None:
+        for stem in stems:
+            for path in (f"{stem}.py", f"{stem}/__init__.py"):
+                if path in self._files.paths:
+                    return self.get(path)
+        return None
 
     def _parse(self, path: str) -> Source | None:
         text = self._files.text(path)

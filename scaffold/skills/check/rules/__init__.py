@@ -11,6 +11,7 @@ from scaffold.skills.check.rules.path import PATH_RULES
 from scaffold.skills.check.rules.python import PYTHON_RULES
 from scaffold.skills.check.rules.rule import Rule
 from scaffold.skills.check.rules.settings import SETTINGS_RULES
+from scaffold.skills.check.rules.shell import SHELL_RULES
 
 _FAMILIES = (
     COUNT_RULES,
@@ -21,6 +22,7 @@ _FAMILIES = (
     PATH_RULES,
     PYTHON_RULES,
     SETTINGS_RULES,
+    SHELL_RULES,
 )
 RULES: dict[str, Rule] = dict(sorted(row for family in _FAMILIES for row in family.items()))
 """All rules by their ids. An id is stable: baselines, `select` and inline comments name it."""
