@@ -60,6 +60,11 @@ _CHECK: list[click.Parameter] = [
     click.Option(["--write-baseline"], metavar="FILE", help="Make all findings known, in FILE."),
     click.Option(["--since"], metavar="REV", help="Only what the changes after REV broke."),
     click.Option(
+        ["--python"],
+        metavar="EXE",
+        help="Decide names from elsewhere by what this Python has installed.",
+    ),
+    click.Option(
         ["--cache/--no-cache"], default=True, help="Use what earlier checks found. [default: yes]"
     ),
 ]

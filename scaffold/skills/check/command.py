@@ -19,7 +19,8 @@ from scaffold.skills.check.output.json import to_json
 from scaffold.skills.check.output.sarif import to_sarif
 from scaffold.skills.check.settings import Settings, check_rule_names, read_settings
 from scaffold.skills.check.since import since
-from scaffold.skills.repository.files import Files
+from scaffold.skills.repository.files import Files, list_files
+from scaffold.skills.repository.installed import installed_files
 from scaffold.skills.repository.whole import Repository
 from scaffold.spec import RequestError, TargetError
 
@@ -44,6 +45,7 @@ class CheckWish:
         write_baseline: Where to write the findings as known, or None.
         since: A revision: only what came after it is told.
         cache: Whether what earlier checks found is used.
+        python: An interpreter whose packages count for names from elsewhere, or None.
     """
 
     start: Path
@@ -59,31 +61,36 @@ class CheckWish:
     write_baseline: str | None = None
     since: str | None = None
     cache: bool = True
+    python: str | None = None
 
 
 def check_skills(wish: CheckWish) -> Report:
     """Checks the guidance of the repository around a folder.
 
     Raises:
-        TargetError: There is no such path, or the settings or the baseline are wrong.
-        RequestError: Options do not go together, or git knows no such revision.
+        TargetError: The settings or the baseline are wrong.
+        RequestError: There is no such path, options do not go together, or git knows no such
+            revision.
     """
     if wish.write_baseline and (wish.baseline or wish.since):
         message = "--write-baseline takes all findings: leave out --baseline and --since"
         raise RequestError(message, code="usage")
     root, chosen = find_root(wish)
-    repository = Repository.at(root)
+    installed = installed_files(wish.python) if wish.python is not None else None
+    repository = Repository(list_files(root), installed)
     outcome = _outcome(wish, repository, chosen)
     report = Report("skills check", dry_run=wish.dry_run)
     if wish.fix and (changes := fix_changes(outcome.findings, repository.files)):
         _write(report, root, changes, wish)
         if not wish.dry_run:
-            outcome = _outcome(wish, Repository.at(root), chosen)
+            outcome = _outcome(wish, Repository(list_files(root), installed), chosen)
     if wish.write_baseline:
         _keep(report, wish, outcome)
         return report
     if wish.baseline:
         outcome = _sifted(report, wish, outcome)
+    if wish.python is not None:
+        report.warnings += (f"names from elsewhere are those that {wish.python} has installed",)
     report.ok = outcome.is_clean
     report.extra = to_json(outcome)
     report.text = _text(report, wish, outcome)
@@ -92,7 +99,7 @@ def check_skills(wish: CheckWish) -> Report:
 
 def _outcome(wish: CheckWish, repository: Repository, chosen: Sequence[str]) -> Outcome:
     settings = _settings(wish, read_settings(repository.files))
-    remember = wish.cache and wish.since is None
+    remember = wish.cache and wish.since is None and wish.python is None
     pages = _pages(chosen, repository.files)
     outcome = check_repository(repository, pages, settings, remember=remember)
     if chosen:
@@ -182,13 +189,12 @@ def find_root(wish: CheckWish) -> tuple[Path, list[str]]:
     folder and the folder it was started in otherwise.
 
     Raises:
-        TargetError: A path does not exist.
-        RequestError: Two paths are of different repositories.
+        RequestError: A path does not exist, or two are of different repositories.
     """
     places = [wish.start / path for path in wish.paths] or [wish.start]
     for place in places:
         if not os.path.lexists(place):
-            raise TargetError(
+            raise RequestError(
                 f"there is no {place}", code="target_missing", hint="name a folder or a file"
             )
     first = places[0].resolve()

@@ -155,7 +155,7 @@ def list_files(root: Path) -> Files:
     listed = _git_list(root)
     if listed is not None:
         return Files(root, listed, has_git=True)
-    return Files(root, list(_walk(root)), has_git=False)
+    return Files(root, list(walk(root)), has_git=False)
 
 
 def git_output(root: Path, *argv: str) -> bytes | None:
@@ -198,7 +198,7 @@ def _git_list(root: Path) -> list[str] | None:
     ]
 
 
-def _walk(root: Path) -> Iterator[str]:
+def walk(root: Path) -> Iterator[str]:
     """Yields the files below a folder; links to folders are not followed, so no cycle is met."""
     for folder, names, files in os.walk(root, onerror=None, followlinks=False):
         names[:] = sorted(name for name in names if name not in _SKIPPED_FOLDERS)

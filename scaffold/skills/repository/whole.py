@@ -27,10 +27,13 @@ class Repository:
 
     Args:
         files: Its files.
+        installed: The packages of an interpreter that count for names from elsewhere, or None:
+            then the verdict depends on the repository alone.
     """
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, installed: Files | None = None) -> None:
         self.files = files
+        self._installed = installed
 
     @classmethod
     def at(cls, root: Path) -> Repository:
@@ -54,6 +57,18 @@ class Repository:
         from scaffold.skills.repository.python_index import PythonIndex
 
         return PythonIndex(self.files)
+
+    @cached_property
+    def installed(self) -> PythonIndex | None:
+        """The Python names of what is installed, where that counts."""
+        from scaffold.skills.repository.python_index import PythonIndex
+
+        return PythonIndex(self._installed) if self._installed is not None else None
+
+    def index_for(self, dotted: str) -> PythonIndex:
+        """Returns what knows a dotted name: the repository, or else what is installed."""
+        is_elsewhere = self.python.find(dotted.split(".")[0]).kind == "third_party"
+        return self.installed if is_elsewhere and self.installed is not None else self.python
 
     @cached_property
     def project(self) -> Project:

@@ -301,3 +301,17 @@ def test_a_skill_in_a_folder_of_any_name_is_found(repository: Path) -> None:
 def test_options_that_do_not_go_together_are_refused(repository: Path) -> None:
     done = check(repository, "--write-baseline", "k.json", "--since", "HEAD", "--json")
     assert done.returncode == 2
+
+
+def test_names_from_elsewhere_count_when_an_interpreter_is_named(repository: Path) -> None:
+    text = SKILL.replace("Read `pkg/gone.py` first.", "Call `click.commando()`.").replace(
+        "`pkg/Tidy.py`", "it"
+    )
+    code = "\n```python\nfrom click import Group, Groop\n\nGroup(name='x')\n```\n"
+    (repository / PATH).write_text(text + code)
+    assert rules(checked_json(repository)) == []
+    loaded = checked_json(repository, "--python", sys.executable)
+    assert rules(loaded) == ["symbol-missing", "import-name-missing"]
+    assert f"those that {sys.executable} has installed" in loaded["warnings"][0]
+    done = check(repository, "--python", "/no/python", "--json")
+    assert json.loads(done.stdout)["error"]["code"] == "interpreter_lacks"

@@ -109,7 +109,7 @@ def _made_once(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
 def judge_call(claim: Claim, document: Document, repository: Repository) -> Verdict:
     """Judges a call: is there such a thing, and does it take these arguments?"""
     called: Called = claim.data
-    index = repository.python
+    index = repository.index_for(called.dotted)
     found = index.find(called.dotted)
     if found.kind == "third_party":
         return Verdict.open("it is not of this repository")
@@ -141,7 +141,8 @@ def _judge_missing(
     claim: Claim, called: Called, document: Document, repository: Repository
 ) -> Verdict:
     owner = called.dotted.rpartition(".")[0]
-    holder = repository.python.find(owner)
+    index = repository.index_for(owner)
+    holder = index.find(owner)
     if not holder.exists:
         return Verdict.open("what it is taken from is missing, which is reported already")
     if called.dotted in imported_names(document).values():
@@ -150,7 +151,7 @@ def _judge_missing(
         return Verdict.open(called.silent)
     if holder.kind not in ("class", "module") or not is_surely_ours(owner, repository):
         return Verdict.open("its owner may hold more than is seen")
-    found = repository.python.find(called.dotted)
+    found = index.find(called.dotted)
     rule = "method-missing" if holder.kind == "class" else "symbol-missing"
     return Verdict.fails(
         rule,

@@ -60,12 +60,13 @@ def _claims(node: ast.AST, line: int, column: int, silent: str) -> Iterator[Clai
 def judge_import(claim: Claim, document: Document, repository: Repository) -> Verdict:
     """Judges an import: is the module there, and the name in it?"""
     module, name, silent = claim.data
-    found = repository.python.find(module)
+    index = repository.index_for(module)
+    found = index.find(module)
     if found.kind == "third_party":
         return Verdict.open(f"{module.split('.')[0]!r} is not of this repository")
     whole = f"{module}.{name}"
     if found.exists and name:
-        found = repository.python.find(whole)
+        found = index.find(whole)
     if found.exists:
         return Verdict.holds(found.evidence or f"it stands in {found.path}")
     if not found.is_missing:
@@ -102,6 +103,8 @@ def is_surely_ours(dotted: str, repository: Repository) -> bool:
 
     A folder without ``__init__.py`` may share its name with something that is installed.
     """
+    if repository.index_for(dotted) is repository.installed:
+        return True
     top, *rest = dotted.split(".")
     for root in repository.python.roots:
         folder = f"{root}/{top}" if root else top

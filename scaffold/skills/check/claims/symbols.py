@@ -109,16 +109,15 @@ def _missing(
 
 def _resolve(name: str, document: Document, repository: Repository) -> Found | None:
     """Returns what a name means: by itself, by what the document imports, or by its first part."""
-    index = repository.python
     first, _, rest = name.partition(".")
     meaning = imported_names(document).get(first)
     if meaning is not None:
-        found = index.find(f"{meaning}.{rest}" if rest else meaning)
+        found = repository.index_for(meaning).find(f"{meaning}.{rest}" if rest else meaning)
         return found if found.kind != "third_party" else None
     if first in defined_names(document):
         return None
     if rest:
-        found = index.find(name)
+        found = repository.index_for(name).find(name)
         if found.kind != "third_party" and (found.exists or not first[:1].isupper()):
             return found
     return _by_definition(first, rest, document, repository)
@@ -155,7 +154,7 @@ def _judge_call(claim: Claim, symbol: Symbol, found: Found, repository: Reposito
 
 
 def _signature(symbol: Symbol, found: Found, repository: Repository) -> Signature | None:
-    index = repository.python
+    index = repository.index_for(found.name)
     signature = index.signature(found.name)
     if signature is not None or found.path is None:
         return signature
