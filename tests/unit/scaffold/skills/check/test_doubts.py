@@ -1,0 +1,172 @@
+"""What is left undecided, and why: a near miss is to be silent for the reason that is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaffold.skills.check.checking import judge_document
+from scaffold.skills.check.claim import Verdict
+from scaffold.skills.check.documents import find_documents
+from scaffold.skills.repository.files import Files
+from scaffold.skills.repository.whole import Repository
+
+TESTS = {
+    "pytest.ini": "[pytest]\nmarkers =\n    slow: long\n",
+    "tests/test_a.py": "def test_a(net): ...",
+}
+FIXED = {"tests/conftest.py": "import pytest\n@pytest.fixture\ndef repo(): ...\n"}
+CONFIG = {
+    "pkg/__init__.py": "",
+    "pkg/config.py": """
+from dataclasses import dataclass
+from typing import Any
+@dataclass
+class ModelConfig:
+    depth: int = 1
+    extra: dict[str, Any] | None = None
+    def size(self): ...
+@dataclass
+class RunConfig:
+    model: ModelConfig | None = None
+""",
+    "run.yaml": "model:\n  depth: 1\n  only_here: 2\n",
+}
+ORDER = {
+    "pkg/__init__.py": "",
+    "pkg/order.py": "NAMES = ['a', 'b']\ndef sort(names, **rest): ...\n",
+}
+
+
+def verdict_of(
+    tmp_path: Path, kind: str, text: str, files: dict[str, str], at: str = "AGENTS.md"
+) -> Verdict:
+    sources = {**files, at: text}
+    for path, content in sources.items():
+        place = tmp_path / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content)
+    repository = Repository(Files(tmp_path, list(sources), has_git=False))
+    document = next(each for each in find_documents(repository.files)[0] if each.path == at)
+    rows = [each for each in judge_document(document, repository) if each.claim.kind == kind]
+    assert len(rows) == 1, rows
+    return rows[0].verdict
+
+
+def code(language: str, text: str) -> str:
+    return f"Look:\n\n```{language}\n{text}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "files", "state", "reason"),
+    [
+        ("marker", "`pytest -m slow`", TESTS, "true", "pytest.ini registers it"),
+        ("marker", "`@pytest.mark.asyncio`", TESTS, "undecided", "plugins brings it"),
+        ("marker", "Register `@pytest.mark.web` first.", TESTS, "undecided", "told to register"),
+        ("marker", "`pytest -m net`", TESTS, "undecided", "the tests hold the word"),
+        (
+            "marker",
+            "`pytest -m web`",
+            {"tests/test_a.py": ""},
+            "undecided",
+            "no markers of its own",
+        ),
+        (
+            "marker",
+            "`pytest -m web`",
+            {**TESTS, "plugin.py": "def f(c):\n for m in X: c.addinivalue_line('markers', m)"},
+            "undecided",
+            "registers markers while it runs",
+        ),
+        (
+            "marker",
+            "`pytest -m web`",
+            {**TESTS, "pyproject.toml": "[project]\ndependencies = ['pytest-web-thing']"},
+            "undecided",
+            "asks for pytest-web",
+        ),
+        ("fixture", "The `tmp_path` fixture.", FIXED, "true", "pytest brings it"),
+        ("fixture", "The `repo` fixture.", FIXED, "true", "conftest.py:3"),
+        ("fixture", "The `disk` fixture.", TESTS, "undecided", "no fixtures of its own"),
+        ("fixture", "The `net` fixture.", {**TESTS, **FIXED}, "undecided", "a plugin may bring it"),
+        ("count", "`NAMES` has 2 entries.", ORDER, "true", "pkg/order.py:1 has 2"),
+        (
+            "count",
+            "`NAMES` has 9 entries.",
+            {**ORDER, "b.py": "NAMES = []"},
+            "undecided",
+            "nothing",
+        ),
+        (
+            "count",
+            "`NAMES` has 9 entries.",
+            {**ORDER, "pkg/more.py": "from pkg.order import NAMES\nNAMES += ['c']"},
+            "undecided",
+            "nothing of this name that can be counted",
+        ),
+        ("count", "`pkg/` holds 2 files.", ORDER, "true", "pkg has 2"),
+        (
+            "version",
+            "It requires Python 3.13+.",
+            {"setup.py": "python_requires='>=3.11'"},
+            "undecided",
+            "asks for more",
+        ),
+        ("version", "It requires Python 3.9+.", {}, "undecided", "no file of the project says"),
+        (
+            "version",
+            "It needs `a==1`.",
+            {"requirements/cpu.txt": "a==2"},
+            "undecided",
+            "another use",
+        ),
+        ("image", "Run `x/y:1`.", {"Dockerfile": "FROM x/y:${TAG}"}, "undecided", "variables"),
+        ("image", "Run `x/y:1`.", {"Dockerfile": "FROM x/yy:2"}, "undecided", "uses this image"),
+        (
+            "workflow job",
+            "The `gpu` job in `ci.yml`.",
+            {".github/workflows/ci.yml": "jobs:\n  all:\n    matrix: [cpu, gpu]\n"},
+            "true",
+            "has it",
+        ),
+        ("config key", "The key `model.depth`.", CONFIG, "true", "pkg/config.py:6"),
+        ("config key", "The key `model.size`.", CONFIG, "undecided", "as something else"),
+        ("config key", "The key `model.extra.any`.", CONFIG, "undecided", "is open"),
+        ("config key", "The key `model.only_here`.", CONFIG, "undecided", "a YAML file"),
+        ("config key", "The key `engine.depth`.", CONFIG, "undecided", "no YAML"),
+        ("data", code("json", '{"a": 1, // one\n "b": 2}'), {}, "undecided", "comments"),
+        ("data", code("json", '{"a": string}'), {}, "undecided", "descriptions of types"),
+        ("data", code("yaml", "a: {{ b }}: c"), {}, "undecided", "placeholders"),
+        ("data", code("yaml", "---\na: 1\n---\n# T\na: b: c"), {}, "undecided", "front matter"),
+        ("data", code("toml", "[a]\nb = 1\n[a]\nb = 2"), {}, "undecided", "several choices"),
+        ("named", "Implement `run()` in `pkg/order.py`.", ORDER, "undecided", "told to write"),
+        ("named", "`run()` in `pkg/gone.py`.", {}, "undecided", "there is no pkg/gone.py"),
+        ("parameter", "The `x` parameter of `sort`.", ORDER, "undecided", "takes any argument"),
+        ("parameter", "The `x` parameter of `sorted`.", ORDER, "undecided", "cannot be told"),
+        ("called upon", "Use the `sort-al` skill.", {}, "undecided", "only 0 of its own"),
+    ],
+)
+def test_the_reason_is_the_one_that_is_meant(
+    kind: str, text: str, files: dict[str, str], state: str, reason: str, tmp_path: Path
+) -> None:
+    verdict = verdict_of(tmp_path, kind, text, files)
+    assert (verdict.state, reason in verdict.reason) == (state, True), verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "files"),
+    [
+        ("marker", "`pytest -m web`", TESTS),
+        ("fixture", "The `disk` fixture.", FIXED),
+        ("named", "`run()` in `pkg/order.py`.", ORDER),
+        ("parameter", "The `x` parameter of `sort`.", {"order.py": "def sort(names): ..."}),
+    ],
+)
+def test_a_pack_speaks_of_other_repositories(
+    kind: str, text: str, files: dict[str, str], tmp_path: Path
+) -> None:
+    head = "---\nname: any\ndescription: Any. Use for any.\n---\n"
+    here = verdict_of(tmp_path / "here", kind, text, files)
+    pack = verdict_of(tmp_path / "pack", kind, head + text, files, "skills/any/SKILL.md")
+    assert (here.state, pack.state) == ("false", "undecided")
