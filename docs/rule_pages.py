@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 # The tests are no installed package; the path has to be set before.
 from scaffold.skills.check.rules import RULES  # noqa: E402
-from tests.skill_fixtures import RuleFixture, Tree, read_fixtures  # noqa: E402
+from tests.skill_fixtures import RuleFixture, Tree, read_fixtures  # noqa: E402 - as above
 
 FOLDER = ROOT / "docs" / "en" / "rules"
 MARK = (
