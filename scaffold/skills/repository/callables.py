@@ -7,6 +7,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import replace
 
+from scaffold.skills.repository.bindings import Binding, FunctionBinding
 from scaffold.skills.repository.classes import (
     Classes,
     are_alternatives,
@@ -30,9 +31,9 @@ from scaffold.skills.repository.entries import (
 )
 from scaffold.skills.repository.found import Found
 from scaffold.skills.repository.modules import Module
-from scaffold.skills.repository.scopes import Binding, FunctionBinding, dotted_name
 from scaffold.skills.repository.signatures import Parameter, Signature
 from scaffold.skills.repository.standard import StandardName
+from scaffold.skills.repository.statements import dotted_name
 
 _CLASS_METHODS = ("__init_subclass__", "__class_getitem__")
 

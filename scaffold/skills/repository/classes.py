@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from scaffold.skills.repository.bindings import Binding, ClassBinding, FunctionBinding
 from scaffold.skills.repository.decorators import PROPERTIES, has_decorator, last_part
 from scaffold.skills.repository.entries import ClassEntry, Resolve, keeps_signature
-from scaffold.skills.repository.scopes import Binding, ClassBinding, FunctionBinding
 from scaffold.skills.repository.standard import StandardName, has_member, standard_name
 
 MemberKind = Literal["method", "property", "attribute", "class"]

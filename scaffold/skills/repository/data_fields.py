@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scaffold.skills.repository.bindings import FieldBinding
 from scaffold.skills.repository.classes import Classes
 from scaffold.skills.repository.decorators import has_decorator, last_part
 from scaffold.skills.repository.entries import ClassEntry
-from scaffold.skills.repository.scopes import FieldBinding
 from scaffold.skills.repository.signatures import Parameter
 
 _BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings", "SQLModel", "Struct"})

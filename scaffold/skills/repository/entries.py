@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from scaffold.skills.repository.bindings import ClassBinding, FunctionBinding, ValueBinding
 from scaffold.skills.repository.decorators import KEEPING, last_part
 from scaffold.skills.repository.found import Found
 from scaffold.skills.repository.modules import Module
-from scaffold.skills.repository.scopes import ClassBinding, FunctionBinding, ValueBinding
 
 
 @dataclass(frozen=True, slots=True)

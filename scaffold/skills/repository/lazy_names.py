@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from scaffold.skills.repository.bindings import Scope
 from scaffold.skills.repository.literal_tables import LiteralTable, read_literal_tables
 from scaffold.skills.repository.refusals import refuses_unknown_names
-from scaffold.skills.repository.scopes import Scope, dotted_name, statements
+from scaffold.skills.repository.statements import dotted_name, statements
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from scaffold.skills.repository.scopes import dotted_name, statements
+from scaffold.skills.repository.statements import dotted_name, statements
 
 
 @dataclass(slots=True)

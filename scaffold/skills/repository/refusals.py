@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
-from scaffold.skills.repository.scopes import dotted_name
+from scaffold.skills.repository.statements import dotted_name
 
 Ends = frozenset[str]
 """How a run of statements can end: ``raise``, ``return`` or ``on`` to the next."""

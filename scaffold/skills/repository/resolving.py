@@ -7,6 +7,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from scaffold.skills.repository.bindings import (
+    Binding,
+    ClassBinding,
+    FunctionBinding,
+    ImportBinding,
+    ValueBinding,
+)
 from scaffold.skills.repository.classes import (
     Classes,
     are_alternatives,
@@ -18,13 +25,6 @@ from scaffold.skills.repository.entries import ClassEntry, FunctionEntry, ValueE
 from scaffold.skills.repository.files import Files
 from scaffold.skills.repository.found import Found, Kind
 from scaffold.skills.repository.modules import Module, Modules
-from scaffold.skills.repository.scopes import (
-    Binding,
-    ClassBinding,
-    FunctionBinding,
-    ImportBinding,
-    ValueBinding,
-)
 from scaffold.skills.repository.standard import StandardName, is_standard, standard_name
 from scaffold.skills.repository.symbols import DYNAMIC_WORDS, MODULE_NAMES, ModuleTable, read_module
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
+from scaffold.skills.repository.attributes import instance_names, why_dynamic
+from scaffold.skills.repository.bindings import (
+    ClassBinding,
+    FieldBinding,
+    FunctionBinding,
+    ImportBinding,
+    Scope,
+    ValueBinding,
+)
 from scaffold.skills.repository.decorators import effect
 from scaffold.skills.repository.signatures import (
     Signature,
@@ -13,163 +21,15 @@ from scaffold.skills.repository.signatures import (
     read_signature,
     source_of,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ImportBinding:
-    """Is a name bound by an import.
-
-    Args:
-        line: Where it stands, from 1.
-        level: The number of leading dots.
-        module: The module named, without dots; may be empty.
-        name: The name taken from it; None for ``import module``.
-        for_types: Whether it stands under ``if TYPE_CHECKING``.
-    """
-
-    line: int
-    level: int
-    module: str
-    name: str | None
-    for_types: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionBinding:
-    """Is a ``def``.
-
-    Args:
-        line: The line of its ``def``, from 1.
-        signature: Its parameters, the receiver among them.
-        decorators: The decorators' dotted names as written, with ``()`` where they are called;
-            ``?`` for any other expression.
-        names: What its own body binds: nested functions and classes only.
-        effect: What it does as a decorator, see ``decorators.effect``.
-    """
-
-    line: int
-    signature: Signature
-    decorators: tuple[str, ...]
-    names: Scope
-    effect: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ClassBinding:
-    """Is a ``class``.
-
-    Args:
-        line: The line of its ``class``, from 1.
-        name: Its name.
-        bases: The bases' dotted names as written, without ``[...]``; ``?`` for other expressions.
-        keywords: Keyword arguments of the ``class`` line as written.
-        decorators: As for a function; arguments of ``dataclass`` stand in ``options``.
-        options: Keyword arguments of the decorators, as written, by decorator.
-        names: What its body binds.
-        instance_names: The attributes that its methods set on ``self`` and the line of each.
-        fields: The annotated names of its body, in order.
-        dynamic: Why more attributes may appear while it runs, or None.
-    """
-
-    line: int
-    name: str
-    bases: tuple[str, ...]
-    keywords: dict[str, str]
-    decorators: tuple[str, ...]
-    options: dict[str, dict[str, str]]
-    names: Scope
-    instance_names: dict[str, int]
-    fields: tuple[FieldBinding, ...]
-    dynamic: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FieldBinding:
-    """Is an annotated name in a class body.
-
-    Args:
-        name: The name.
-        line: Where it stands, from 1.
-        annotation: Its type as written.
-        default: Its value as written, or None.
-        call: The dotted name of the function that makes the default (``field``), or None.
-        options: The keyword arguments of that call as written.
-    """
-
-    name: str
-    line: int
-    annotation: str
-    default: str | None
-    call: str | None
-    options: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ValueBinding:
-    """Is an assigned name, or one that is only annotated.
-
-    Args:
-        line: Where it stands, from 1.
-        alias: The dotted name that it is set to (``a = b.c``), or None.
-        call: The dotted name of the call that makes it (``a = b.c(...)``), or None.
-        arguments: That call's arguments, kept only for calls that make a callable or a class.
-        signature: What a ``lambda`` takes.
-        is_bound: Whether it has a value at all; ``x: int`` in a module has none.
-        is_none: Whether that is ``None``, which stands for what could not be imported.
-    """
-
-    line: int
-    alias: str | None = None
-    call: str | None = None
-    arguments: ast.Call | None = None
-    signature: Signature | None = None
-    is_bound: bool = True
-    is_none: bool = False
-
-
-Binding = ImportBinding | FunctionBinding | ClassBinding | ValueBinding
-
-
-@dataclass(slots=True)
-class Scope:
-    """Is what a module's, class's or function's body binds.
-
-    Args:
-        names: Every name with all its bindings, in the order of the text.
-        stars: The modules of ``from module import *``, as level, module and whether only type
-            checkers see it.
-        deleted: The names that a ``del`` takes away.
-    """
-
-    names: dict[str, list[Binding]] = field(default_factory=dict[str, "list[Binding]"])
-    stars: list[tuple[int, str, bool]] = field(default_factory=list[tuple[int, str, bool]])
-    deleted: set[str] = field(default_factory=set[str])
-
-    def add(self, name: str, binding: Binding) -> None:
-        """Adds one more binding of a name."""
-        self.names.setdefault(name, []).append(binding)
-
+from scaffold.skills.repository.statements import (
+    FOR_TYPES,
+    SOMETIMES,
+    dotted_name,
+    statements,
+)
 
 KEPT_CALLS = frozenset({"partial", "namedtuple", "NamedTuple", "partialmethod", "Enum"})
 """Calls whose arguments say what the result takes; of all others only the name is kept."""
-
-_TYPES_ONLY = frozenset({"TYPE_CHECKING", "typing.TYPE_CHECKING", "t.TYPE_CHECKING"})
-
-
-ALWAYS, SOMETIMES, FOR_TYPES = range(3)
-"""When a statement runs: at every import, under a condition, or for type checkers only."""
-
-
-def statements(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, int]]:
-    """Yields every statement of one scope in order, and when it runs."""
-    pending: list[tuple[ast.stmt, int]] = [(each, ALWAYS) for each in reversed(body)]
-    while pending:
-        node, typed = pending.pop()
-        yield node, typed
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            continue
-        for part, part_typed in reversed(list(_parts(node, typed))):
-            pending.extend((each, part_typed) for each in reversed(part))
 
 
 def read_scope(
@@ -193,35 +53,6 @@ def read_scope(
         elif not only_definitions:
             _bind_statement(scope, node, typed == FOR_TYPES)
     return scope
-
-
-def dotted_name(node: ast.expr | None) -> str | None:
-    """Returns ``a.b.c`` for such an expression; None for any other."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return None
-    return ".".join([node.id, *reversed(parts)])
-
-
-def _parts(node: ast.stmt, typed: int) -> Iterator[tuple[list[ast.stmt], int]]:
-    if isinstance(node, ast.If):
-        guarded = FOR_TYPES if source_is(node.test, _TYPES_ONLY) else SOMETIMES
-        yield node.body, max(typed, guarded)
-        yield node.orelse, max(typed, SOMETIMES)
-        return
-    for name in ("body", "orelse", "finalbody"):
-        yield getattr(node, name, []), typed
-        if name == "body":
-            for handler in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
-                yield handler.body, typed
-
-
-def source_is(node: ast.expr, names: frozenset[str]) -> bool:
-    """Tells whether an expression is one of these dotted names."""
-    return dotted_name(node) in names
 
 
 def _bind_statement(scope: Scope, node: ast.stmt, typed: bool) -> None:
@@ -315,9 +146,9 @@ def _class(node: ast.ClassDef, unsure: bool) -> ClassBinding:
         _decorators(node, unsure),
         options,
         read_scope(node.body, in_class=True),
-        _instance_names(node),
+        instance_names(node),
         tuple(_fields(node)),
-        _dynamic_attributes(node),
+        why_dynamic(node),
     )
 
 
@@ -352,123 +183,3 @@ def _fields(node: ast.ClassDef) -> Iterator[FieldBinding]:
         annotation = source_of(each.annotation) or ""
         default = source_of(each.value)
         yield FieldBinding(each.target.id, each.lineno, annotation, default, call, options)
-
-
-def _methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for each, _ in statements(node.body):
-        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield each
-
-
-def _instance_names(node: ast.ClassDef) -> dict[str, int]:
-    """Finds ``self.x = ...``, ``cls.x = ...`` and the names in ``__slots__``."""
-    found: dict[str, int] = {}
-    for method in _methods(node):
-        receiver = next((each.arg for each in [*method.args.posonlyargs, *method.args.args]), None)
-        for target in _targets(method.body):
-            if (
-                isinstance(target, ast.Attribute)
-                and isinstance(target.value, ast.Name)
-                and target.value.id == receiver
-            ):
-                found.setdefault(target.attr, target.lineno)
-        for call in _setattr_calls(method):
-            name = _literal_name(call)
-            if name is not None:
-                found.setdefault(name, call.lineno)
-    for each, _ in statements(node.body):
-        if isinstance(each, ast.Assign) and any(
-            source_is(target, frozenset({"__slots__"})) for target in each.targets
-        ):
-            for text in ast.walk(each.value):
-                if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                    found.setdefault(text.value, text.lineno)
-    return found
-
-
-def _targets(body: Sequence[ast.stmt]) -> Iterator[ast.expr]:
-    """Yields every assigned expression of a body, nested functions' among them."""
-    for node, _ in statements(body):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield from _targets(node.body)
-        if isinstance(node, ast.Assign):
-            assigned = node.targets
-        elif isinstance(node, (ast.With, ast.AsyncWith)):
-            assigned = [each.optional_vars for each in node.items]
-        elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
-            assigned = [node.target]
-        else:
-            continue
-        for each in assigned:
-            yield from _flat(each)
-
-
-def _flat(target: ast.expr | None) -> Iterator[ast.expr]:
-    if isinstance(target, (ast.Tuple, ast.List)):
-        for each in target.elts:
-            yield from _flat(each)
-    elif isinstance(target, ast.Starred):
-        yield from _flat(target.value)
-    elif target is not None:
-        yield target
-
-
-def _dynamic_attributes(node: ast.ClassDef) -> str | None:
-    """Says why a class may hold attributes that its text does not name, or returns None."""
-    for statement, _ in statements(node.body):
-        is_class = isinstance(statement, ast.ClassDef)
-        if is_class or getattr(statement, "name", "") in _RESTORING:
-            continue
-        for each in ast.walk(statement):
-            reason = _changes_namespace(each)
-            if reason is not None:
-                return reason
-    for method in _methods(node):
-        for call in _setattr_calls(method):
-            if not _literal_name(call):
-                return f"line {call.lineno} sets attributes by name"
-    return None
-
-
-def _changes_namespace(node: ast.AST) -> str | None:
-    """Says how an expression changes a ``__dict__`` or a namespace, or returns None."""
-    if isinstance(node, ast.Call):
-        name = dotted_name(node.func) or ""
-        if name.endswith(("__dict__.update", "__dict__.setdefault")):
-            copies = any((dotted_name(each) or "").endswith("__dict__") for each in node.args)
-            return None if copies else f"line {node.lineno} sets attributes through __dict__"
-        if name in ("exec", "locals", "vars"):
-            return f"line {node.lineno} may change a namespace with {name}()"
-    elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
-        owner = node.value if isinstance(node, ast.Subscript) else node
-        if (dotted_name(owner) or "").endswith(".__dict__"):
-            return f"line {node.lineno} sets attributes through __dict__"
-    return None
-
-
-_RESTORING = frozenset({"__setstate__", "__copy__", "__deepcopy__", "__reduce__", "__getstate__"})
-"""Methods that give an object what another one of its class had."""
-
-
-def _setattr_calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
-    """Yields the ``setattr`` calls that may concern the method's own object."""
-    arguments = method.args
-    others = [*arguments.posonlyargs, *arguments.args][1:] + arguments.kwonlyargs
-    foreign = {each.arg for each in others}
-    for each in ast.walk(method):
-        if isinstance(each, ast.Call) and len(each.args) > 1:
-            name = dotted_name(each.func)
-            owner = each.args[0]
-            if name == "setattr" or (name or "").endswith("__setattr__"):
-                if name == "setattr" and isinstance(owner, ast.Attribute):
-                    continue
-                if not (isinstance(owner, ast.Name) and owner.id in foreign):
-                    yield each
-
-
-def _literal_name(call: ast.Call) -> str | None:
-    """Returns the name that ``setattr(x, "name", value)`` sets, where it is literal."""
-    for each in call.args[:2]:
-        if isinstance(each, ast.Constant) and isinstance(each.value, str):
-            return each.value
-    return None

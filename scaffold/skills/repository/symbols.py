@@ -7,14 +7,10 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from scaffold.skills.repository.bindings import Scope, ValueBinding
 from scaffold.skills.repository.lazy_names import LazyNames, is_lazy_module, read_lazy_names
-from scaffold.skills.repository.scopes import (
-    Scope,
-    ValueBinding,
-    dotted_name,
-    read_scope,
-    statements,
-)
+from scaffold.skills.repository.scopes import read_scope
+from scaffold.skills.repository.statements import dotted_name, statements
 
 MODULE_NAMES = frozenset(
     {"__name__", "__doc__", "__file__", "__path__", "__package__", "__spec__", "__loader__"}

@@ -1,0 +1,52 @@
+"""The statements of one scope, and the dotted names in them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+_TYPES_ONLY = frozenset({"TYPE_CHECKING", "typing.TYPE_CHECKING", "t.TYPE_CHECKING"})
+
+ALWAYS, SOMETIMES, FOR_TYPES = range(3)
+"""When a statement runs: at every import, under a condition, or for type checkers only."""
+
+
+def statements(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, int]]:
+    """Yields every statement of one scope in order, and when it runs."""
+    pending: list[tuple[ast.stmt, int]] = [(each, ALWAYS) for each in reversed(body)]
+    while pending:
+        node, typed = pending.pop()
+        yield node, typed
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
+        for part, part_typed in reversed(list(_parts(node, typed))):
+            pending.extend((each, part_typed) for each in reversed(part))
+
+
+def dotted_name(node: ast.expr | None) -> str | None:
+    """Returns ``a.b.c`` for such an expression; None for any other."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])
+
+
+def source_is(node: ast.expr, names: frozenset[str]) -> bool:
+    """Tells whether an expression is one of these dotted names."""
+    return dotted_name(node) in names
+
+
+def _parts(node: ast.stmt, typed: int) -> Iterator[tuple[list[ast.stmt], int]]:
+    if isinstance(node, ast.If):
+        guarded = FOR_TYPES if source_is(node.test, _TYPES_ONLY) else SOMETIMES
+        yield node.body, max(typed, guarded)
+        yield node.orelse, max(typed, SOMETIMES)
+        return
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(node, name, []), typed
+        if name == "body":
+            for handler in [*getattr(node, "handlers", []), *getattr(node, "cases", [])]:
+                yield handler.body, typed
