@@ -6,9 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from scaffold.skills.repository.bindings import Binding, ClassBinding, FunctionBinding
+from scaffold.skills.repository.bindings import Binding, ClassBinding, FunctionBinding, ValueBinding
 from scaffold.skills.repository.decorators import PROPERTIES, has_decorator, last_part
-from scaffold.skills.repository.entries import ClassEntry, Resolve, keeps_signature
+from scaffold.skills.repository.entries import (
+    ClassEntry,
+    FunctionEntry,
+    Resolve,
+    keeps_signature,
+)
+from scaffold.skills.repository.found import Found, Kind
 from scaffold.skills.repository.standard import StandardName, has_member, standard_name
 
 MemberKind = Literal["method", "property", "attribute", "class"]
@@ -75,6 +81,17 @@ class Classes:
             for member in _own_members(each):
                 found.setdefault(member.name, member)
         return found
+
+    def beyond_text(self, entry: ClassEntry, name: str) -> Found:
+        """Answers for a member that the text of no class in the lineage gives."""
+        path, line = entry.place, entry.binding.line
+        if self.has_standard_member(entry, name):
+            return Found("attribute", "", path, line, f"{entry.binding.name} inherits {name}")
+        reason = self.why_open(entry, name)
+        if reason is not None:
+            return Found("undecided", "", path, line, reason)
+        evidence = f"class {entry.binding.name} in {path}:{line} has no member {name!r}"
+        return Found("missing", "", path, line, evidence, thing=entry)
 
     def why_open(self, entry: ClassEntry, name: str) -> str | None:
         """Says why a class may have a member that no text names, or returns None."""
@@ -153,6 +170,31 @@ _DEEPEST = 60
 _PROTOCOL_NAMES = frozenset({"_is_protocol", "_is_runtime_protocol"})
 
 
+def own_member(entry: ClassEntry, name: str) -> Found | None:
+    """Returns what a class's own text gives under a name, or None."""
+    name = _unmangled(entry, name)
+    bindings = entry.binding.names.names.get(name)
+    path, owner = entry.place, entry.binding.name
+    if not bindings:
+        line = entry.binding.instance_names.get(name)
+        if line is None:
+            return None
+        return Found("attribute", "", path, line, f"{owner}.{name} in {path}:{line}")
+    binding = preferred(bindings)
+    certain = not are_alternatives(bindings)
+    evidence = f"{owner}.{name} in {path}:{binding.line}"
+    if isinstance(binding, ValueBinding) and binding.alias in entry.binding.names.names:
+        binding = preferred(entry.binding.names.names[binding.alias])
+    kind: Kind = "attribute"
+    thing: object = None
+    if isinstance(binding, FunctionBinding):
+        kind = "attribute" if has_decorator(binding.decorators, *PROPERTIES) else "function"
+        thing = FunctionEntry(binding, entry.module, entry)
+    elif isinstance(binding, ClassBinding):
+        kind, thing = "class", ClassEntry(binding, entry.module)
+    return Found(kind, "", path, binding.line, evidence, is_certain=certain, thing=thing)
+
+
 def preferred(bindings: list[Binding]) -> Binding:
     """Takes the implementation among overloads, and the property among its accessors."""
     return (_real(bindings) or bindings)[-1]
@@ -201,3 +243,9 @@ def _own_members(entry: ClassEntry) -> Iterator[Member]:
         yield Member(name, kind, owner, path, binding.line)
     for name, line in entry.binding.instance_names.items():
         yield Member(name, "attribute", owner, path, line)
+
+
+def _unmangled(entry: ClassEntry, name: str) -> str:
+    """Returns ``__x`` for the ``_Class__x`` that Python makes of it."""
+    prefix = f"_{entry.binding.name.lstrip('_')}__"
+    return f"__{name.removeprefix(prefix)}" if name.startswith(prefix) else name

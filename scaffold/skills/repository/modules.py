@@ -9,6 +9,7 @@ from functools import cached_property
 
 from scaffold.skills.repository.builds import Builds
 from scaffold.skills.repository.files import Files
+from scaffold.skills.repository.standard import is_standard
 
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _SOURCE_FOLDERS = ("src", "lib", "python")
@@ -177,6 +178,31 @@ class Modules:
     def package_at(self, folder: str) -> Module:
         """Returns the package that is this folder, for a relative import."""
         return self._package(folder, True)
+
+    def imported(self, module: Module, level: int, target: str) -> list[Module]:
+        """Returns the modules that ``from target import`` may mean, by their files alone."""
+        parts = target.split(".") if target else []
+        if level:
+            found = [self.above(module, level)]
+        elif parts:
+            top, *parts = parts
+            tops = self.top(top)
+            if is_standard(top) and not any(each.is_firm for each in tops):
+                return []
+            found = list(tops or self.neighbours(top, module.package_folder))
+        else:
+            return []
+        for part in parts:
+            children = [self.child(each, part) for each in found]
+            found = [each for each in children if each is not None]
+        return found
+
+    def above(self, module: Module, level: int) -> Module:
+        """Returns the package that so many leading dots mean in a module."""
+        folder = module.package_folder
+        for _ in range(level - 1):
+            folder = folder.rpartition("/")[0]
+        return self.package_at(folder)
 
     def why_open(self, module: Module, name: str) -> str | None:
         """Says why a module may have a submodule or name that no source tells, or returns None."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,24 +16,19 @@ from scaffold.skills.repository.bindings import (
 from scaffold.skills.repository.classes import (
     Classes,
     are_alternatives,
+    own_member,
     preferred,
 )
-from scaffold.skills.repository.decorators import PROPERTIES, has_decorator
 from scaffold.skills.repository.definitions import read_source
 from scaffold.skills.repository.entries import ClassEntry, FunctionEntry, ValueEntry
 from scaffold.skills.repository.files import Files
 from scaffold.skills.repository.found import Found, Kind
 from scaffold.skills.repository.modules import Module, Modules
 from scaffold.skills.repository.standard import StandardName, is_standard, standard_name
-from scaffold.skills.repository.symbols import DYNAMIC_WORDS, MODULE_NAMES, ModuleTable, read_module
+from scaffold.skills.repository.star_imports import StarImports
+from scaffold.skills.repository.symbols import MODULE_NAMES, ModuleTable, read_module
 
 _CIRCLE = "its imports go in a circle"
-_WAYS = (b"import *", b"__getattr__", b"import (*)", *DYNAMIC_WORDS)
-_LITERAL_EXPORTS = re.compile(rb"^__all__\b[^=\n]*=\s*[\[(]([^*\])+]*)[\])]\s*$", re.MULTILINE)
-_QUOTED = re.compile(rb"[\"'](\w+)[\"']")
-_SHORT = 20_000
-"""Sources of fewer bytes are parsed rather than searched again for every name."""
-
 _LEAVES = ("function", "constant")
 _MOST_STEPS = 5_000
 _DEEPEST = 40
@@ -69,8 +63,7 @@ class Resolver:
         self._modules = modules
         self._tables: dict[str, ModuleTable] = {}
         self._name_sets: dict[str, frozenset[str]] = {}
-        self._stars: dict[int, list[tuple[str, bool, list[Module]]]] = {}
-        self._exports: dict[str, frozenset[str] | None] = {}
+        self._stars = StarImports(files, modules, self._tables)
         self.classes = Classes(self.resolve)
 
     def find(self, dotted: str) -> Found:
@@ -122,7 +115,7 @@ class Resolver:
         found: set[str] = set()
         for _, table in self.tables(module):
             found |= {*table.scope.names, *table.lazy.targets, *(table.exports or ())}
-            for _, _, sources in self._star_sources(module, table):
+            for _, _, sources in self._stars.of(module, table):
                 for source in sources:
                     found |= self._names(source, seen)
         return found
@@ -281,7 +274,7 @@ class Resolver:
         """Returns what the ``import *`` of a module give under a name; the last one wins."""
         found: list[Found] = []
         at_runtime = table.lazy.is_there or table.dynamic is not None
-        for target, for_types, sources in self._star_sources(module, table):
+        for target, for_types, sources in self._stars.of(module, table):
             if not sources:
                 reason = f"{module.place} takes all names of {target}, which is not known here"
                 found.append(Found("undecided", "", module.place, evidence=reason))
@@ -296,21 +289,9 @@ class Resolver:
                     found.append(star)
         return found
 
-    def _star_sources(
-        self, module: Module, table: ModuleTable
-    ) -> list[tuple[str, bool, list[Module]]]:
-        """Returns each ``import *``: its text, whether it is for type checkers, its modules."""
-        key = id(table)  # the tables stay
-        if key not in self._stars:
-            self._stars[key] = [
-                (target or ".", for_types, self._imported_modules(module, level, target))
-                for level, target, for_types in reversed(table.scope.stars)
-            ]
-        return self._stars[key]
-
     def _exported(self, source: Module, name: str, query: Query) -> Found:
         """Finds a name in a module as ``from module import *`` takes it."""
-        if not self._may_have(source, name):
+        if not self._stars.may_give(source, name):
             return Found("missing", "", source.place)
         listed = [table for _, table in self.tables(source) if table.exports is not None]
         exported = any(name in (table.exports or ()) for table in listed)
@@ -321,31 +302,6 @@ class Resolver:
         found = self._attribute(source, [name], query)
         # A circle of star imports gives no name that none of its modules binds.
         return replace(found, kind="missing") if found.evidence == _CIRCLE else found
-
-    def _may_have(self, module: Module, name: str) -> bool:
-        """Tells whether ``import *`` may take a name from a module, before that is parsed."""
-        path = module.path
-        if path is None or path in self._tables or module.stub is not None:
-            return True
-        if path not in self._exports:
-            self._exports[path] = self._literal_exports(path)
-        exports = self._exports[path]
-        if exports is not None:
-            return name in exports
-        if self._modules.child(module, name) is not None:
-            return True  # a submodule becomes a name once anything imports it
-        source = read_source(self._files, path)
-        if source is None or len(source) < _SHORT:
-            return True
-        return name.encode() in source or any(word in source for word in _WAYS)
-
-    def _literal_exports(self, path: str) -> frozenset[str] | None:
-        """Returns a source's ``__all__`` where it is one literal list, without parsing the rest."""
-        source = read_source(self._files, path) or b""
-        found = _LITERAL_EXPORTS.findall(source)
-        if len(found) != 1 or source.count(b"__all__") != 1:
-            return None
-        return frozenset(name.decode() for name in _QUOTED.findall(found[0]))
 
     def _lazy(
         self, module: Module, path: str, table: ModuleTable, name: str, query: Query
@@ -364,33 +320,12 @@ class Resolver:
         unsure = Found("undecided", "", path, evidence=f"{path} gives it on first use")
         return there[:1] or [unsure]
 
-    def _imported_modules(self, module: Module, level: int, target: str) -> list[Module]:
-        """Returns the modules that a ``from target import`` may mean, by their files alone."""
-        parts = target.split(".") if target else []
-        if level == 0:
-            if not parts:
-                return []
-            if is_standard(parts[0]) and not any(
-                top.is_firm for top in self._modules.top(parts[0])
-            ):
-                return []
-            starts = self._modules.top(parts[0])
-            starts = starts or self._modules.neighbours(parts[0], module.package_folder)
-            parts = parts[1:]
-        else:
-            starts = (self._package(module, level),)
-        found = list(starts)
-        for part in parts:
-            children = [self._modules.child(each, part) for each in found]
-            found = [each for each in children if each is not None]
-        return found
-
     def _imported(
         self, module: Module, level: int, target: str, name: str | None, query: Query
     ) -> Found:
         """Says what ``from target import name`` or ``import target`` means in a module."""
         rest = [] if name is None else [name]
-        sources = self._imported_modules(module, level, target)
+        sources = self._modules.imported(module, level, target)
         outcomes = [self._descend_module(each, rest, query) for each in sources]
         best = _best(outcomes) if outcomes else None
         if best is not None and best.kind != "missing":
@@ -398,14 +333,7 @@ class Resolver:
         parts = [*(target.split(".") if target else ()), *rest]
         if level == 0:
             return self._absolute(parts, query, module.package_folder)
-        return best or self._descend_module(self._package(module, level), parts, query)
-
-    def _package(self, module: Module, level: int) -> Module:
-        """Returns the package that so many leading dots mean in a module."""
-        folder = module.package_folder
-        for _ in range(level - 1):
-            folder = folder.rpartition("/")[0]
-        return self._modules.package_at(folder)
+        return best or self._descend_module(self._modules.above(module, level), parts, query)
 
     def _bound(self, binding: Binding, module: Module, query: Query) -> Found:
         """Returns what one binding of a module means."""
@@ -436,43 +364,11 @@ class Resolver:
         return Found("constant", "", *place, evidence, thing=ValueEntry(binding, module))
 
     def _class_attribute(self, entry: ClassEntry, rest: Sequence[str], query: Query) -> Found:
-        name = rest[0]
         for each in self.classes.lineage(entry).entries:
-            member = self._own_member(each, _unmangled(each, name), query)
+            member = own_member(each, rest[0])
             if member is not None:
                 return self._descend(member, rest[1:], query)
-        path, line = entry.place, entry.binding.line
-        if self.classes.has_standard_member(entry, name):
-            found = Found("attribute", "", path, line, f"{entry.binding.name} inherits {name}")
-            return self._descend(found, rest[1:], query)
-        reason = self.classes.why_open(entry, name)
-        if reason is not None:
-            return Found("undecided", "", path, line, reason)
-        evidence = f"class {entry.binding.name} in {path}:{line} has no member {name!r}"
-        return Found("missing", "", path, line, evidence, thing=entry)
-
-    def _own_member(self, entry: ClassEntry, name: str, query: Query) -> Found | None:
-        """Returns what a class's own text gives under a name."""
-        bindings = entry.binding.names.names.get(name)
-        path, owner = entry.place, entry.binding.name
-        if not bindings:
-            line = entry.binding.instance_names.get(name)
-            if line is None:
-                return None
-            return Found("attribute", "", path, line, f"{owner}.{name} in {path}:{line}")
-        binding = preferred(bindings)
-        certain = not are_alternatives(bindings)
-        evidence = f"{owner}.{name} in {path}:{binding.line}"
-        if isinstance(binding, ValueBinding) and binding.alias in entry.binding.names.names:
-            binding = preferred(entry.binding.names.names[binding.alias])
-        if isinstance(binding, FunctionBinding):
-            is_property = has_decorator(binding.decorators, *PROPERTIES)
-            kind: Kind = "attribute" if is_property else "function"
-            thing = FunctionEntry(binding, entry.module, entry)
-            return Found(kind, "", path, binding.line, evidence, is_certain=certain, thing=thing)
-        if isinstance(binding, ClassBinding):
-            return replace(self._bound(binding, entry.module, query), is_certain=certain)
-        return Found("attribute", "", path, binding.line, evidence)
+        return self._descend(self.classes.beyond_text(entry, rest[0]), rest[1:], query)
 
     def _in_scope(self, module: Module, parts: Sequence[str], query: Query) -> Found:
         """Finds a name as a module's own code sees it: no ``__getattr__``, but Python's names."""
@@ -532,12 +428,6 @@ def _why_open(table: ModuleTable, name: str) -> str | None:
     if table.lazy.is_there and not table.lazy.is_complete:
         return "its __getattr__ may give more names"
     return None
-
-
-def _unmangled(entry: ClassEntry, name: str) -> str:
-    """Returns ``__x`` for the ``_Class__x`` that Python makes of it."""
-    prefix = f"_{entry.binding.name.lstrip('_')}__"
-    return f"__{name.removeprefix(prefix)}" if name.startswith(prefix) else name
 
 
 def _is_for_types(binding: Binding) -> bool:
