@@ -482,6 +482,8 @@ class _Walker:
             return self._enter(target, args, keywords)
         if isinstance(target, _Class):
             return self._instance(target, args, keywords)
+        if dotted == "range" and args and all(isinstance(each, Literal) for each in args):
+            return _made_range([each.value for each in args])
         if dotted in _LIST_MAKERS and len(args) == 1 and not keywords:
             return _made_list(dotted, args[0])
         if dotted not in _HARMLESS_FUNCTIONS and dotted not in _COMPLETERS:
@@ -705,6 +707,14 @@ def _made_list(maker: str, value: Value) -> Value:
         return Literal(sorted(rows) if maker == "sorted" else rows)
     except TypeError:
         return None
+
+
+def _made_range(limits: list[Any]) -> Value:
+    try:
+        numbers = range(*limits)
+    except (TypeError, ValueError):
+        return None
+    return Literal(list(numbers)) if len(numbers) <= _MOST_TURNS else None
 
 
 def _is_literal(node: ast.expr) -> bool:

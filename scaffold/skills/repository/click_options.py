@@ -40,7 +40,7 @@ def click_option(call: ast.Call, source: Source, values: Values) -> Option | Non
     words = [literal(each) for each in call.args]
     if not all(isinstance(each, str) for each in words):
         return None
-    names, has_two = _split_names([each for each in words if each.startswith("-")])
+    names, has_two = _split_names([each for each in words if each.lstrip(" /").startswith("-")])
     if not names:
         return None
     choices, folds = _choices(keyword(call, "type"), source, values)

@@ -26,6 +26,8 @@ _PLAIN = re.compile(r"[^\s\\'\"`$<>|&;()\[\]{}*?~…]+")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\d|[@*#?$!-]|\{[^{}\n]*\})")
 _SUBSTITUTION = re.compile(r"\$\(\(?|[<>]\(")
 _USAGE = re.compile(r"\[[^\[\]\n]*\]")
+_MOST_DEPTH = 50
+"""Nobody nests commands in quotes in commands deeper."""
 _ELLIPSIS = re.compile(r"\.{3}|…")
 
 
@@ -281,7 +283,7 @@ class _Pieces:
         return True
 
 
-def _end_of_quote(text: str, start: int, sign: str) -> int | None:
+def _end_of_quote(text: str, start: int, sign: str, depth: int = 0) -> int | None:
     """Returns where a quote closes, or None."""
     if sign == "'":
         end = text.find("'", start + 1)
@@ -293,26 +295,28 @@ def _end_of_quote(text: str, start: int, sign: str) -> int | None:
         elif text[at] == sign:
             return at
         elif sign == '"' and text.startswith("$(", at):
-            at = _closing(text, at + 2)
+            at = _closing(text, at + 2, depth + 1)
         else:
             at += 1
     return None
 
 
-def _closing(text: str, at: int) -> int:
+def _closing(text: str, at: int, depth: int = 0) -> int:
     """Returns the place behind the bracket that closes one opened before ``at``."""
-    depth = 1
-    while at < len(text) and depth:
+    if depth > _MOST_DEPTH:
+        return len(text)
+    num_open = 1
+    while at < len(text) and num_open:
         sign = text[at]
         if sign == "\\":
             at += 1
         elif sign in "'\"":
-            end = _end_of_quote(text, at, sign)
+            end = _end_of_quote(text, at, sign, depth)
             at = len(text) if end is None else end
         elif sign == "(":
-            depth += 1
+            num_open += 1
         elif sign == ")":
-            depth -= 1
+            num_open -= 1
         at += 1
     return min(at, len(text))
 

@@ -15,7 +15,7 @@ TASKFILES = ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml")
 
 _TARGET = re.compile(r"^(?P<names>[^\s#:=][^#:=]*?)\s*::?(?!=)(?P<rest>[^=]*)$")
 _OPENING = re.compile(r"^\s*(?:-?include|sinclude|define|\$\((?:eval|foreach|call))", re.MULTILINE)
-_RECIPE = re.compile(r"^@?(?P<name>[A-Za-z_][\w-]*)(?:\s+[^:=]*)?:(?!=)", re.MULTILINE)
+_RECIPE = re.compile(r"^@?(?P<name>[A-Za-z_][\w-]*)(?:[ \t]+[^:\n]*)?:(?!=)", re.MULTILINE)
 _ALIAS = re.compile(r"^alias\s+(?P<name>[\w-]+)\s*:=", re.MULTILINE)
 
 
