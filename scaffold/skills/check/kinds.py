@@ -8,6 +8,7 @@ from scaffold.skills.check.claims.command import COMMANDS
 from scaffold.skills.check.claims.config_key import CONFIG_KEYS
 from scaffold.skills.check.claims.count import COUNTS
 from scaffold.skills.check.claims.data_block import DATA_BLOCKS
+from scaffold.skills.check.claims.file_key import FILE_KEYS
 from scaffold.skills.check.claims.fixtures import FIXTURES
 from scaffold.skills.check.claims.generated import GENERATED
 from scaffold.skills.check.claims.image import IMAGES
@@ -49,6 +50,7 @@ KINDS: tuple[Kind, ...] = (
     IMAGES,
     WORKFLOW_JOBS,
     CONFIG_KEYS,
+    FILE_KEYS,
     GENERATED,
     SHELL_BLOCKS,
     COMMANDS,

@@ -12,8 +12,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Literal
 
+from scaffold.skills.repository.data_files import known_part, load_data
 from scaffold.skills.repository.files import Files
 from scaffold.skills.repository.python_index import Field, PythonIndex
 
@@ -153,23 +154,7 @@ class ConfigClasses:
         paths = [path] if path else [each for each in sorted(self._files.paths)
                                      if each.endswith((".yaml", ".yml"))]  # fmt: skip
         return any(
-            _has(self._load(each), key)
+            known_part(load_data(each, self._files), key) == key.count(".") + 1
             for each in paths
             if re.search(rf"\b{re.escape(first)}\b", self._files.text(each) or "")
         )
-
-    def _load(self, path: str) -> Any:
-        import yaml  # costs 25 ms: only a key that no class has needs it
-
-        try:
-            return yaml.safe_load(self._files.text(path) or "")
-        except (yaml.YAMLError, ValueError, RecursionError):
-            return None
-
-
-def _has(value: Any, key: str) -> bool:
-    for part in key.split("."):
-        if not isinstance(value, dict) or part not in value:
-            return False
-        value = cast("dict[Any, Any]", value)[part]
-    return True

@@ -21,7 +21,7 @@ from scaffold.skills.repository.whole import Repository
 
 _LANGUAGES = {"json": "json", "yaml": "yaml", "yml": "yaml", "toml": "toml"}
 _OPEN_ENDS = re.compile(
-    r"\.\.\.|…|<[^<>\n=]*[^<>\n=\s-]>|\{\{|\{%|\$\{|\$\(|<<|>>|%s|\bTODO\b|\bXXX\b|~~~|```"
+    r"\.\.\.|…|<[^<>\n=]*[^<>\n=\s-]>|\{\{|\{%|\$\{|\$\(|<<|>>|%s|\*{3}|\bTODO\b|\bXXX\b|~~~|```"
     r"|^\+{1,3} ?\S|^@@|^\s*(?:#|//)\s*(?:or|alternatively|option)\b",
     re.MULTILINE | re.IGNORECASE,
 )

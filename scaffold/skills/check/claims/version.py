@@ -158,7 +158,7 @@ def _judge_floor(given: Given, claim: Claim, repository: Repository) -> Verdict:
         return Verdict.open("it asks for more than the project's files do, which may be meant so")
     if given.silent:
         return Verdict.open(given.silent)
-    path, floor = min(floors.items(), key=lambda each: each[1])
+    path, floor = min(floors.items(), key=lambda each: (each[1], each[0].count("/")))
     now = ".".join(map(str, floor))
     fix = Fix(claim.line, given.version, now, is_safe=False)
     return _differs(claim, f"{path} asks for {now}", fix)
