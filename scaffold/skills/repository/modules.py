@@ -208,6 +208,8 @@ class Modules:
         """Says why a module may have a submodule or name that no source tells, or returns None."""
         if module.is_compiled or (module.path is None and module.stub is not None):
             return f"{module.place} is compiled: no text tells all its names"
+        if name.startswith("_") and module.folder in self._folders_of_compiled:
+            return f"what is compiled below {module.folder} may set {name}"
         return None if module.folder is None else self._builds.why_made(module.folder, name)
 
     def why_unsure(self, name: str, tops: tuple[Module, ...], lacking: object) -> str | None:
@@ -273,6 +275,17 @@ class Modules:
                 folder, _, name = path.rpartition("/")
                 found[join(folder, name.partition(".")[0])] = path
         return found
+
+    @cached_property
+    def _folders_of_compiled(self) -> frozenset[str]:
+        """The folders with an extension somewhere below them."""
+        found: set[str] = set()
+        for path in self._compiled_modules:
+            folder = path.rpartition("/")[0]
+            while folder and folder not in found:
+                found.add(folder)
+                folder = folder.rpartition("/")[0]
+        return frozenset(found)
 
     def _is_package(self, folder: str) -> bool:
         return folder in self.packages

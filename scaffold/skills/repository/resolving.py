@@ -132,6 +132,8 @@ class Resolver:
         tops = self._modules.top(parts[0])
         if is_standard(parts[0]) and not any(top.is_firm for top in tops):
             return _standard(dotted)
+        if parts[0] == "typing_extensions" and not tops:
+            return _standard(".".join(["typing", *parts[1:]]))  # the same, for older Pythons
         tops = tops or self._modules.neighbours(parts[0], folder)
         if not tops:
             return Found("third_party", dotted, evidence=f"{parts[0]} is not in this repository")
@@ -248,6 +250,8 @@ class Resolver:
         if not real:
             return [], for_types
         certain = not are_alternatives(real)
+        if path.endswith(".pyi"):
+            module = replace(module, path=None, stub=path)  # what stands there is the stub's
         found = [self._bound(each, module, query) for each in [preferred(real), *real[::-1]]]
         return [each if certain else replace(each, is_certain=False) for each in found], for_types
 

@@ -170,6 +170,13 @@ def test_a_signature_has_its_place(index_of: IndexOf) -> None:
     assert (signature.path, signature.line) == ("pkg/a.py", 3)
 
 
+def test_a_stub_beside_its_source_tells_no_signature(index_of: IndexOf) -> None:
+    index = index_of({"mod.py": "def g(a): ...\n", "mod.pyi": "def f(a): ...\ndef g(a, b): ...\n"})
+    assert index.find("mod.f").kind == "function"
+    assert index.signature("mod.f") is None
+    assert str(index.signature("mod.g")) == "g(a)"
+
+
 def test_a_stub_alone_tells_no_signature(index_of: IndexOf) -> None:
     index = index_of({"mod.pyi": "def f(a): ...\nclass K:\n    def g(self): ...\n"})
     assert index.signature("mod.f") is None

@@ -60,6 +60,8 @@ DIAMOND = "class A:\n    x = 1\nclass B(A): ...\nclass C(A): ...\nclass K(B, C):
         ("class K(Base, **options): ...", "x", "undecided"),
         ("class K(Protocol):\n    x: int", "x", "attribute"),
         ("class K(Protocol):\n    x: int", "y", "missing"),
+        ("import typing_extensions as t\nclass K(t.Protocol): ...", "x", "missing"),
+        ("import typing_extensions as t\nclass K(t.TypedDict):\n    x: int", "keys", "attribute"),
         ("class K(Exception): ...", "args", "attribute"),
         ("class K(Exception): ...", "x", "missing"),
         ("class K(dict): ...", "update", "attribute"),

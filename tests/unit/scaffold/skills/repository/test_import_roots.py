@@ -66,6 +66,8 @@ WRITTEN = {"pyproject.toml": "write_to = 'pkg/_version.py'"}
         ({**PKG, "pkg/m.py": A, "pkg/m.pyi": A}, "pkg.m.c", "missing"),
         ({**PKG, "pkg/_c.cpython-311-x86_64-linux-gnu.so": ""}, "pkg._c.x", "undecided"),
         ({**PKG, "pkg/fast.pyx": ""}, "pkg.fast.x", "undecided"),
+        ({**PKG, "pkg/_c/fast.pyx": ""}, "pkg._set_from_c", "undecided"),
+        ({**PKG, "pkg/_c/fast.pyx": ""}, "pkg.public", "missing"),
         # what a build makes
         ({**PKG, "setup.py": "Extension('pkg._C', [])"}, "pkg._C.x", "undecided"),
         ({**PKG, **WRITTEN}, "pkg._version", "undecided"),
