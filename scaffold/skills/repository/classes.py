@@ -123,7 +123,17 @@ class Classes:
                 return f"{binding.name} has {name}"
         if not keeps_signature(binding.decorators, entry.module, self._resolve):
             return f"{binding.name} has a decorator that may add members"
-        return why_uncertain(entry)
+        return why_uncertain(entry) if self._metaclass_adds(entry) else None
+
+    def _metaclass_adds(self, entry: ClassEntry) -> bool:
+        """Tells whether a metaclass may give members; one with no more than a call does not."""
+        found = self._resolve(entry.module, entry.binding.keywords.get("metaclass", "?"))
+        if not isinstance(found.thing, ClassEntry) or "**" in entry.binding.keywords:
+            return True
+        lineage = self.lineage(found.thing)
+        names = {name for each in lineage.entries for name in each.binding.names.names}
+        names |= {name for each in lineage.entries for name in each.binding.instance_names}
+        return lineage.unknown is not None or not names <= _CALLING
 
     def _find_lineage(self, entry: ClassEntry) -> Lineage:
         line = self._linear(entry, ())
@@ -167,6 +177,11 @@ class Classes:
 
 
 _DEEPEST = 60
+_CALLING = frozenset(
+    {"__call__", "__instancecheck__", "__subclasscheck__", "_instances", "__doc__"}
+)
+"""Names in a metaclass that leave the members of its classes as they are."""
+
 _PROTOCOL_NAMES = frozenset({"_is_protocol", "_is_runtime_protocol"})
 
 

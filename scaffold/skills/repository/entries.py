@@ -59,19 +59,20 @@ def keeps_signature(decorators: tuple[str, ...], module: Module, resolve: Resolv
         module: Where they are written.
         resolve: Finds the decorators that the repository defines itself.
     """
-    return all(
-        last_part(each) in KEEPING or _is_known_to_keep(each, module, resolve)
-        for each in decorators
-    )
+    return all(each in _BUILT_IN or _keeps(each, module, resolve) for each in decorators)
 
 
-def _is_known_to_keep(decorator: str, module: Module, resolve: Resolve) -> bool:
+_BUILT_IN = frozenset({"property", "staticmethod", "classmethod"})
+
+
+def _keeps(decorator: str, module: Module, resolve: Resolve) -> bool:
     name = decorator.removesuffix("()")
     if "?" in name:
         return False
     found = resolve(module, name)
-    if not isinstance(found.thing, FunctionEntry) or not found.is_certain:
-        return False
+    if not isinstance(found.thing, FunctionEntry):
+        # A library's, known by its name; a class of the repository may do anything.
+        return last_part(name) in KEEPING and not isinstance(found.thing, ClassEntry)
     expected = "makes" if decorator.endswith("()") else "keeps"
     binding = found.thing.binding
-    return binding.effect == expected and not binding.decorators
+    return found.is_certain and binding.effect == expected and not binding.decorators

@@ -97,6 +97,9 @@ KEYWORDS = "@dataclass\nclass K:\n    a: int\n    _: KW_ONLY\n    b: int"
         ("@adds_one\ndef f(a): ...", "f", None),
         ("@hides\ndef f(a): ...", "f", None),
         ("@either\ndef f(a): ...", "f", None),
+        ("def cache(fn): return lambda x: fn(x)\n@cache\ndef f(a): ...", "f", None),
+        ("class cache: ...\n@cache\ndef f(a): ...", "f", None),
+        ("from functools import cache\n@cache\ndef f(a): ...", "f", "f(a)"),
         ("import decorators\n@decorators.same\ndef f(a): ...", "f", "f(a)"),
         # methods
         ("class K:\n    def f(self, a): ...", "K.f", "f(a)"),

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, InitVar, KW_ONLY
 from enum import Enum, IntEnum
 from typing import ClassVar, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 import torch.nn as nn
-from bases import Base, register, keep, Meta
+from bases import Base, register, keep, Meta, Single
 T = TypeVar("T")
 """
 BASES = """
@@ -32,7 +32,11 @@ def register(name):
     return wrap
 def keep(cls):
     return cls
-class Meta(type): ...
+class Meta(type):
+    def __new__(mcs, *args): ...
+class Single(type):
+    _instances = {}
+    def __call__(cls, *args): ...
 """
 
 
@@ -57,6 +61,7 @@ DIAMOND = "class A:\n    x = 1\nclass B(A): ...\nclass C(A): ...\nclass K(B, C):
         ("class K(ABC): ...", "x", "missing"),
         ("class K(metaclass=abc.ABCMeta): ...", "x", "missing"),
         ("class K(metaclass=Meta): ...", "x", "undecided"),
+        ("class K(metaclass=Single): ...", "x", "missing"),
         ("class K(Base, **options): ...", "x", "undecided"),
         ("class K(Protocol):\n    x: int", "x", "attribute"),
         ("class K(Protocol):\n    x: int", "y", "missing"),
