@@ -88,7 +88,7 @@ def carry_out(plan: Planner, options: Options) -> Report:
     with session(options.target, COMMAND) as opened:
         again = plan(read_lock(options.target))
         _check_clashes(again)
-        if [each.needs_yes for each in again] != [each.needs_yes for each in plans]:
+        if not _needs(again) <= _needs(plans):
             raise ConflictError(
                 "other skills were installed while the command ran; nothing was written",
                 code="changed_meanwhile",
@@ -98,6 +98,10 @@ def carry_out(plan: Planner, options: Options) -> Report:
         changes = changes_of(again, options.target)
         opened.apply(changes, prune=True)
     return _report(report, options.target, again, changes)
+
+
+def _needs(plans: Sequence[SkillPlan]) -> set[tuple[str, str]]:
+    return {(each.name, why) for each in plans for why in each.needs_yes}
 
 
 def changes_of(plans: Sequence[SkillPlan], target: Path) -> list[Change]:

@@ -206,6 +206,10 @@ def test_for_some_clients(
 def test_a_client_that_comes_later(run: Run, source: Path, target: Path) -> None:
     assert run(str(source), "plain", "--client", "codex")[0] == 0
     assert error_of(run(str(source), "plain")) == (1, "skill_exists")
+    write(target, {".claude/skills/plain/note": "mine"})
+    both = ("--client", "claude", "--client", "codex")
+    assert error_of(run("--update", "plain", *both)) == (1, "skill_exists")
+    shutil.rmtree(target / ".claude")
     assert run("--update", "plain", "--client", "claude", "--client", "codex")[0] == 0
     assert (target / ".claude/skills/plain/SKILL.md").is_file()
     assert run("--update", "--client", "claude")[0] == 0

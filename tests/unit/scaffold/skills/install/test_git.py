@@ -241,6 +241,7 @@ def test_no_other_transport_than_the_one_that_was_named(
     program = trap(scratch.parent)
     config = scratch.parent / "config"
     run_git(repository, "config", "--file", str(config), f"url.ext::{program}.insteadOf", "file:")
+    run_git(repository, "config", "--file", str(config), "protocol.allow", "always")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "ext:file")
     code, message = code_of(Source("git", repository.as_uri()), scratch)
