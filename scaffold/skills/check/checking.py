@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
 from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
@@ -22,6 +22,7 @@ from scaffold.skills.check.memory import (
 from scaffold.skills.check.pack_form import check_pack, copies
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings, read_settings
+from scaffold.skills.check.sharing import work_through
 from scaffold.skills.repository.whole import Repository
 
 
@@ -48,6 +49,21 @@ class Outcome:
     def is_clean(self) -> bool:
         """Whether no finding is an error."""
         return all(finding.severity != "error" for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Is one document to check.
+
+    Args:
+        document: The document.
+        across: What was found in it beside the others.
+        is_copy: Whether it says what another one says, and counts there.
+    """
+
+    document: Document
+    across: tuple[Finding, ...]
+    is_copy: bool
 
 
 def check_repository(
@@ -77,18 +93,16 @@ def check_repository(
     across = list(check_pack(documents, repository.files))
     identity = identity_of(repository.files, settings) if remember else ""
     memory = recall_memory(repository.files, identity) if remember else Memory()
-    for document in documents:
-        own = [each for each in across if each.path == document.path]
-        is_copy = document.path in twice
-        key = document_key(document, own, is_copy=is_copy) if remember else ""
-        known = memory.recall(key) if remember else None
-        if known is None:
-            known = _check(document, repository, settings, own, is_copy=is_copy)
-            memory.keep(key, known.findings, known.judged)
+    tasks = [
+        Task(each, tuple(row for row in across if row.path == each.path), each.path in twice)
+        for each in documents
+    ]
+    for task, known in _remembered(tasks, memory, repository, settings):
         found += known.findings
-        if not is_copy:
-            outcome.judged[document.path] = known.judged
-    memory.write(repository.files, identity)
+        if not task.is_copy:
+            outcome.judged[task.document.path] = known.judged
+    if remember:
+        memory.write(repository.files, identity)
     paths = {document.path for document in documents}
     found += [each for each in across if each.path not in paths]
     wanted = [each for each in found if settings.wants(each.rule)]
@@ -96,17 +110,33 @@ def check_repository(
     return outcome
 
 
-def _check(
-    document: Document,
-    repository: Repository,
-    settings: Settings,
-    across: Sequence[Finding],
-    *,
-    is_copy: bool,
-) -> Remembered:
+def _remembered(
+    tasks: Sequence[Task], memory: Memory, repository: Repository, settings: Settings
+) -> Iterator[tuple[Task, Remembered]]:
+    """Yields what is found in each document: what is known of it, or else what a check finds."""
+    keys = [document_key(task.document, task.across, is_copy=task.is_copy) for task in tasks]
+    known = [memory.recall(key) for key in keys]
+    open_tasks = [task for task, each in zip(tasks, known, strict=True) if each is None]
+
+    def work(task: Task) -> Remembered:
+        found = _check(task, repository, settings)
+        # Without what the finders of claims knew: trees of syntax, spans.
+        judged = [replace(row, claim=replace(row.claim, data=None)) for row in found.judged]
+        return replace(found, judged=judged)
+
+    fresh = iter(work_through(open_tasks, work, repository.files))
+    for task, key, each in zip(tasks, keys, known, strict=True):
+        if each is None:
+            each = next(fresh)
+            memory.keep(key, each.findings, each.judged)
+        yield task, each
+
+
+def _check(task: Task, repository: Repository, settings: Settings) -> Remembered:
     """Returns what is found in one document; of a copy, only what its source cannot have."""
-    findings = [*check_form(document, settings), *across]
-    if is_copy:
+    document = task.document
+    findings = [*check_form(document, settings), *task.across]
+    if task.is_copy:
         return Remembered(findings, [])
     judged = judge_document(document, repository)
     findings += [finding_of(each, document) for each in judged if each.verdict.state == "false"]

@@ -52,6 +52,8 @@ _PACK_HAS = re.compile(
     re.IGNORECASE,
 )
 _VARIABLE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+# A plain word may be any variable of an example.
+_TELLING = re.compile(r"^[A-Z]|\.[A-Z]")
 _PATH = re.compile(r"\.{0,2}/?[\w.@-]+(?:/[\w.@-]+)*/?")
 _PARTLY = re.compile(
     r"\b(?:at least|at most|up to|more than|fewer than|less than|about|around|approximately|roughly"
@@ -88,7 +90,7 @@ def find_counts(document: Document) -> Iterator[Claim]:
             continue
         if _VARIABLE.fullmatch(span.text):
             found = _NAME_HAS.match(span.after) or _IN_NAME.search(span.before)
-            if found:
+            if found and (_TELLING.search(span.text) or found.groupdict().get("file")):
                 yield _claim("collection", found, span)
                 continue
         if _PATH.fullmatch(span.text):

@@ -188,6 +188,8 @@ def _toml(fence: Block) -> Problem | None:
         doubt = ""
         if re.search(r"overwrite|declare|twice|mutate", reason):
             doubt = "it may show several choices"
+        elif re.search(r"\{\s*\n", fence.text):
+            doubt = "newer TOML lets braces span lines"
         reason = re.sub(r"\s*\(at .*\)$", "", reason)
         return Problem(reason[:1].lower() + reason[1:], line, doubt)
     return None

@@ -27,6 +27,8 @@ _SET = re.compile(
     re.IGNORECASE,
 )
 
+_TAKEN = frozenset({"extends", "include", "includes", "inherit", "defaults", "imports", "<<"})
+
 
 class FileKey(NamedTuple):
     """Is a key with its file, and why the text claims nothing, or empty."""
@@ -62,6 +64,8 @@ def judge_file_key(claim: Claim, document: Document, repository: Repository) -> 
     value = load_data(place.path, repository.files)
     if not isinstance(value, dict):
         return Verdict.open(f"{place.path} cannot be read as keys and values")
+    if _TAKEN.intersection(value):
+        return Verdict.open(f"{place.path} takes keys from another file")
     known = known_part(value, key.key)
     parts = key.key.split(".")
     if known is None:

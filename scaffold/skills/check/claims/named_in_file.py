@@ -36,11 +36,14 @@ _ADDED = re.compile(
     rf"\b(?:to|in|into|under)\s+(?:the\s+)?(?:existing\s+)?(?:{_VARIABLES})?\s*$",
     re.IGNORECASE,
 )
+# What is raised in a file need not be named in it.
+_CLASS = re.compile(r"[A-Z][a-z0-9]+[A-Z](?!\w*(?:Error|Exception|Warning)$)")
 # The name behind these need not stand there before the work is done.
 _MADE = re.compile(
     r"\b(?:add|implement|defin|introduc|declar|set|expos|provid|extract|append|insert|call|wrap"
     r"|build|mak|import|replac|chang|extend|overrid|subclass|mock|patch|search|look|grep|find"
-    r"|check|whether|should|must|would|could|may|might|need)\w*\b",
+    r"|check|whether|should|must|would|could|may|might|need|ban|forbid|prohibit|disallow|rais"
+    r"|throw|catch)\w*\b|\bno\b",
     re.IGNORECASE,
 )
 _NO_LIST = re.compile(
@@ -49,6 +52,7 @@ _NO_LIST = re.compile(
     re.IGNORECASE,
 )
 _NOT_NOW = re.compile(r"\be\.g|\bexample\b|\bno longer\b|\bnever\b|\bnot\b|n't\b", re.IGNORECASE)
+_PAST = re.compile(r"\b(?:was|were|used to|has been|have been)\b", re.IGNORECASE)
 _INHERITED = frozenset({"method", "class", "enum"})
 
 
@@ -105,12 +109,12 @@ def _named(found: re.Match[str], place: re.Match[str], span: Span) -> Named | No
     if not what:
         last = name.rpartition(".")[2]
         is_function = bool(found["call"]) or re.search(r"[a-z]", last) is not None
-        if is_function and not found["call"] and not re.match(r"[A-Z][a-z]+[A-Z]", last):
+        if is_function and not found["call"] and not _CLASS.match(last):
             return None
-        if not is_function and "_" not in last and len(last) < 5:
+        if not is_function and "_" not in last:
             return None
     silent = silence(span) or ""
-    if not silent and _MADE.search(before):
+    if not silent and (_MADE.search(before) or _PAST.search(f"{before} {after}")):
         silent = "it may be what the reader is told to write"
     rule = "function-missing" if is_function else "variable-missing"
     return Named(name, place["file"], what, rule, silent)

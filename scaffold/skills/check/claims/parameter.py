@@ -91,8 +91,9 @@ def _signatures(
     if "." in function and index.find(function).exists:
         signature = index.signature(function)
         return [signature] if signature else None
-    if not document.is_about_here:
-        return None
+    is_telling = "_" in function or re.search(r"[a-z][A-Z]|^[A-Z]", function)
+    if not document.is_about_here or not is_telling:
+        return None  # a plain word may be a function of any library
     first, _, rest = function.partition(".")
     paths = sorted({path for path, _ in index.defined(first)})
     found: list[Signature] = []

@@ -17,7 +17,8 @@ from scaffold.skills.repository.whole import Repository
 
 _NUMBER = r"v?(?P<version>\d+(?:\.\d+){0,2})"
 _FLOOR = re.compile(
-    r"\b(?P<tool>Python|Node(?:\.js)?|Go|Rust)\**:?\**\s*(?:version\s*)?(?P<sign>>=|≥|at least)?\s*"
+    r"\b(?P<tool>(?-i:Python|Node(?:\.js)?|Go|Rust))\**:?\**\s*(?:version\s*)?"
+    r"(?P<sign>>=|≥|at least)?\s*"
     rf"{_NUMBER}(?![\d.]*[a-z\d])\s*(?P<more>\+|(?:or|and)\s+(?:newer|later|higher|above|greater|up))?",
     re.IGNORECASE,
 )
@@ -90,6 +91,9 @@ def _floors(block: Block) -> Iterator[Claim]:
         for found in _FLOOR.finditer(sentence.group()):
             is_floor = bool(found["sign"] or found["more"])
             is_listed = block.kind in ("item", "cell") and _HEADING.search(under) and is_floor
+            is_version = is_floor or "." in found["version"] + found["tool"]
+            if not is_version:
+                continue  # "Node 1" is a machine
             if not (_REQUIRED.search(sentence.group()) or is_listed):
                 continue
             tool = _TOOLS[found["tool"].lower()]
