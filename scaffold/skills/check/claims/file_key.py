@@ -64,7 +64,7 @@ def judge_file_key(claim: Claim, document: Document, repository: Repository) -> 
     value = load_data(place.path, repository.files)
     if not isinstance(value, dict):
         return Verdict.open(f"{place.path} cannot be read as keys and values")
-    if _TAKEN.intersection(value):
+    if any(each in value for each in _TAKEN):
         return Verdict.open(f"{place.path} takes keys from another file")
     known = known_part(value, key.key)
     parts = key.key.split(".")

@@ -35,7 +35,7 @@ class RunConfig:
 }
 ORDER = {
     "pkg/__init__.py": "",
-    "pkg/order.py": "NAMES = ['a', 'b']\ndef sort(names, **rest): ...\n",
+    "pkg/order.py": "NAMES = ['a', 'b']\ndef sort_it(names, **rest): ...\n",
 }
 
 
@@ -142,7 +142,7 @@ def code(language: str, text: str) -> str:
         ("data", code("toml", "[a]\nb = 1\n[a]\nb = 2"), {}, "undecided", "several choices"),
         ("named", "Implement `run()` in `pkg/order.py`.", ORDER, "undecided", "told to write"),
         ("named", "`run()` in `pkg/gone.py`.", {}, "undecided", "there is no pkg/gone.py"),
-        ("parameter", "The `x` parameter of `sort`.", ORDER, "undecided", "takes any argument"),
+        ("parameter", "The `x` parameter of `sort_it`.", ORDER, "undecided", "takes any argument"),
         ("parameter", "The `x` parameter of `sorted`.", ORDER, "undecided", "cannot be told"),
         ("called upon", "Use the `sort-al` skill.", {}, "undecided", "only 0 of its own"),
     ],
@@ -160,7 +160,7 @@ def test_the_reason_is_the_one_that_is_meant(
         ("marker", "`pytest -m web`", TESTS),
         ("fixture", "The `disk` fixture.", FIXED),
         ("named", "`run()` in `pkg/order.py`.", ORDER),
-        ("parameter", "The `x` parameter of `sort`.", {"order.py": "def sort(names): ..."}),
+        ("parameter", "The `x` parameter of `sort_it`.", {"order.py": "def sort_it(names): ..."}),
     ],
 )
 def test_a_pack_speaks_of_other_repositories(
