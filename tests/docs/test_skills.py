@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -251,6 +252,27 @@ def everything_said() -> str:
     python = [path for room in ("scaffold", "areal") for path in (ROOT / room).rglob("*.py")]
     templates = [path for path in (ROOT / "templates").rglob("*") if path.is_file()]
     return "\n".join(path.read_text(encoding="utf-8") for path in (*python, *templates))
+
+
+@pytest.mark.parametrize("name", ["add-reward", "add-workflow"])
+def test_what_is_called_complete_leaves_nothing_to_the_author(name: str, tmp_path: Path) -> None:
+    assert run(["scaffold", "new", "my_rl"], tmp_path).returncode == 0
+    seen: set[bool] = set()
+    base: list[str] = []
+    for _, choice, *_ in table_under(_text(name), "Decisions that are yours"):
+        for given in re.findall(r"`(--[^`]+)`", choice):
+            words = shlex.split(given.replace("...", "a"))
+            base = words[:2] if words[0] == "--style" else base
+            if "complete" in choice or "you write" in choice:
+                argv = words if words[0] == "--style" else [*base, *words]
+                done = run(
+                    ["scaffold", name, "demo", *argv, "--dry-run", "--json"], tmp_path / "my_rl"
+                )
+                report = json.loads(done.stdout)
+                assert report["ok"], report
+                assert bool(report["unfinished"]) == ("complete" not in choice), given
+                seen.add("complete" in choice)
+    assert seen == {True, False}
 
 
 def test_the_columns_are_those_that_verify_counts() -> None:
