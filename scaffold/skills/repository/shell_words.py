@@ -26,6 +26,9 @@ _PLAIN = re.compile(r"[^\s\\'\"`$<>|&;()\[\]{}*?~…]+")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\d|[@*#?$!-]|\{[^{}\n]*\})")
 _SUBSTITUTION = re.compile(r"\$\(\(?|[<>]\(")
 _USAGE = re.compile(r"\[[^\[\]\n]*\]")
+_HEREDOC = re.compile(
+    r"<<-?[ \t]*['\"\\]?(?P<end>[A-Za-z_]\w*)['\"]?[^\n]*\n(?:.*\n){0,400}?[ \t]*(?P=end)[ \t]*(?=\n|$)"
+)
 _MOST_DEPTH = 50
 """Nobody nests commands in quotes in commands deeper."""
 _ELLIPSIS = re.compile(r"\.{3}|…")
@@ -213,7 +216,8 @@ class _Reader:
             return pieces.add_unsure(found.group(), self._move(found.end()))
         if found := _SUBSTITUTION.match(text, at):
             end = _closing(text, found.end())
-            return pieces.add_unsure(text[at:end], self._move(end))
+            is_many = not pieces.texts and text[at] == "$"
+            return pieces.add_unsure(text[at:end], self._move(end), is_many=is_many)
         if found := _VARIABLE.match(text, at):
             is_many = not pieces.texts
             return pieces.add_unsure(found.group(), self._move(found.end()), is_many=is_many)
@@ -259,7 +263,9 @@ class _Reader:
         self._move(end + 1)
         pieces.is_quoted = True
         if sign == "`" or (sign == '"' and re.search(r"(?<!\\)[$`]", inner)):
-            return pieces.add_unsure(inner if sign == '"' else f"`{inner}`", True)
+            is_command = sign == "`"
+            shown = f"`{inner}`" if is_command else inner
+            return pieces.add_unsure(shown, True, is_many=is_command and not pieces.texts)
         if sign == '"':
             inner = re.sub(r"\\([\"\\$`\n])", r"\1", inner)
         pieces.texts.append(inner)
@@ -310,6 +316,8 @@ def _closing(text: str, at: int, depth: int = 0) -> int:
         sign = text[at]
         if sign == "\\":
             at += 1
+        elif sign == "<" and (found := _HEREDOC.match(text, at)):
+            at = found.end() - 1
         elif sign in "'\"":
             end = _end_of_quote(text, at, sign, depth)
             at = len(text) if end is None else end

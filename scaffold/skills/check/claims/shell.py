@@ -176,9 +176,10 @@ def _prompted(text: str) -> str:
         return text
     lines: list[str] = []
     goes_on = False
+    has_dollars = _DOLLAR.search(text) is not None
     for line in text.split("\n"):
         found = _PROMPT.match(line)
-        if found and not (goes_on and line.lstrip().startswith(">")):
+        if found and not ((goes_on or has_dollars) and line.lstrip().startswith(">")):
             shown = " " * len(found["lead"]) + found["rest"]
         else:
             shown = re.sub(r"^> ?", "", line) if goes_on else ""

@@ -42,7 +42,8 @@ _INTERPRETERS = frozenset(
     {"bash", "sh", "zsh", "source", ".", "node", "ruby", "perl", "deno"} | {"tsx"}
 )
 _LAUNCHERS = frozenset({"torchrun", "deepspeed"})
-# Programs that every machine or its owner brings: what they are given says nothing of a repository.
+# Programs that machines and their owners bring; those that a Python project may be itself are not
+# among them.
 _FOREIGN = """
     [ [[ alias apk apt apt-get awk aws az base64 basename brew bun bunx bzip2 cargo cat cd chmod
     chown claude clear cmake code codex cp crontab curl cut date dd declare df diff dig dirname
@@ -55,11 +56,9 @@ _FOREIGN = """
     sha256sum shift sleep sort split sqlite3 ssh stat su sysctl systemctl tail tar tee telnet
     terraform test time tmux top touch tr trap tree true type ulimit umask uname unalias uniq
     unset unzip uvx vercel vi vim wait wc wget whereis which whoami xargs xcodebuild yq zip nvcc
-    conda mamba micromamba ruff black mypy pyright isort flake8 pylint coverage hf huggingface-
-    cli wandb vllm kaggle tox nox mkdocs sphinx-build uvicorn gunicorn celery jupyter ipython
-    twine build httpie http streamlit gradio eslint prettier tsc vite jest vitest playwright
+    conda mamba micromamba huggingface- cli eslint prettier tsc vite jest vitest playwright
     cypress next turbo nx lerna rspec rails rake bundle php composer artisan swift xcrun adb
-    gradle ansible ansible-playbook vagrant packer pulumi sam cdk serverless netlify
+    gradle vagrant packer pulumi sam cdk serverless netlify
 """
 FOREIGN = frozenset(_FOREIGN.split())
 

@@ -65,7 +65,9 @@ def test_commands_end_where_the_shell_ends_them(text: str, commands: list[list[s
         ("a|b", False, False),
         ("*.py", False, False),
         ("{a,b}", False, False),
-        ("`date`", False, False),
+        ("`date`", False, True),
+        ("$(date)", False, True),
+        ('"$(cat <<E\nit\'s\nE\n)"', False, False),
     ],
 )
 def test_a_word_that_stands_for_others_is_unsure(word: str, is_sure: bool, is_many: bool) -> None:
@@ -88,7 +90,9 @@ def test_what_is_not_closed_is_told(text: str, what: str, line: int) -> None:
     assert (fault.what, fault.line) == (what, line)
 
 
-@pytest.mark.parametrize("piece", ["$(", '"$(', "<a", "[", "'", "`", "{", "<<E\n", "a|", "\\", "…"])
+@pytest.mark.parametrize(
+    "piece", ["$(", '"$(', "<a", "[", "'", "`", "{", "<<E\n", "a|", "\\", "…", "$(<<E\n"]
+)
 def test_a_long_text_of_signs_takes_no_time(piece: str) -> None:
     started = time.monotonic()
     read_shell(piece * 20_000)
