@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +79,7 @@ def carry_out(plan: Planner, options: Options) -> Report:
         ScaffoldError: Somebody does not agree, or an edited file stands against it.
     """
     report = Report(COMMAND, target_of(options), dry_run=options.dry_run)
-    report.warnings = _settled(options)
+    report.warnings = (*_settled(options), *_other_home(options))
     plans = plan(read_lock(options.target))
     _tell(plans, options)
     _check_clashes(plans)
@@ -136,6 +137,15 @@ def _settled(options: Options) -> tuple[str, ...]:
         return leftover_warning(options.target)
     done = settle(options.target, COMMAND)
     return (f"an earlier run that was cut short was {done}",) if done else ()
+
+
+def _other_home(options: Options) -> tuple[str, ...]:
+    """Returns a warning where Claude Code looks in another folder than in that of the home."""
+    folder = os.environ.get("CLAUDE_CONFIG_DIR", "")
+    if not options.user or not folder or Path(folder).resolve() == options.target / ".claude":
+        return ()
+    told = f"CLAUDE_CONFIG_DIR is {folder}: Claude Code looks there, and not in ~/.claude/skills"
+    return (f"{told}; link its skills folder to that one",)
 
 
 def _tell(plans: Sequence[SkillPlan], options: Options) -> None:

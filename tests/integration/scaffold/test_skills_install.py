@@ -235,12 +235,19 @@ def test_to_the_home_folder(
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     before = tree(target)
     status, report = run(str(source), "plain", "--user")
     assert (status, report["target"]["layout"]) == (0, "home")
     assert {".agents/skills/plain/SKILL.md", ".claude/skills/plain/SKILL.md"} <= set(tree(home))
     assert run("--check", "--user")[0] == 0
-    assert run("--update", "--user")[0] == 0
+    assert run("--update", "--user")[1]["warnings"] == []
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / ".claude"))
+    assert run("--update", "--user")[1]["warnings"] == []
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "elsewhere"))
+    (warning,) = run("--update", "--user")[1]["warnings"]
+    assert "elsewhere" in warning
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
     assert run("--remove", "plain", "--user")[0] == 0
     assert tree(home) == {}
     assert tree(target) == before
