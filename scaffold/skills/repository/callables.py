@@ -86,15 +86,17 @@ class Callables:
             return None
         if any(_is_called_otherwise(each) for each in lineage.standard):
             return None
+        made_later = any(
+            "__init_subclass__" in each.binding.names.names for each in lineage.entries
+        )
         for each in lineage.entries[: lineage.known]:
+            if made_later and each.binding is not entry.binding:
+                return None  # a base may give its subclasses an __init__ of its own making
             made = self._own_constructor(each, entry)
             if made is not None:
                 return made if made.name else None
         plain = all(each.dotted in _PLAIN_BASES for each in lineage.standard)
-        plain = plain and not any(
-            "__init_subclass__" in each.binding.names.names for each in lineage.entries
-        )
-        if lineage.unknown is not None or not plain:
+        if lineage.unknown is not None or made_later or not plain:
             return None
         return Signature(entry.binding.name, (), entry.place, entry.binding.line)
 

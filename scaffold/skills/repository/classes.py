@@ -95,7 +95,7 @@ class Classes:
 
     def why_open(self, entry: ClassEntry, name: str) -> str | None:
         """Says why a class may have a member that no text names, or returns None."""
-        if name.startswith("__") and name.endswith("__"):
+        if name in _PROTOCOL_NAMES or (name.startswith("__") and name.endswith("__")):
             return f"Python itself may give {name}"
         lineage = self.lineage(entry)
         for each in lineage.entries:
@@ -110,8 +110,6 @@ class Classes:
     def has_standard_member(self, entry: ClassEntry, name: str) -> bool:
         """Tells whether one of Python's own bases, or ``object``, has a member."""
         bases = [each.base for each in self.lineage(entry).standard]
-        if name in _PROTOCOL_NAMES and self.lineage(entry).standard:
-            return True
         return any(base is not None and has_member(base, name) for base in [*bases, object])
 
     def _why_open(self, entry: ClassEntry) -> str | None:
@@ -182,7 +180,7 @@ _CALLING = frozenset(
 )
 """Names in a metaclass that leave the members of its classes as they are."""
 
-_PROTOCOL_NAMES = frozenset({"_is_protocol", "_is_runtime_protocol"})
+_PROTOCOL_NAMES = frozenset({"_is_protocol", "_is_runtime_protocol", "_abc_impl"})
 
 
 def own_member(entry: ClassEntry, name: str) -> Found | None:

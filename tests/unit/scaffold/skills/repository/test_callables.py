@@ -125,6 +125,7 @@ KEYWORDS = "@dataclass\nclass K:\n    a: int\n    _: KW_ONLY\n    b: int"
         ("class A:\n    def __init__(self, a): ...\nclass K(Gone, A): ...", "K", None),
         ("class A:\n    def __init__(self, a): ...\nclass K(A, Gone): ...", "K", "K(a)"),
         ("class K(Generic[T]): ...", "K", "K()"),
+        ("class A:\n    def __init_subclass__(cls): ...\nclass K(A): ...", "K", None),
         ("class K(Exception): ...", "K", None),
         ("class K(Protocol): ...", "K", None),
         ("class K(Enum):\n    A = 1", "K", None),

@@ -16,6 +16,7 @@ import pytest
 from scaffold.skills.repository.files import Files
 from scaffold.skills.repository.python_index import PythonIndex
 
+ANYTHING = [("args", "var_positional", False), ("kwargs", "var_keyword", False)]
 ABSENT = "no_module_has_such_a_name"
 
 
@@ -99,7 +100,8 @@ def false_alarms(index: PythonIndex, modules: list[ModuleType]) -> Iterator[str]
                 expected = taken(inspect.signature(real), is_method=is_method)
                 # A name with two underscores is mangled in a class: nobody gives it by keyword.
                 mangled = any(one.name.startswith("__") for one in ours.parameters)
-                if told != expected and not mangled:
+                # A wrapper takes anything: what it hands on is what is asked here.
+                if told != expected and not mangled and expected != ANYTHING:
                     yield f"{each} takes {expected} and not {told}"
 
 
@@ -108,7 +110,6 @@ PACKAGES = [
     pytest.param("click", 0.9, 0.8, id="click"),
     pytest.param("jinja2", 0.9, 0.4, id="jinja2"),
     pytest.param("markdown_it", 0.9, 0.8, id="markdown_it"),
-    pytest.param("hypothesis", 0.8, 0.5, id="hypothesis", marks=pytest.mark.slow),
     pytest.param("libcst", 0.9, 0.5, id="libcst", marks=pytest.mark.slow),
     pytest.param("networkx", 0.9, 0.5, id="networkx", marks=pytest.mark.slow),
     pytest.param("torch.nn", 0.9, 0.0, id="torch.nn", marks=pytest.mark.slow),
