@@ -10,17 +10,30 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 from scaffold.skills.repository.argparse_parser import REMAINDER, Literal, Parser, Subparsers
+from scaffold.skills.repository.argparse_values import (
+    MOST_TURNS,
+    Argv,
+    Class,
+    Function,
+    Object,
+    Scope,
+    Value,
+    is_literal,
+    list_of,
+    range_of,
+    rows_of,
+    sum_of,
+    texts_of,
+)
 from scaffold.skills.repository.commands import Command
 from scaffold.skills.repository.python_index import PythonIndex
 from scaffold.skills.repository.sources import Source, Sources
 
 _MOST_STEPS = 20_000
 _MOST_DEPTH = 12
-_MOST_TURNS = 60
 _HARMLESS = frozenset(
     {"set_defaults", "print_help", "print_usage", "format_help", "format_usage", "error", "exit"}
     | {"get_default", "convert_arg_line_to_args"}
@@ -31,40 +44,6 @@ _TEXT_METHODS = frozenset({"replace", "lower", "upper", "strip", "format", "titl
 _WORDS = ("argparse", "add_argument", "parse_args")
 """A module without any of these has nothing to do with a parser."""
 _COMPLETERS = ("argcomplete.autocomplete",)
-
-Value = Any
-"""A Parser, Subparsers, Literal, _Function, _Class, _Object, _Argv, or None for anything else."""
-
-
-@dataclass(frozen=True)
-class _Function:
-    node: ast.FunctionDef | ast.AsyncFunctionDef
-    source: Source
-    owner: _Object | None = None
-
-
-@dataclass(frozen=True)
-class _Class:
-    node: ast.ClassDef
-    source: Source
-
-
-@dataclass(eq=False)
-class _Object:
-    kind: _Class
-    values: dict[str, Value] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True)
-class _Argv:
-    """Is `sys.argv` or the part of it behind the program's name."""
-
-
-@dataclass
-class _Scope:
-    source: Source
-    names: dict[str, Value]
-    returned: list[Value] = field(default_factory=list[Any])
 
 
 class _TooLongError(Exception):
@@ -97,7 +76,7 @@ class _Walker:
     def __init__(self, sources: Sources, python: PythonIndex) -> None:
         self._sources = sources
         self._python = python
-        self._modules: dict[str, _Scope] = {}
+        self._modules: dict[str, Scope] = {}
         self._imports: dict[tuple[str, str], Value] = {}
         self._calls: list[ast.AST] = []
         self._steps = 0
@@ -116,7 +95,7 @@ class _Walker:
             found: Value = self._load(function.partition(".")[0], scope)
             for part in function.split(".")[1:]:
                 found = self._member(found, part)
-            if isinstance(found, _Function):
+            if isinstance(found, Function):
                 self._enter(found, [], {})
 
     def command(self) -> Command | None:
@@ -128,29 +107,29 @@ class _Walker:
             roots[0].open("it reads sys.argv itself")
         return roots[0].command("")
 
-    def _module(self, source: Source) -> _Scope:
+    def _module(self, source: Source) -> Scope:
         """Returns the names of a module once its body was followed."""
         if source.path not in self._modules:
-            scope = _Scope(source, {})
+            scope = Scope(source, {})
             self._modules[source.path] = scope
             self._block(source.tree.body, scope)
         return self._modules[source.path]
 
     # Statements
 
-    def _block(self, body: Sequence[ast.stmt], scope: _Scope) -> bool:
+    def _block(self, body: Sequence[ast.stmt], scope: Scope) -> bool:
         """Follows statements; returns whether what comes behind them is never reached."""
         return any(self._statement(node, scope) for node in body)
 
-    def _statement(self, node: ast.stmt, scope: _Scope) -> bool:
+    def _statement(self, node: ast.stmt, scope: Scope) -> bool:
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise _TooLongError
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                scope.names[node.name] = _Function(node, scope.source)
+                scope.names[node.name] = Function(node, scope.source)
             case ast.ClassDef():
-                scope.names[node.name] = _Class(node, scope.source)
+                scope.names[node.name] = Class(node, scope.source)
             case ast.Assign():
                 value = self._value(node.value, scope)
                 for target in node.targets:
@@ -179,7 +158,7 @@ class _Walker:
                 return self._compound(node, scope)
         return False
 
-    def _compound(self, node: ast.stmt, scope: _Scope) -> bool:
+    def _compound(self, node: ast.stmt, scope: Scope) -> bool:
         match node:
             case ast.If():
                 return self._if(node, scope)
@@ -209,7 +188,7 @@ class _Walker:
                         self._value(each, scope)
         return False
 
-    def _if(self, node: ast.If, scope: _Scope) -> bool:
+    def _if(self, node: ast.If, scope: Scope) -> bool:
         test = ast.unparse(node.test)
         if test in ("__name__ == '__main__'", "'__main__' == __name__"):
             return scope.source.path == self._main and self._block(node.body, scope)
@@ -218,7 +197,7 @@ class _Walker:
         self._value(node.test, scope)
         return self._branches([node.body, node.orelse], scope)
 
-    def _branches(self, bodies: Sequence[Sequence[ast.stmt]], scope: _Scope) -> bool:
+    def _branches(self, bodies: Sequence[Sequence[ast.stmt]], scope: Scope) -> bool:
         """Follows bodies of which one runs; a name that they leave different means nothing."""
         before = dict(scope.names)
         ends: list[dict[str, Value]] = []
@@ -239,14 +218,14 @@ class _Walker:
     def _either(self, one: Value, other: Value) -> Value:
         if one is other or one == other:
             return one
-        if isinstance(one, _Argv) or isinstance(other, _Argv):
-            return _Argv()
+        if isinstance(one, Argv) or isinstance(other, Argv):
+            return Argv()
         self._escape([one, other], "it is one of several parsers")
         return None
 
-    def _for(self, node: ast.For | ast.AsyncFor, scope: _Scope) -> None:
-        rows = _rows(self._value(node.iter, scope))
-        if rows is None or len(rows) > _MOST_TURNS:
+    def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
+        rows = rows_of(self._value(node.iter, scope))
+        if rows is None or len(rows) > MOST_TURNS:
             self._bind(node.target, None, scope)
             self._branches([node.body, []], scope)
             return
@@ -254,17 +233,17 @@ class _Walker:
             self._bind(node.target, row, scope)
             self._branches([node.body], scope)
 
-    def _bind(self, target: ast.expr, value: Value, scope: _Scope) -> None:
+    def _bind(self, target: ast.expr, value: Value, scope: Scope) -> None:
         if isinstance(target, ast.Name):
             scope.names[target.id] = value
         elif isinstance(target, ast.Attribute):
             owner = self._value(target.value, scope)
-            if isinstance(owner, _Object):
+            if isinstance(owner, Object):
                 owner.values[target.attr] = value
             else:
                 self._escape([value], "a parser is kept where it cannot be followed")
         elif isinstance(target, (ast.Tuple, ast.List)):
-            rows = _rows(value)
+            rows = rows_of(value)
             fits = rows is not None and len(rows) == len(target.elts)
             for index, each in enumerate(target.elts):
                 self._bind(each, rows[index] if rows is not None and fits else None, scope)
@@ -273,7 +252,7 @@ class _Walker:
 
     # Expressions
 
-    def _value(self, node: ast.expr, scope: _Scope) -> Value:
+    def _value(self, node: ast.expr, scope: Scope) -> Value:
         match node:
             case ast.Constant():
                 return Literal(node.value)
@@ -288,7 +267,7 @@ class _Walker:
             case ast.Dict():
                 return self._dict(node, scope)
             case ast.BinOp(op=ast.Add()):
-                return _sum(self._value(node.left, scope), self._value(node.right, scope))
+                return sum_of(self._value(node.left, scope), self._value(node.right, scope))
             case ast.JoinedStr():
                 return self._joined(node, scope)
             case ast.Await():
@@ -302,7 +281,7 @@ class _Walker:
                 return self._either(self._value(node.body, scope), self._value(node.orelse, scope))
             case ast.BoolOp():
                 values = [self._value(each, scope) for each in node.values]
-                return _Argv() if any(isinstance(each, _Argv) for each in values) else None
+                return Argv() if any(isinstance(each, Argv) for each in values) else None
             case ast.Subscript():
                 return self._subscript(node, scope)
             case ast.Compare():
@@ -312,7 +291,7 @@ class _Walker:
             case _:
                 return self._other(node, scope)
 
-    def _other(self, node: ast.expr, scope: _Scope) -> Value:
+    def _other(self, node: ast.expr, scope: Scope) -> Value:
         """Looks through any other expression: a parser that it uses is lost sight of."""
         inner = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
@@ -323,7 +302,7 @@ class _Walker:
         self._escape([self._value(each, scope) for each in inner], "a parser is part of a value")
         return None
 
-    def _load(self, name: str, scope: _Scope) -> Value:
+    def _load(self, name: str, scope: Scope) -> Value:
         if name in scope.names:
             return scope.names[name]
         module = self._modules.get(scope.source.path)
@@ -357,9 +336,9 @@ class _Walker:
             return None
         node = other.definitions.get(found.line)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return _Function(node, other)
+            return Function(node, other)
         if isinstance(node, ast.ClassDef):
-            return _Class(node, other)
+            return Class(node, other)
         if found.kind == "constant":
             for each in other.tree.body:
                 if each.lineno == found.line and isinstance(each, (ast.Assign, ast.AnnAssign)):
@@ -370,14 +349,14 @@ class _Walker:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         if node.value is None or not isinstance(target, ast.Name):
             return None
-        if _is_literal(node.value):
-            return self._value(node.value, _Scope(source, {}))
+        if is_literal(node.value):
+            return self._value(node.value, Scope(source, {}))
         return self._module(source).names.get(target.id)
 
-    def _attribute(self, node: ast.Attribute, scope: _Scope) -> Value:
+    def _attribute(self, node: ast.Attribute, scope: Scope) -> Value:
         dotted = scope.source.dotted(node)
         if dotted == "sys.argv":
-            return _Argv()
+            return Argv()
         if dotted == "argparse.REMAINDER":
             return Literal(REMAINDER)
         if dotted in ("str.lower", "str.upper", "argparse.BooleanOptionalAction"):
@@ -388,37 +367,37 @@ class _Walker:
         return self._member(owner, node.attr)
 
     def _member(self, owner: Value, name: str) -> Value:
-        if isinstance(owner, _Object):
+        if isinstance(owner, Object):
             if name in owner.values:
                 return owner.values[name]
             return self._method(owner.kind, name, owner)
-        if isinstance(owner, _Class):
+        if isinstance(owner, Class):
             return self._method(owner, name, None)
         return None
 
-    def _method(self, kind: _Class, name: str, owner: _Object | None) -> Value:
+    def _method(self, kind: Class, name: str, owner: Object | None) -> Value:
         for node in kind.node.body:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
                 names = {ast.unparse(each) for each in node.decorator_list}
                 if "property" in names:
-                    return self._enter(_Function(node, kind.source, owner), [], {})
+                    return self._enter(Function(node, kind.source, owner), [], {})
                 free = "staticmethod" in names
-                itself = owner or _Object(kind)
-                return _Function(node, kind.source, None if free else itself)
+                itself = owner or Object(kind)
+                return Function(node, kind.source, None if free else itself)
         for base in kind.node.bases:
-            found = self._value(base, _Scope(kind.source, {}))
-            if isinstance(found, _Class) and found.node is not kind.node:
+            found = self._value(base, Scope(kind.source, {}))
+            if isinstance(found, Class) and found.node is not kind.node:
                 return self._method(found, name, owner)
         return None
 
     def _list(self, values: list[Value]) -> Value:
-        if any(isinstance(each, (Parser, Subparsers, _Object)) for each in values):
+        if any(isinstance(each, (Parser, Subparsers, Object)) for each in values):
             return tuple(values)
         if all(isinstance(each, Literal) for each in values):
             return Literal([each.value for each in values])
         return tuple(values)
 
-    def _dict(self, node: ast.Dict, scope: _Scope) -> Value:
+    def _dict(self, node: ast.Dict, scope: Scope) -> Value:
         keys = [None if each is None else self._value(each, scope) for each in node.keys]
         values = [self._value(each, scope) for each in node.values]
         self._escape(values, "a parser is kept in a table")
@@ -430,7 +409,7 @@ class _Walker:
         except TypeError:
             return None
 
-    def _joined(self, node: ast.JoinedStr, scope: _Scope) -> Value:
+    def _joined(self, node: ast.JoinedStr, scope: Scope) -> Value:
         texts: list[str] = []
         for each in node.values:
             inner = each.value if isinstance(each, ast.FormattedValue) else each
@@ -440,26 +419,26 @@ class _Walker:
             texts.append(str(value.value))
         return Literal("".join(texts))
 
-    def _subscript(self, node: ast.Subscript, scope: _Scope) -> Value:
+    def _subscript(self, node: ast.Subscript, scope: Scope) -> Value:
         value = self._value(node.value, scope)
-        if isinstance(value, _Argv):
+        if isinstance(value, Argv):
             if ast.unparse(node.slice) in ("1:", "0", "1:None"):
-                return _Argv() if isinstance(node.slice, ast.Slice) else None
+                return Argv() if isinstance(node.slice, ast.Slice) else None
             self._touches_argv = True
             return None
         self._value(node.slice, scope) if not isinstance(node.slice, ast.Slice) else None
         self._escape([value], "a parser is part of a value")
         return None
 
-    def _compare(self, node: ast.Compare, scope: _Scope) -> Value:
+    def _compare(self, node: ast.Compare, scope: Scope) -> Value:
         values = [self._value(each, scope) for each in (node.left, *node.comparators)]
         is_none = all(isinstance(each, (ast.Is, ast.IsNot)) for each in node.ops)
-        if not is_none and any(isinstance(each, _Argv) for each in values):
+        if not is_none and any(isinstance(each, Argv) for each in values):
             self._touches_argv = True
 
     # Calls
 
-    def _call(self, node: ast.Call, scope: _Scope) -> Value:
+    def _call(self, node: ast.Call, scope: Scope) -> Value:
         dotted = scope.source.dotted(node.func)
         if dotted == "argparse.ArgumentParser":
             return self._new_parser(node, scope)
@@ -478,26 +457,26 @@ class _Walker:
                 self._unknown_parses += 1
         target = self._value(node.func, scope)
         args, keywords = self._arguments(node, scope)
-        if isinstance(target, _Function):
+        if isinstance(target, Function):
             return self._enter(target, args, keywords)
-        if isinstance(target, _Class):
+        if isinstance(target, Class):
             return self._instance(target, args, keywords)
         if dotted == "range" and args and all(isinstance(each, Literal) for each in args):
-            return _made_range([each.value for each in args])
+            return range_of([each.value for each in args])
         if dotted in _LIST_MAKERS and len(args) == 1 and not keywords:
-            return _made_list(dotted, args[0])
+            return list_of(dotted, args[0])
         if dotted not in _HARMLESS_FUNCTIONS and dotted not in _COMPLETERS:
             reason = f"{dotted or 'something'} is given the parser"
             self._escape([*args, *keywords.values()], reason)
-            if any(isinstance(each, _Argv) for each in [*args, *keywords.values()]):
+            if any(isinstance(each, Argv) for each in [*args, *keywords.values()]):
                 self._touches_argv = True
         return None
 
-    def _is_own(self, node: ast.Call, scope: _Scope) -> bool:
+    def _is_own(self, node: ast.Call, scope: Scope) -> bool:
         """Tells whether a call like `cli.parse_args()` is of a function of the repository."""
-        return isinstance(self._value(node.func, scope), _Function)
+        return isinstance(self._value(node.func, scope), Function)
 
-    def _arguments(self, node: ast.Call, scope: _Scope) -> tuple[list[Value], dict[str, Value]]:
+    def _arguments(self, node: ast.Call, scope: Scope) -> tuple[list[Value], dict[str, Value]]:
         args = [
             self._value(each.value if isinstance(each, ast.Starred) else each, scope)
             for each in node.args
@@ -505,7 +484,7 @@ class _Walker:
         keywords = {each.arg or "**": self._value(each.value, scope) for each in node.keywords}
         return args, keywords
 
-    def _new_parser(self, node: ast.Call, scope: _Scope) -> Parser:
+    def _new_parser(self, node: ast.Call, scope: Scope) -> Parser:
         parser = Parser(f"{scope.source.path}:{node.lineno}")
         _, keywords = self._arguments(node, scope)
         self._configure(parser, keywords)
@@ -533,7 +512,7 @@ class _Walker:
         elif parents != Literal([]):
             parser.open("its parents are unknown")
 
-    def _parser_call(self, parser: Parser, name: str, node: ast.Call, scope: _Scope) -> Value:
+    def _parser_call(self, parser: Parser, name: str, node: ast.Call, scope: Scope) -> Value:
         if name.startswith("parse_"):
             return self._parse(parser, name, node, scope)
         args, keywords = self._arguments(node, scope)
@@ -561,18 +540,18 @@ class _Walker:
                 return Literal(each.value.id)
         return None
 
-    def _parse(self, parser: Parser, name: str, node: ast.Call, scope: _Scope) -> Value:
+    def _parse(self, parser: Parser, name: str, node: ast.Call, scope: Scope) -> Value:
         self._parsed.append(parser)
         if "known" in name:
             parser.open("it lets unknown options pass")
         for each in node.args[:1]:
             value = self._value(each, scope)
             is_plain = value is None and isinstance(each, ast.Name)
-            if not (is_plain or isinstance(value, _Argv) or value == Literal(None)):
+            if not (is_plain or isinstance(value, Argv) or value == Literal(None)):
                 parser.open("it parses other words than those of the command line")
         return None
 
-    def _subparsers_call(self, subs: Subparsers, name: str, node: ast.Call, scope: _Scope) -> Value:
+    def _subparsers_call(self, subs: Subparsers, name: str, node: ast.Call, scope: Scope) -> Value:
         args, keywords = self._arguments(node, scope)
         if name != "add_parser":
             subs.why_open = subs.why_open or f"its commands are used by {name}()"
@@ -584,11 +563,11 @@ class _Walker:
         if not (isinstance(first, Literal) and isinstance(aliases, Literal)):
             subs.why_open = subs.why_open or "the name of a command is not written out"
             return parser
-        for each in (first.value, *_texts(aliases.value)):
+        for each in (first.value, *texts_of(aliases.value)):
             subs.parsers[str(each)] = parser
         return parser
 
-    def _literal_call(self, value: Any, name: str, node: ast.Call, scope: _Scope) -> Value:
+    def _literal_call(self, value: Any, name: str, node: ast.Call, scope: Scope) -> Value:
         args, keywords = self._arguments(node, scope)
         if isinstance(value, dict) and name in ("keys", "values", "items") and not args:
             table = cast("dict[Any, Any]", value)
@@ -603,20 +582,20 @@ class _Walker:
                 return None
         return None
 
-    def _instance(self, kind: _Class, args: list[Value], keywords: dict[str, Value]) -> Value:
+    def _instance(self, kind: Class, args: list[Value], keywords: dict[str, Value]) -> Value:
         if any(ast.unparse(each).endswith("ArgumentParser") for each in kind.node.bases):
             parser = Parser(f"{kind.source.path}:{kind.node.lineno}")
             parser.open("its parser is a class of its own")
             return parser
-        made = _Object(kind)
+        made = Object(kind)
         start = self._method(kind, "__init__", made)
-        if isinstance(start, _Function):
+        if isinstance(start, Function):
             self._enter(start, args, keywords)
         else:
             self._escape([*args, *keywords.values()], f"{kind.node.name} is given the parser")
         return made
 
-    def _enter(self, function: _Function, args: list[Value], keywords: dict[str, Value]) -> Value:
+    def _enter(self, function: Function, args: list[Value], keywords: dict[str, Value]) -> Value:
         """Follows a call of a function; returns what it gives back."""
         if not self._matters(function, [*args, *keywords.values()]):
             return None
@@ -624,7 +603,7 @@ class _Walker:
             self._escape([*args, *keywords.values()], "a function calls itself with the parser")
             return None
         self._module(function.source)
-        scope = _Scope(function.source, self._parameters(function, args, keywords))
+        scope = Scope(function.source, self._parameters(function, args, keywords))
         self._calls.append(function.node)
         try:
             self._block(function.node.body, scope)
@@ -635,20 +614,20 @@ class _Walker:
             result = self._either(result, each)
         return result
 
-    def _matters(self, function: _Function, given: list[Value]) -> bool:
+    def _matters(self, function: Function, given: list[Value]) -> bool:
         """Tells whether a call may build or use a parser; the program behind it is not followed."""
         source = function.source
         if source.path == self._entry or source.mentions("argparse"):
             return True
-        return any(isinstance(each, (Parser, Subparsers, _Object, _Argv, tuple)) for each in given)
+        return any(isinstance(each, (Parser, Subparsers, Object, Argv, tuple)) for each in given)
 
     def _parameters(
-        self, function: _Function, args: list[Value], keywords: dict[str, Value]
+        self, function: Function, args: list[Value], keywords: dict[str, Value]
     ) -> dict[str, Value]:
         spec = function.node.args
         names = [each.arg for each in (*spec.posonlyargs, *spec.args)]
         bound: dict[str, Value] = {}
-        scope = _Scope(function.source, {})
+        scope = Scope(function.source, {})
         for name, default in zip(reversed(names), reversed(spec.defaults), strict=False):
             bound[name] = self._value(default, scope)
         for each, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
@@ -667,59 +646,6 @@ class _Walker:
                 value.why_open = value.why_open or reason
             elif isinstance(value, tuple):
                 self._escape(cast("tuple[Value, ...]", value), reason)
-            elif isinstance(value, _Object):
-                inner = [each for each in value.values.values() if not isinstance(each, _Object)]
+            elif isinstance(value, Object):
+                inner = [each for each in value.values.values() if not isinstance(each, Object)]
                 self._escape(inner, reason)
-
-
-def _rows(value: Value) -> list[Value] | None:
-    """Returns the items of a list that is written out."""
-    if isinstance(value, tuple):
-        return list(cast("tuple[Value, ...]", value))
-    items = _items(value)
-    return None if items is None else [Literal(each) for each in items]
-
-
-def _items(value: Value) -> list[Any] | None:
-    """Returns what a literal list, set or table holds."""
-    plain: Any = value.value if isinstance(value, Literal) else None
-    return [*plain] if isinstance(plain, (list, tuple, dict, set, frozenset)) else None  # pyright: ignore[reportUnknownVariableType]
-
-
-def _texts(value: Any) -> list[str]:
-    return [each for each in _items(Literal(value)) or [] if isinstance(each, str)]
-
-
-def _sum(left: Value, right: Value) -> Value:
-    if isinstance(left, Literal) and isinstance(right, Literal):
-        try:
-            return Literal(left.value + right.value)
-        except TypeError:
-            return None
-    return None
-
-
-def _made_list(maker: str, value: Value) -> Value:
-    rows = _items(value)
-    if rows is None:
-        return cast("tuple[Value, ...]", value) if isinstance(value, tuple) else None
-    try:
-        return Literal(sorted(rows) if maker == "sorted" else rows)
-    except TypeError:
-        return None
-
-
-def _made_range(limits: list[Any]) -> Value:
-    try:
-        numbers = range(*limits)
-    except (TypeError, ValueError):
-        return None
-    return Literal(list(numbers)) if len(numbers) <= _MOST_TURNS else None
-
-
-def _is_literal(node: ast.expr) -> bool:
-    try:
-        ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return True

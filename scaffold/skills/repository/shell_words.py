@@ -27,7 +27,8 @@ _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\d|[@*#?$!-]|\{[^{}\n]*\})")
 _SUBSTITUTION = re.compile(r"\$\(\(?|[<>]\(")
 _USAGE = re.compile(r"\[[^\[\]\n]*\]")
 _HEREDOC = re.compile(
-    r"<<-?[ \t]*['\"\\]?(?P<end>[A-Za-z_]\w*)['\"]?[^\n]*\n(?:.*\n){0,400}?[ \t]*(?P=end)[ \t]*(?=\n|$)"
+    r"<<-?[ \t]*['\"\\]?(?P<end>[A-Za-z_]\w*)['\"]?[^\n]*\n"
+    r"(?:.*\n){0,100}?[ \t]*(?P=end)[ \t]*(?=\n|$)"
 )
 _MOST_DEPTH = 50
 """Nobody nests commands in quotes in commands deeper."""

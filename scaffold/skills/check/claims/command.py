@@ -183,7 +183,8 @@ def _module(call: Call, document: Document, repository: Repository) -> Found:
         return Found(None, Verdict.open("it may run in another folder"))
     if not document.is_about_here and not repository.programs.is_own_name(dotted.split(".")[0]):
         return Found(None, Verdict.open("it may be of the reader's repository"))
-    near = program.near
+    is_kin = program.near.partition(".")[0] == dotted.partition(".")[0]
+    near = program.near if is_kin else ""
     return Found(
         None,
         Verdict.fails(
