@@ -49,7 +49,7 @@ def _called(span: Span) -> tuple[str, str]:
     found = _NAME.fullmatch(span.text)
     if found is None:
         return "", ""
-    place = _BEHIND.match(span.after) or _AHEAD.search(span.before)
+    place = _BEHIND.match(span.after) or _AHEAD.search(span.before[-160:])
     if place is None:
         return "", ""
     kind = "agent" if "agent" in place["kind"].lower() else "skill"

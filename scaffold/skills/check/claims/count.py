@@ -89,12 +89,12 @@ def find_counts(document: Document) -> Iterator[Claim]:
         if is_placeholder(span.text):
             continue
         if _VARIABLE.fullmatch(span.text):
-            found = _NAME_HAS.match(span.after) or _IN_NAME.search(span.before)
+            found = _NAME_HAS.match(span.after) or _IN_NAME.search(span.before[-160:])
             if found and (_TELLING.search(span.text) or found.groupdict().get("file")):
                 yield _claim("collection", found, span)
                 continue
         if _PATH.fullmatch(span.text):
-            found = _FOLDER_HAS.match(span.after) or _IN_FOLDER.search(span.before)
+            found = _FOLDER_HAS.match(span.after) or _IN_FOLDER.search(span.before[-160:])
             if found:
                 yield _claim("folder", found, span)
     for block in document.markdown.blocks:

@@ -28,7 +28,7 @@ def find_fixtures(document: Document) -> Iterator[Claim]:
         found = _NAME.fullmatch(span.text)
         if found is None or is_placeholder(span.text):
             continue
-        if _BEHIND.match(span.after) or _AHEAD.search(span.before):
+        if _BEHIND.match(span.after) or _AHEAD.search(span.before[-160:]):
             yield Claim("fixture", found["name"], span.line, span.column, _silent(span))
 
 

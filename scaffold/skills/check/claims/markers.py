@@ -50,7 +50,7 @@ def _in_text(span: Span) -> str:
         return found["name"]
     if not _NAME.fullmatch(span.text):
         return ""
-    if not (_BEHIND.match(span.after) or _AHEAD.search(span.before)):
+    if not (_BEHIND.match(span.after) or _AHEAD.search(span.before[-160:])):
         return ""
     words = " ".join([*sentence_around(span), *span.block.headings[-1:]])
     return span.text if _ABOUT_TESTS.search(words) else ""

@@ -52,7 +52,7 @@ _NO_LIST = re.compile(
     re.IGNORECASE,
 )
 _NOT_NOW = re.compile(r"\be\.g|\bexample\b|\bno longer\b|\bnever\b|\bnot\b|n't\b", re.IGNORECASE)
-_PAST = re.compile(r"\b(?:was|were|used to|has been|have been)\b", re.IGNORECASE)
+_PAST = re.compile(r"\b(?:was|were|used to|has been|have been|optional\w*)\b", re.IGNORECASE)
 _INHERITED = frozenset({"method", "class", "enum"})
 
 
@@ -80,7 +80,7 @@ def find_named_in_file(document: Document) -> Iterator[Claim]:
         found = _NAME.fullmatch(span.text)
         if found is None or is_placeholder(found["name"]) or len(found["name"]) < 3:
             continue
-        place = _BEHIND.match(span.after) or _OWNER.search(span.before)
+        place = _BEHIND.match(span.after) or _OWNER.search(span.before[-160:])
         if place is None or is_placeholder(place["file"]):
             continue
         if "." in found["name"] and place["file"].endswith(".py"):
@@ -93,7 +93,7 @@ def find_named_in_file(document: Document) -> Iterator[Claim]:
 
 def _named(found: re.Match[str], place: re.Match[str], span: Span) -> Named | None:
     """Returns what is claimed of a name, or None where it is not plain what it is."""
-    ahead = _AHEAD.search(span.before)
+    ahead = _AHEAD.search(span.before[-160:])
     behind = _WHAT_BEHIND.match(span.after)
     what = place["what"] or (behind and behind["what"]) or (ahead and ahead["what"]) or ""
     what = what.lower()

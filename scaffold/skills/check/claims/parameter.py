@@ -45,10 +45,10 @@ def find_parameters(document: Document) -> Iterator[Claim]:
         if not _PARAMETER.fullmatch(span.text) or is_placeholder(span.text):
             continue
         found = _BEHIND.match(span.after)
-        if found is None and _AHEAD.search(span.before):
+        if found is None and _AHEAD.search(span.before[-160:]):
             found = _OF.match(span.after)
         if found is None and _OWNED.match(span.after):
-            found = _OWNER.search(span.before)
+            found = _OWNER.search(span.before[-160:])
         if found is None or is_placeholder(found["function"]):
             continue
         name = span.text.rstrip("=")

@@ -23,7 +23,7 @@ def find_workflow_jobs(document: Document) -> Iterator[Claim]:
     for span in document.markdown.codes:
         if not _JOB.fullmatch(span.text) or is_placeholder(span.text):
             continue
-        if not (_BEHIND.match(span.after) or _AHEAD.search(span.before)):
+        if not (_BEHIND.match(span.after) or _AHEAD.search(span.before[-160:])):
             continue
         files = {each["path"] for each in _FILE.finditer(" ".join(sentence_around(span)))}
         if len(files) == 1:
