@@ -308,6 +308,16 @@ def test_the_tensors_are_those_that_verify_checks() -> None:
         assert f"torch.{dtype}" in dtypes[key.strip("`")], key
 
 
+def test_the_demands_on_a_kind_are_its_tests() -> None:
+    rows = table_under(_text("add-unit-tests"), "The contract")
+    folder = ROOT / "templates" / "tests"
+    assert {row[0] for row in rows} == {path.parent.name for path in folder.glob("*/template.toml")}
+    for kind, names in rows:
+        template = (folder / kind / "test.py.jinja").read_text(encoding="utf-8")
+        written = re.findall(r"^def (test_\w+)", template, flags=re.MULTILINE)
+        assert re.findall(r"`(\w+)`", names) == written
+
+
 def table_under(text: str, heading: str) -> list[list[str]]:
     """Returns the rows of the first tables of a section, without their heads."""
     section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
