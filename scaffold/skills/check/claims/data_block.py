@@ -90,6 +90,8 @@ def _json(fence: Block) -> Problem | None:
     text = fence.text.strip()
     try:
         json.loads(text)
+    except RecursionError:
+        return Problem("nested too deeply", 0, "it is nested deeper than a parser goes")
     except ValueError as error:
         first: Any = error
     else:
@@ -114,7 +116,7 @@ def _is_json_part(text: str) -> bool:
     for whole in (f"{{{body}}}", f"[{body}]"):
         try:
             json.loads(whole)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         return True
     decoder = json.JSONDecoder()
@@ -122,7 +124,7 @@ def _is_json_part(text: str) -> bool:
     while at < len(text):
         try:
             _, at = decoder.raw_decode(text, at)
-        except ValueError:
+        except (ValueError, RecursionError):
             return False
         at += len(text[at:]) - len(text[at:].lstrip())
     return True

@@ -43,6 +43,8 @@ _UNITS = re.compile(
 )
 _ITEM = re.compile(r"^(?P<lead>\s*)(?P<mark>[-*+]|(?P<ordinal>\d{1,3})[.)])\s+\S")
 _OPEN_END = re.compile(r"^\s*(?:[-*+]|\d+[.)])?\s*(?:…|\.\.\.|etc\b|and (?:so on|more)\b)")
+# A list is not looked for farther down, where a text has no headings.
+_FARTHEST = 300
 
 
 class Below(NamedTuple):
@@ -111,7 +113,7 @@ def _list(block: Block, lines: Sequence[str]) -> tuple[str, tuple[int, ...]] | N
 def _rows_below(line: int, lines: Sequence[str]) -> Iterator[str]:
     """Yields the lines below a line, up to the next heading, without fenced code."""
     fence = ""
-    for row in lines[line:]:
+    for row in lines[line : line + _FARTHEST]:
         mark = re.match(r"\s*(`{3,}|~{3,})", row)
         if mark and (not fence or mark[1].startswith(fence)):
             fence = "" if fence else mark[1]

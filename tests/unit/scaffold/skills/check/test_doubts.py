@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from scaffold.skills.check.checking import judge_document
 from scaffold.skills.check.claim import Verdict
-from scaffold.skills.check.documents import find_documents
+from scaffold.skills.check.documents import Document, find_documents
+from scaffold.skills.check.kinds import KINDS
 from scaffold.skills.repository.files import Files
 from scaffold.skills.repository.whole import Repository
 
@@ -137,6 +139,7 @@ def code(language: str, text: str) -> str:
         ("config key", "The key `engine.depth`.", CONFIG, "undecided", "no YAML"),
         ("data", code("json", '{"a": 1, // one\n "b": 2}'), {}, "undecided", "comments"),
         ("data", code("json", '{"a": string}'), {}, "undecided", "descriptions of types"),
+        ("data", code("json", '{"a":' * 3000), {}, "undecided", "nested deeper"),
         ("data", code("yaml", "a: {{ b }}: c"), {}, "undecided", "placeholders"),
         ("data", code("yaml", "---\na: 1\n---\n# T\na: b: c"), {}, "undecided", "front matter"),
         ("data", code("toml", "[a]\nb = 1\n[a]\nb = 2"), {}, "undecided", "several choices"),
@@ -170,3 +173,19 @@ def test_a_pack_speaks_of_other_repositories(
     here = verdict_of(tmp_path / "here", kind, text, files)
     pack = verdict_of(tmp_path / "pack", kind, head + text, files, "skills/any/SKILL.md")
     assert (here.state, pack.state) == ("false", "undecided")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["`a_name` in " * 4000, "Two options:\n\n- a\n- b\n\n" * 1200, "requires Python " * 4000],
+)
+def test_long_texts_take_no_long_time(text: str, tmp_path: Path) -> None:
+    kinds = ("named", "parameter", "marker", "fixture", "count", "listed", "version", "called upon")
+    document = Document("AGENTS.md", "guide", "", text)
+    assert document.markdown.blocks
+    start = time.process_time()
+    for kind in KINDS:
+        if kind.name in kinds:
+            assert all(claim.kind == kind.name for claim in kind.find(document))
+    # Half a second is usual; what is quadratic takes minutes.
+    assert time.process_time() - start < 10
