@@ -138,8 +138,9 @@ def _not_runnable(call: Call, path: str, repository: Repository) -> Verdict | No
     programs, text = repository.programs, call.target.text
     if call.line.silence:
         return None
-    if not call.line.is_whole and not text.startswith("./"):
-        return None  # it may be what another program is given
+    is_named = text.startswith("./") and (call.args or text.endswith(_SHELL_RUNS_IT))
+    if not call.line.is_whole and not is_named:
+        return None  # it may be meant as a file, or as what another program is given
     if not programs.is_executable(path):
         if _made_executable(call, path):
             return None

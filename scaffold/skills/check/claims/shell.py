@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from scaffold.skills.check.context import is_placeholder, silence
+from scaffold.skills.check.context import is_placeholder, sentence_around, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.repository.fitting import Input
@@ -32,6 +32,9 @@ _EXAMPLE = re.compile(
     r"|repo(?:sitory)?|package|app|script)|their|target (?:project|repo(?:sitory)?)|would|might"
     r"|could)\b",
     re.IGNORECASE,
+)
+_ADDED = re.compile(
+    r"\b(?:add|define|introduce|register|provide)(?:s|ed|ing)?\b[^.]{0,20}$", re.IGNORECASE
 )
 _KEYWORDS = frozenset(
     {"if", "then", "else", "elif", "fi", "do", "done", "while", "until", "esac", "{", "}", "!"}
@@ -305,6 +308,9 @@ def _inline(
     if script.faults:
         return
     reason = silence(span) or ""
+    before, after = sentence_around(span)
+    is_example = _EXAMPLE.search(f"{before} {after}") or _ADDED.search(before)
+    example = reason or ("it may be an example" if is_example else "")
     for simple in script.commands:
         words = _command_words(simple)
         if words:
@@ -315,7 +321,7 @@ def _inline(
                 columns,
                 False,
                 reason,
-                reason,
+                example,
                 (),
                 made,
                 left,

@@ -107,7 +107,7 @@ TEXT = [
     "Use `make` or `make -n`. A `make-like` tool, `npm` itself, `tidy` and `tidy sort`.",
     "Write `feat(tidy): sort`. The type is `list[str] | None`, the call `tidy(sort)`.",
     "Set `tidy = true`, `tidy.sort: up`, and read `tidy sort: done` in the log.",
-    "The branch `tidy sort-things` is old; there is no option `tidy sort --unknown`.",
+    "The branch `tidy/sort-things` is old; there is no option `tidy sort --unknown`.",
     "Do not run `make all`; avoid `tidy sort --unknown`.",
     "Add a target to the Makefile, for example `make mine`.",
     "Your project may have `npm run build`; if it has a `make lint`, run it.",
