@@ -85,7 +85,7 @@ def fit(command: Command, words: Sequence[Input], *, is_whole: bool) -> Fit:
         words: The words behind its name.
         is_whole: Whether the line is meant to be run as it stands, so that what is missing counts.
     """
-    reader = _Reader(command, words)
+    reader = _Reader(command, words, is_whole=is_whole)
     reader.read()
     if is_whole:
         reader.find_missing()
@@ -93,7 +93,8 @@ def fit(command: Command, words: Sequence[Input], *, is_whole: bool) -> Fit:
 
 
 class _Reader:
-    def __init__(self, command: Command, words: Sequence[Input]) -> None:
+    def __init__(self, command: Command, words: Sequence[Input], *, is_whole: bool) -> None:
+        self._is_whole = is_whole
         self._command = command
         self._words = words
         self._index = 0
@@ -236,6 +237,8 @@ class _Reader:
             self._is_loose = self._is_loose or word.is_many
 
     def _say_no_value(self, option: Option, name: str, at: int) -> None:
+        if not self._is_whole:
+            return  # it is mentioned, and not used
         if self._is_loose and any(word.is_many for word in self._words):
             return
         message = f"{name} needs a value and has none"

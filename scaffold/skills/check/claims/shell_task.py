@@ -16,6 +16,7 @@ from scaffold.skills.check.claims.shell_place import find_file, has_left, run_fo
 from scaffold.skills.check.context import is_placeholder
 from scaffold.skills.check.documents import Document
 from scaffold.skills.repository import tasks
+from scaffold.skills.repository.modules import is_scenery
 from scaffold.skills.repository.projects import normal_name
 from scaffold.skills.repository.tasks import Tasks
 from scaffold.skills.repository.whole import Repository
@@ -279,7 +280,7 @@ def _judge_name(task: Task, document: Document, repository: Repository) -> Verdi
     if task.family == "hook":
         return _judge_hook(task, repository)
     if task.family in ("extra", "group"):
-        return _judge_extra(task, repository)
+        return _judge_extra(task, document, repository)
     return _judge_listed(task, document, repository)
 
 
@@ -334,13 +335,16 @@ def _judge_hook(task: Task, repository: Repository) -> Verdict:
     return _unlisted(task, "hook-missing", message, evidence, sorted(hooks))
 
 
-def _judge_extra(task: Task, repository: Repository) -> Verdict:
+def _judge_extra(task: Task, document: Document, repository: Repository) -> Verdict:
     programs = repository.programs
     base = task.folder.rstrip("/")
     is_named = task.family == "extra" and base not in ("", ".")
     if is_named and not programs.is_own_name(base) and not repository.files.has(base):
         return Verdict.open(f"{base} is none of this repository's projects")
     projects = programs.projects.all
+    around = repository.bases(document.folder)
+    if any(each in repository.package_roots and is_scenery(each) for each in around if each):
+        return Verdict.open("it stands in a project that is a copy or an example")
     if not projects:
         return Verdict.open("there is no project file")
     name = normal_name(task.name)

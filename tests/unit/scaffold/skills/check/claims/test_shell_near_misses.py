@@ -114,6 +114,7 @@ TEXT = [
     "In SQL, `select x from tidy`; in JS, `const x = 1`; in YAML, `run: make gone`.",
     "Ask `python -m your.module` or `python -m <package>.main`.",
     "Create `tools/new.sh` and run `bash tools/new.sh`.",
+    "Give `tidy sort --style` one of two; `tidy sort --config` reads a file.",
     "Run `tests/test_a.py -k one` with pytest.",
     "`uv run` starts it, `uv run pytest` tests it, `uv sync --all-extras` installs it.",
 ]
