@@ -25,8 +25,8 @@ _GONE = re.compile(
     r"\b(?:delet(?:e|es|ed|ing)|remov(?:e|es|ed|ing)|no longer|formerly|used to|previously"
     r"|deprecated|obsolete|legacy|there (?:is|are) no|does not exist|do not exist|doesn't exist"
     r"|don't exist|not exist|missing|never|instead of|rather than|replaced|old(?:er)?|was called"
-    r"|avoid|if (?:it|they|one|there|any|present)|if .{0,40}\bexists?|optional(?:ly)?|unlike"
-    r"|without an?|ignored?|git-?ignored?)\b|\bnot\b",
+    r"|avoid|whether|if (?:it|they|one|there|any|present)|if .{0,40}\bexists?|optional(?:ly)?"
+    r"|unlike|without an?|ignored?|git-?ignored?)\b|\bnot\b",
     re.IGNORECASE,
 )
 _EXAMPLE = re.compile(
@@ -57,6 +57,30 @@ _PLACEHOLDER = re.compile(
 )
 
 
+# So many characters before a span can govern it; a longer way has other things in between.
+_NEAR = 70
+_LIST_BEFORE = re.compile(r"(?:`[^`]*`[\s,/&+]*(?:and|or|und)?[\s,(]*)+$")
+_BEGINS_WITH_MAKING = re.compile(
+    r"\W*(?:\d+[.)]\s*)?(?:then\s+|also\s+|now\s+|next,?\s+|please\s+)?(?:create|write|generate|scaffold"
+    r"|add (?:a|an|another|your)\b|copy|move|rename|save|put|place|output|export|download)\b",
+    re.IGNORECASE,
+)
+_LIST_BEHIND = re.compile(r"^(?:[\s,/&+]*(?:and|or)?\s*`[^`]*`)+")
+_MADE_BEHIND = re.compile(
+    r"[^.;]{0,30}?\b(?:(?:is|are|gets?|be|was|were|being) (?:then |also |now |automatically )?"
+    r"(?:creat|writ|generat|produc|sav|stor|made|emitt|built|render|updat|download)\w*"
+    r"|will (?:be|appear|contain|hold)|appears?\b"
+    r"|\((?:new|created|generated|optional|auto-?generated|to be))",
+    re.IGNORECASE,
+)
+_GONE_BEHIND = re.compile(
+    r"[^.;]{0,40}?\b(?:no longer|(?:was|were) (?:removed|deleted|renamed|replaced)"
+    r"|(?:has|have) been|(?:does|do)(?: not|n't) exist|is(?: not|n't)\b|when present"
+    r"|if (?:it|they|one|present|any|you)|(?:may|might) (?:not )?exist"
+    r"|where (?:present|it exists|you)|only (?:if|when|where)|optional(?:ly)?|deprecated|is gone"
+    r"|is missing|or (?:similar|equivalent)|for example|if\b)",
+    re.IGNORECASE,
+)
 _CAPITALS = re.compile(
     r"(?:^|[/_.-])(?:NAME|FILE|FOLDER|DIR|KIND|STYLE|PATH|MODEL|PAGE|TOPIC|MODULE|SLUG|ID|USER|OWNER"
     r"|REPO|VERSION|DATE|RULE|KEY|N|X|Y)(?=[/_.-]|$)"
@@ -71,14 +95,21 @@ def is_placeholder(text: str) -> bool:
 def silence(span: Span) -> str | None:
     """Returns why a span in running text makes no claim that something exists, or None.
 
-    The sentence counts, the heading above it, and in a table the column's title.
+    What counts are the words that govern it: those just before it (a list of other spans may stand
+    between), those just behind it, the verb that the sentence begins with, the heading above it,
+    and in a table the column's title.
     """
     before, after = sentence_around(span)
-    words = f"{before} {after}"
-    titles = " ".join(span.block.headings[-2:])
+    lead = _LIST_BEFORE.sub("", before)[-_NEAR:]
+    titles = " ".join(span.block.headings[-1:])
     if span.block.kind == "cell":
-        words = f"{words} {span.block.info} {' '.join(span.block.row)}"
-    return why_no_claim(words, titles)
+        titles = f"{titles} {span.block.info}"
+    after = _LIST_BEHIND.sub("", after)
+    if _BEGINS_WITH_MAKING.match(before) or _MADE_BEHIND.match(after):
+        return "it may be a file that the reader is told to make"
+    if _GONE_BEHIND.match(after):
+        return "the text may say that it is not there"
+    return why_no_claim(lead, titles)
 
 
 def why_no_claim(words: str, titles: str = "") -> str | None:

@@ -59,8 +59,12 @@ def locate(path: str, document: Document, repository: Repository) -> Place | Non
     clean = path.strip("/") if path != "/" else path
     for base in bases(document, repository):
         joined = os.path.normpath(f"{base}/{clean}" if base else clean)
-        if not joined.startswith("..") and files.has(joined):
+        if joined.startswith(".."):
+            continue
+        if files.has(joined):
             return Place(joined)
+        if files.has(f"{joined}.py"):  # as a module is often named
+            return Place(f"{joined}.py")
     # Texts often leave out the folders that are plain from where they stand.
     name = clean.rpartition("/")[2]
     for full in files.by_name.get(name, ()):

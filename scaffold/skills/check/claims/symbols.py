@@ -180,7 +180,7 @@ class Written(NamedTuple):
 
 def _written_names(call: str) -> Written | None:
     """Returns the names in a call or a signature; None where it leaves something out."""
-    if "..." in call or "…" in call:
+    if "..." in call or "…" in call or re.search(r"<[\w -]+>", call):
         return None
     try:
         tree = ast.parse(f"_{call}", mode="eval")
