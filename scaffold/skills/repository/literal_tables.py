@@ -66,6 +66,10 @@ class LiteralTable:
         for source in sources:
             self.entries += source.entries
             self.is_complete = self.is_complete and source.is_complete
+        # {last(target): target for target in table.values()} has keys that nobody wrote down.
+        self.is_complete = self.is_complete and (
+            isinstance(node, ast.Name | ast.Call) or _same(node)
+        )
         if isinstance(node, ast.Call) and not sources:
             for each in node.args:
                 self.add(each, known)
@@ -144,6 +148,38 @@ def _united(value: ast.expr | None) -> Iterator[ast.expr]:
             pending += [node.right, node.left]
         else:
             yield node
+
+
+def _same(node: ast.expr) -> bool:
+    """Tells whether a comprehension has just the names that stand in the tables it goes through.
+
+    They are the keys of one table, or the elements of the lists that are its values.
+    """
+    if not isinstance(node, ast.DictComp | ast.SetComp | ast.ListComp):
+        return False
+    made = node.key if isinstance(node, ast.DictComp) else node.elt
+    outer, *inner = node.generators
+    keys, values = _loop_names(outer)
+    for loop in inner:
+        if not isinstance(loop.iter, ast.Name) or loop.iter.id != values:
+            return False
+        keys, values = _loop_names(loop)
+    return isinstance(made, ast.Name) and made.id == keys
+
+
+def _loop_names(loop: ast.comprehension) -> tuple[str, str]:
+    """Returns the variables of a loop that stand for keys, or elements, and for values."""
+    first, second = loop.target, None
+    if isinstance(loop.target, ast.Tuple) and len(loop.target.elts) == 2:
+        first, second = loop.target.elts
+    names = [each.id if isinstance(each, ast.Name) else "" for each in (first, second)]
+    called = dotted_name(loop.iter.func) if isinstance(loop.iter, ast.Call) else None
+    method = (called or "").rpartition(".")[2]
+    if method == "values":
+        return "", names[0]
+    if method in ("items", "keys") or isinstance(loop.iter, ast.Name):
+        return names[0], names[1]
+    return "", ""
 
 
 def _is_copy(node: ast.expr | None) -> bool:

@@ -182,3 +182,14 @@ def test_what_may_give_more_leaves_it_open(index_of: IndexOf, shape: str) -> Non
     found = index.find("pkg.gone")
     assert found.kind == "undecided"
     assert "pkg/__init__.py" in found.evidence
+
+
+def test_keys_that_a_comprehension_makes_are_not_known(index_of: IndexOf) -> None:
+    """`areal.workflow` names its classes so, from the targets of its table."""
+    source = (
+        "from pkg.lazy import lazy_exports\n"
+        'TABLE = {"a": "pkg.a:Alpha"}\n'
+        'NAMES = {each.partition(":")[2]: each.partition(":")[0] for each in TABLE.values()}\n'
+        "__getattr__, _ = lazy_exports(__name__, NAMES)\n"
+    )
+    assert index_of({"pkg/__init__.py": source}).find("pkg.Alpha").kind == "undecided"
