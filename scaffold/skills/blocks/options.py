@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from scaffold.fields import FieldError
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from scaffold.skills.blocks.settings import Settings
     from scaffold.skills.repository.commands import Command, Option
     from scaffold.skills.repository.files import Files
+
+_TOLD = re.compile(r"(?P<text>.*?)\s*\[default: (?P<default>[^\[\]]+)\]", re.DOTALL)
 
 
 def options_text(block: Block, files: Files, settings: Settings) -> str:
@@ -32,7 +35,7 @@ def options_text(block: Block, files: Files, settings: Settings) -> str:
         for option in command.options
         if (not only or set(only) & set(option.names)) and not set(without) & set(option.names)
     ]
-    rows = [[_spelling(each), each.help, _default(each)] for each in shown]
+    rows = [[_spelling(each), *_help_and_default(each)] for each in shown]
     if not any(default for _, _, default in rows):
         return table(["option", "means"], [row[:2] for row in rows])
     return table(["option", "means", "default"], rows)
@@ -78,5 +81,13 @@ def _spelling(option: Option) -> str:
     return f"`{' / '.join(option.names)}{' ' if value else ''}{value}`"
 
 
-def _default(option: Option) -> str:
-    return f"`{option.default}`" if option.default else ""
+def _help_and_default(option: Option) -> tuple[str, str]:
+    """Returns what an option means and its default, which a help may tell at its end."""
+    found = _TOLD.fullmatch(option.help)
+    text, told = (found["text"], found["default"]) if found else (option.help, "")
+    # The help has the default as people write it: 1800, where the data say 1800.0.
+    default = told or option.default
+    is_flag = not option.metavar and not option.choices
+    if not default or (is_flag and default == "False"):
+        return text, ""
+    return text, default if " " in default else f"`{default}`"

@@ -8,6 +8,20 @@ import textwrap
 from scaffold.skills.blocks.markers import Block, fenced
 from scaffold.skills.blocks.sources import BlockError, Definition, Module, Sources
 
+_CHANGES_THE_CALL = frozenset(
+    {
+        "property",
+        "cached_property",
+        "staticmethod",
+        "classmethod",
+        "abstractmethod",
+        "dataclass",
+        "contextmanager",
+        "asynccontextmanager",
+    }
+)
+"""The decorators of the standard library after which something is called, or made, otherwise."""
+
 
 def signature_text(block: Block, sources: Sources) -> str:
     """Returns ``signature DOTTED [doc=all|first|none] [members=a,b]`` as a fenced block.
@@ -30,13 +44,13 @@ def signature_text(block: Block, sources: Sources) -> str:
 
 def _head(module: Module, node: Definition, doc: str) -> str:
     """Returns a definition up to its docstring, as it is written, moved to the left margin."""
-    end = node.body[0].lineno - 1
     first = node.body[0]
-    if end < node.lineno:  # def f(): ...
-        row = module.rows[node.lineno - 1].encode()[: first.col_offset].decode().rstrip()
-        rows = [row]
-    else:
-        rows = module.rows[node.lineno - 1 : end]
+    # Above a decorated statement of the body stand its decorators, which are not of the head.
+    end = min([first.lineno, *(each.lineno for each in getattr(first, "decorator_list", ()))]) - 1
+    rows = [*_decorators(module, node), *module.rows[node.lineno - 1 : end]]
+    beside = module.rows[end].encode()[: first.col_offset].decode().rstrip()
+    if beside and end == first.lineno - 1:  # def f(): ...
+        rows.append(beside)
     while rows and (not rows[-1].strip() or rows[-1].strip().startswith("#")):
         rows.pop()
     text = _docstring(node, doc)
@@ -46,6 +60,16 @@ def _head(module: Module, node: Definition, doc: str) -> str:
     elif not isinstance(node, ast.ClassDef):
         shown[-1] += " ..."
     return "\n".join(shown)
+
+
+def _decorators(module: Module, node: Definition) -> list[str]:
+    """Returns the rows of the decorators without which a reader would call it in a wrong way."""
+    rows: list[str] = []
+    for each in node.decorator_list:
+        name = ast.unparse(each.func if isinstance(each, ast.Call) else each)
+        if name.rpartition(".")[2] in _CHANGES_THE_CALL:
+            rows += module.rows[each.lineno - 1 : each.end_lineno]
+    return rows
 
 
 def _docstring(node: Definition, doc: str) -> str:

@@ -69,6 +69,45 @@ FILES = {
         COMPUTED = dict(SHAPES)
         MERGED = {**SHAPES}
         """,
+    "pkg/called.py": '''
+        import abc
+        import functools
+        from contextlib import contextmanager
+        from dataclasses import dataclass
+
+        @functools.cache
+        @dataclass(
+            frozen=True,  # nothing changes it
+        )
+        class Point:
+            """Is a point."""
+
+            x: int
+
+            @property
+            @abc.abstractmethod
+            def length(self) -> int: return abs(self.x)
+
+            @length.setter
+            def length(self, value: int) -> None: ...
+
+            @functools.lru_cache
+            @staticmethod
+            def zero(
+                x: int = 0,
+            ) -> Point: return Point(x)
+
+            @classmethod
+            async def read(cls) -> Point:
+                """Reads one."""
+
+        class Line:
+            @property
+            def ends(self) -> int: ...
+
+        @contextmanager
+        def opened(): yield
+        ''',
     "libs/inner/pyproject.toml": "",
     "libs/inner/src/deep/mod.py": "def far(a, /, *, b=1):\n    '''Is far away.'''\n",
     "src/flat.py": "def near(): pass\n",
@@ -79,7 +118,15 @@ FILES = {
     "cli.json": """
         {"schema": 1, "programs": [{"name": "tool", "commands": [{"name": "run", "options": [
           {"names": ["--fast", "-f"], "help": "Be fast | loud."},
-          {"names": ["--level"], "metavar": "N", "choices": ["low", "high"], "default": "low"}]}]}]}
+          {"names": ["--level"], "metavar": "N", "choices": ["low", "high"], "default": "low"}]},
+          {"name": "wait", "options": [
+          {"names": ["--limit"], "metavar": "S", "help": "Limit. [default: 60]", "default": "60.0"},
+          {"names": ["--name"], "metavar": "N", "help": "Its name. [default: the folder's]"},
+          {"names": ["--quiet"], "help": "Say nothing. [default: False]"},
+          {"names": ["--color/--plain"], "help": "In colours. [default: True]"},
+          {"names": ["--keep"], "metavar": "IT", "help": "Keep it. [default: False]"}]},
+          {"name": "stop", "options": [
+          {"names": ["--hard"], "help": "At once. [default: False]"}]}]}]}
         """,
     "newer.json": '{"schema": 2}',
     "pyproject.toml": '[tool.scaffold.skills]\ncli = ["cli.json"]\n',
@@ -145,6 +192,39 @@ SIGNATURES = {
         """,
     "pkg.Circle": "class Circle(Shape):\n",
     "pkg.round": "def make_round(x): ...\n",
+    "pkg.called.Point members=zero,read": '''
+        @dataclass(
+            frozen=True,  # nothing changes it
+        )
+        class Point:
+            """Is a point."""
+
+            x: int
+
+            @staticmethod
+            def zero(
+                x: int = 0,
+            ) -> Point: ...
+
+            @classmethod
+            async def read(cls) -> Point:
+                """Reads one."""
+        ''',
+    "pkg.called.Point.length": """
+        @property
+        @abc.abstractmethod
+        def length(self) -> int: ...
+        """,
+    "pkg.called.Line members=ends": """
+        class Line:
+
+            @property
+            def ends(self) -> int: ...
+        """,
+    "pkg.called.opened": """
+        @contextmanager
+        def opened(): ...
+        """,
     "deep.mod.far": '''
         def far(a, /, *, b=1):
             """Is far away."""
@@ -185,9 +265,24 @@ def test_options_come_from_the_description(repository: Repository) -> None:
     assert "--level" not in text("options tool run without=--level", repository)
 
 
+def test_a_default_is_told_once(repository: Repository) -> None:
+    assert text("options tool wait", repository).splitlines()[2:] == [
+        "| `--limit S` | Limit. | `60` |",
+        "| `--name N` | Its name. | the folder's |",
+        "| `--quiet` | Say nothing. |  |",
+        "| `--color/--plain` | In colours. | `True` |",
+        "| `--keep IT` | Keep it. | `False` |",
+    ]
+    assert text("options tool stop", repository).splitlines() == [
+        "| option | means |",
+        "|---|---|",
+        "| `--hard` | At once. |",
+    ]
+
+
 def test_a_tree_is_what_git_lists(repository: Repository) -> None:
     assert text("tree pkg", repository) == (
-        "```text\npkg/\n    __init__.py\n    shapes.py\n    table.py\n```"
+        "```text\npkg/\n    __init__.py\n    called.py\n    shapes.py\n    table.py\n```"
     )
     rows = text("tree depth=2 only=**/*.py,cli.json without=pkg,r*.py", repository).splitlines()
     assert rows[1:-1] == [
