@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from areal.trainer.cli import main as areal_main
-from scaffold.cli import main
+from scaffold.cli import Cli, KindGroup, main
 from scaffold.edit.shapes import SHAPES
 from scaffold.layouts import load_layouts
 from scaffold.manifests import builtin_catalogue, templates_folder
@@ -254,6 +254,7 @@ def described(
             word: command.get_command(context, word) for word in command.list_commands(context)
         }
         found["commands"] = [described(e, word, context) for word, e in inner.items() if e]
+        found["open"] = isinstance(command, Cli | KindGroup)  # a target's own kinds are commands
     return {key: value for key, value in found.items() if value or key == "name"}
 
 

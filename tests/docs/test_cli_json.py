@@ -53,6 +53,13 @@ def test_no_command_is_made_up() -> None:
     assert told == set(EVERY)
 
 
+def test_only_groups_that_take_kinds_of_a_target_are_open() -> None:
+    assert {path for path in EVERY if described(path).is_open} == {
+        ("scaffold",),
+        ("scaffold", "add"),
+    }
+
+
 @pytest.mark.parametrize("path", EVERY, ids=" ".join)
 def test_a_command_is_described_as_it_is(path: tuple[str, ...]) -> None:
     command, context = EVERY[path]
