@@ -33,7 +33,7 @@ name: judge
 description: 'Judges: a change.'
 metadata:
   claude-tools: Read, Bash
-  codex-sandbox_mode: read-only
+  codex-model_reasoning_effort: high
   opencode-temperature: "1"
 ---
 
@@ -218,7 +218,7 @@ def test_subagents_are_rendered_for_three_clients(repository: Path) -> None:
     assert tomllib.loads((repository / ".codex/agents/judge.toml").read_text()) == {
         "name": "judge",
         "description": "Judges: a change.",
-        "sandbox_mode": "read-only",
+        "model_reasoning_effort": "high",
         "developer_instructions": 'You judge. """No""" \\mercy.\n',
     }
     _, head, body = (repository / ".opencode/agents/judge.md").read_text().split("---\n", 2)
