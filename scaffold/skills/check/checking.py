@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
 from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
+from scaffold.skills.check.claims.config_key import CONFIG_KEYS
+from scaffold.skills.check.claims.symbols import SYMBOLS
 from scaffold.skills.check.documents import Document, find_documents
 from scaffold.skills.check.form import check_form, unreadable_finding
 from scaffold.skills.check.kinds import KINDS
@@ -155,7 +157,24 @@ def judge_document(document: Document, repository: Repository) -> list[Judged]:
             if key not in seen:
                 seen.add(key)
                 rows.append(Judged(claim, kind.judge(claim, document, repository)))
-    return rows
+    return list(_once(rows))
+
+
+def _once(rows: list[Judged]) -> Iterator[Judged]:
+    """Yields the claims without those that another kind decides.
+
+    A dotted name may be of code or a key of a configuration, and its text does not say which.
+    """
+    either = (SYMBOLS.name, CONFIG_KEYS.name)
+    decided = {
+        (row.claim.line, row.claim.column)
+        for row in rows
+        if row.claim.kind in either and row.verdict.state != "undecided"
+    }
+    for row in rows:
+        is_open = row.claim.kind in either and row.verdict.state == "undecided"
+        if not is_open or (row.claim.line, row.claim.column) not in decided:
+            yield row
 
 
 def finding_of(judged: Judged, document: Document) -> Finding:

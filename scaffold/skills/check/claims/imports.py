@@ -1,6 +1,7 @@
 """Imports in blocks of Python and in inline code, and the syntax of the blocks."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 from collections.abc import Iterator
@@ -60,6 +61,8 @@ def _claims(node: ast.AST, line: int, column: int, silent: str) -> Iterator[Clai
 def judge_import(claim: Claim, document: Document, repository: Repository) -> Verdict:
     """Judges an import: is the module there, and the name in it?"""
     module, name, silent = claim.data
+    if module == "__future__" and name in __future__.all_feature_names:
+        return Verdict.holds("Python brings it")
     index = repository.index_for(module)
     found = index.find(module)
     if found.kind == "third_party":

@@ -30,6 +30,11 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _LOGIC = frozenset({"and", "or", "not", "True", "False"})
 
 
+def is_marker(text: str) -> bool:
+    """Tells whether inline code is a marker as Python has it, which is claimed as such."""
+    return _MARK.fullmatch(text) is not None
+
+
 def find_markers(document: Document) -> Iterator[Claim]:
     """Yields the markers that a document names in text, in commands and in Python."""
     for span in document.markdown.codes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.imports import is_surely_ours
 from scaffold.skills.check.claims.kind import Kind
+from scaffold.skills.check.claims.markers import is_marker
 from scaffold.skills.check.claims.python_source import defined_names, imported_names, is_made
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
@@ -45,7 +47,7 @@ def find_symbols(document: Document) -> Iterator[Claim]:
     """Yields the names in inline code that can be names of Python."""
     for span in document.markdown.codes:
         found = _SYMBOL.fullmatch(span.text)
-        if found is None or is_placeholder(found["name"]):
+        if found is None or is_placeholder(found["name"]) or is_marker(span.text):
             continue
         name, call = found["name"], found["call"] or ""
         if not call and _FILE_END.search(name):
@@ -79,10 +81,23 @@ def _judge_bare(symbol: Symbol, document: Document, repository: Repository) -> V
     if symbol.name in defined_names(document):
         return Verdict.holds("a block of the text binds it")
     places = repository.python.defined(symbol.name)
+    if ("." in symbol.name or not places) and _is_builtin(symbol.name, document):
+        return Verdict.holds("Python brings it")
     if "." in symbol.name or not places:
         return Verdict.open("nothing in this repository goes by this name")
     path, line = places[0]
     return Verdict.holds(f"{path}:{line} defines it" + (", and others" if places[1:] else ""))
+
+
+def _is_builtin(name: str, document: Document) -> bool:
+    """Tells whether a name is Python's own: `ValueError`, `str.lower`."""
+    first, *rest = name.split(".")
+    if first.startswith("_") or first in imported_names(document):
+        return False
+    found = getattr(builtins, first, None)
+    for each in rest:
+        found = getattr(found, each, None)
+    return found is not None
 
 
 def _missing(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.skills.check.checking import judge_document
-from scaffold.skills.check.claim import Verdict
+from scaffold.skills.check.claim import Judged, Verdict
 from scaffold.skills.check.documents import Document, find_documents
 from scaffold.skills.check.kinds import KINDS
 from scaffold.skills.repository.files import Files
@@ -41,9 +41,7 @@ ORDER = {
 }
 
 
-def verdict_of(
-    tmp_path: Path, kind: str, text: str, files: dict[str, str], at: str = "AGENTS.md"
-) -> Verdict:
+def judged(tmp_path: Path, text: str, files: dict[str, str], at: str = "AGENTS.md") -> list[Judged]:
     sources = {**files, at: text}
     for path, content in sources.items():
         place = tmp_path / path
@@ -51,7 +49,13 @@ def verdict_of(
         place.write_text(content)
     repository = Repository(Files(tmp_path, list(sources), has_git=False))
     document = next(each for each in find_documents(repository.files)[0] if each.path == at)
-    rows = [each for each in judge_document(document, repository) if each.claim.kind == kind]
+    return judge_document(document, repository)
+
+
+def verdict_of(
+    tmp_path: Path, kind: str, text: str, files: dict[str, str], at: str = "AGENTS.md"
+) -> Verdict:
+    rows = [each for each in judged(tmp_path, text, files, at) if each.claim.kind == kind]
     assert len(rows) == 1, rows
     return rows[0].verdict
 
@@ -189,3 +193,45 @@ def test_long_texts_take_no_long_time(text: str, tmp_path: Path) -> None:
             assert all(claim.kind == kind.name for claim in kind.find(document))
     # Half a second is usual; what is quadratic takes minutes.
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "state"),
+    [
+        ("symbol", "It raises `ValueError`.", "true"),
+        ("symbol", "Give `str(answer)`.", "true"),
+        ("symbol", "Score with `float(found == expected)`.", "true"),
+        ("symbol", "Write `str.lower` here.", "true"),
+        ("symbol", "Write `str.lowr` here.", "undecided"),
+        ("symbol", "It raises `WildError`.", "undecided"),
+        # A name of the document's own hides the one of Python.
+        ("symbol", "```python\nfrom torch import float\n```\n\n`float(x)`", "undecided"),
+        ("import", "Begin with `from __future__ import annotations`.", "true"),
+        ("import", "Begin with `from __future__ import barry`.", "undecided"),
+    ],
+)
+def test_what_python_brings_is_there(kind: str, text: str, state: str, tmp_path: Path) -> None:
+    assert verdict_of(tmp_path, kind, text, ORDER).state == state
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "told"),
+    [
+        ("Mark it `pytest.mark.slow`.", TESTS, [("marker", "true")]),
+        ("Mark it `pytest.mark.slow(reason)`.", TESTS, [("marker", "true")]),
+        ("Set the key `model.depth`.", CONFIG, [("config key", "true")]),
+        ("Set the key `model.dept`.", CONFIG, [("config key", "false")]),
+        ("The key of `pkg.order`.", ORDER, [("symbol", "true")]),
+        (
+            "Set the key `other.depth`.",
+            CONFIG,
+            [("symbol", "undecided"), ("config key", "undecided")],
+        ),
+    ],
+)
+def test_what_one_kind_decides_the_others_leave(
+    text: str, files: dict[str, str], told: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    rows = judged(tmp_path, text, files)
+    kinds = ("symbol", "marker", "config key")
+    assert [(e.claim.kind, e.verdict.state) for e in rows if e.claim.kind in kinds] == told
