@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from scaffold.fields import FieldError, Fields
 from scaffold.skills.check.markdown import Markdown, parse_markdown
 from scaffold.skills.front_matter import FrontMatter, read_front_matter
 from scaffold.skills.repository.files import Files
@@ -18,6 +20,8 @@ Kind = Literal["skill", "reference", "agent", "command", "rules", "guide", "page
 GUIDES = frozenset({"AGENTS.md", "CLAUDE.md", "GEMINI.md", "copilot-instructions.md"})
 # Folders of a client at the top of a repository: what stands there is about this repository.
 CLIENT_FOLDERS = (".agents/", ".claude/", ".codex/", ".opencode/", ".cursor/", ".github/")
+# As `scaffold skills install` writes it; what reads all of it would cost every check its imports.
+LOCK = ".scaffold/skills-lock.toml"
 
 _AGENT = re.compile(r"(?:^|/)\.(?:agents|claude|opencode)/agents?/(?:.+/)?[^/]+\.md$")
 _COMMAND = re.compile(r"(?:^|/)\.(?:claude|opencode|agents)/commands?/(?:.+/)?[^/]+\.md$")
@@ -36,12 +40,14 @@ class Document:
         kind: What it is to agents.
         folder: The skill's folder for a skill and its references, else the document's own.
         text: Its content; lines end in a line feed.
+        is_installed: Whether its skill was installed, and so was written for another repository.
     """
 
     path: str
     kind: Kind
     folder: str
     text: str
+    is_installed: bool = False
 
     @cached_property
     def lines(self) -> list[str]:
@@ -61,6 +67,8 @@ class Document:
     @property
     def is_about_here(self) -> bool:
         """Whether it speaks of the repository it stands in; a pack's skills speak of any other."""
+        if self.is_installed:
+            return False
         return self.kind in ("guide", "page") or self.path.startswith(CLIENT_FOLDERS)
 
 
@@ -86,6 +94,7 @@ def find_documents(
     documents: list[Document] = []
     unreadable: list[Unreadable] = []
     seen: set[str] = set()
+    installed = _installed(files)
     # The sources come first: a link to them, from a client's folder for example, is their copy.
     for path in sorted(kinds, key=lambda path: (not path.startswith(".agents/"), path)):
         real = os.path.realpath(files.root / path)
@@ -97,8 +106,23 @@ def find_documents(
             unreadable.append(Unreadable(path, files.why_unreadable(path)))
             continue
         kind, folder = kinds[path]
-        documents.append(Document(path, kind, folder, text.replace("\r\n", "\n")))
+        text = text.replace("\r\n", "\n")
+        documents.append(Document(path, kind, folder, text, folder in installed))
     return documents, unreadable
+
+
+def _installed(files: Files) -> set[str]:
+    """Returns the folders of the skills that the lock file names; a broken one names none."""
+    text = files.text(LOCK) if LOCK in files.paths else None
+    try:
+        fields = Fields(tomllib.loads(text or ""), LOCK)
+        return {
+            f"{root}/{each.text('name')}"
+            for each in fields.tables("skills")
+            for root in each.texts("roots")
+        }
+    except (ValueError, FieldError):
+        return set()
 
 
 def _kinds(files: Files) -> dict[str, tuple[Kind, str]]:

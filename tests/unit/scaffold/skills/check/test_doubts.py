@@ -179,6 +179,28 @@ def test_a_pack_speaks_of_other_repositories(
     assert (here.state, pack.state) == ("false", "undecided")
 
 
+LOCKED = 'schema = 1\n[[skills]]\nname = "any"\nroots = [".agents/skills"]\n'
+
+
+@pytest.mark.parametrize(
+    ("lock", "state"),
+    [
+        (LOCKED, "undecided"),
+        (LOCKED.replace("any", "another"), "false"),
+        ("", "false"),
+        ("[[skills", "false"),
+        ("skills = 3", "false"),
+        ('[[skills]]\nname = "any"\nroots = ""', "false"),
+    ],
+)
+def test_an_installed_skill_speaks_of_where_it_came_from(
+    lock: str, state: str, tmp_path: Path
+) -> None:
+    text = "---\nname: any\ndescription: Any. Use for any.\n---\nRead `pkg/gone.py`.\n"
+    files = {**ORDER, ".scaffold/skills-lock.toml": lock}
+    assert verdict_of(tmp_path, "path", text, files, ".agents/skills/any/SKILL.md").state == state
+
+
 @pytest.mark.parametrize(
     "text",
     ["`a_name` in " * 4000, "Two options:\n\n- a\n- b\n\n" * 1200, "requires Python " * 4000],

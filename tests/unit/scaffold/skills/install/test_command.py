@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.skills.check.checking import check_repository
+from scaffold.skills.check.output.human import to_text
 from scaffold.skills.install.command import Wish, install_skills, update_skills
 from scaffold.skills.install.work import Options
+from scaffold.skills.repository.whole import Repository
 from scaffold.spec import ConflictError
 from tests.unit.scaffold.skills.install.conftest import SKILL, write
 
@@ -53,3 +56,13 @@ def test_what_nobody_agreed_to_is_not_written(repository: Path, target: Path) ->
         update_skills([], Wish(), Options(target, log=meanwhile))
     assert caught.value.code == "changed_meanwhile"
     assert "more" not in (target / ".agents/skills/one/SKILL.md").read_text("utf-8")
+
+
+def test_the_own_skills_break_no_check_where_they_are_installed(target: Path) -> None:
+    """They name files of this repository; a target has folders that are called the same."""
+    folders = ("tests", "docs", "templates", "scaffold", "areal")
+    write(target, {f"{folder}/a.py": "def test_a(): ...\n" for folder in folders})
+    install_skills("builtin", [], target, Wish(), Options(target, agreed=True))
+    outcome = check_repository(Repository.at(target))
+    assert outcome.judged
+    assert not outcome.findings, to_text(outcome)
