@@ -307,3 +307,14 @@ def test_fields_say_what_the_model_uses_them_for() -> None:
     assert "windows: By layer: keys that a query sees, itself included; None for all.\n" in text
     sparse = write_model(DESIGNS["half_sparse"])["model/args.py"]
     assert "has_experts: By layer: whether a block has experts.\n" in sparse
+
+
+def test_tensors_that_nothing_computes_with_need_not_come_back() -> None:
+    """A checkpoint may hold experts that are never run; the model saves zeros in their place."""
+    design = writing_designs.mixtral()
+    assert "unused_names" not in write_model(design)["test.py"]
+    parts = ["layers.{i}.moe.experts.w1", "layers.{i}.moe.router.gate.weight"]
+    design["weights"] += [{"rule": "Unused", "hub": "model.idle.{i}.weight", "archon": parts}]
+    text = write_model(design)["test.py"]
+    assert "used = back.keys() - adapter.unused_names" in text
+    assert text.endswith("for name in used)\n")
