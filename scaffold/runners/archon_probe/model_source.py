@@ -34,6 +34,7 @@ def resolve(request: dict[str, Any]) -> Any:
     _check_rope(given)
     config = _build(model_type, given, request.get("checkpoint"))
     text = config.get_text_config(decoder=True)
+    _check_heads(text, model_type)
     if text is not config and not request.get("text_only"):
         _check_text_tensors(request.get("checkpoint"), model_type)
     return text
@@ -156,6 +157,17 @@ def _rope_kinds(config: dict[str, Any]) -> set[str]:
         elif isinstance(value, dict):
             found |= _rope_kinds(value)
     return found
+
+
+def _check_heads(config: Any, model_type: str) -> None:
+    """Refuses what has no attention; a configuration may call the number of heads otherwise."""
+    if "num_attention_heads" not in {*config.to_dict(), *config.attribute_map}:
+        raise ProbeError(
+            f"{model_type!r} has no attention heads by its configuration "
+            f"({type(config).__name__}); Archon trains transformers with attention",
+            code="model_unsuited",
+            hint="name a model whose layers attend",
+        )
 
 
 def _check_text_tensors(checkpoint: str | None, model_type: str) -> None:

@@ -33,6 +33,7 @@ def resolve(request: dict[str, Any]) -> Any:
 
 
 LLAMA = {"model_type": "llama"}
+MAMBA = {"model_type": "mamba2", "hidden_size": 64, "num_heads": 8, "head_dim": 16}
 REMOTE = {"model_type": "odd", "auto_map": {"AutoConfig": "odd.OddConfig"}}
 YARN = {"rope_type": "yran", "factor": 2.0}
 
@@ -45,6 +46,8 @@ YARN = {"rope_type": "yran", "factor": 2.0}
         (ask("t5"), "model_unsuited", "an encoder with a decoder"),
         (ask("qwen2_vl"), "model_unsuited", "multimodal"),
         (ask("clip"), "model_unsuited", "no language model"),
+        (ask("mamba2"), "model_unsuited", "'mamba2' has no attention heads"),
+        (ask("mamba2", MAMBA), "model_unsuited", "no attention heads"),
         (ask("odd", REMOTE), "remote_code", "comes with the checkpoint"),
         (ask("llama", {**LLAMA, "rope_scaling": YARN}), "rope_unknown", "did you mean 'yarn'"),
         (ask("llama", {**LLAMA, "rope_parameters": {"full": YARN}}), "rope_unknown", "'yran'"),
@@ -61,6 +64,11 @@ def test_what_cannot_be_ported_is_refused(
     assert refusal.value.code == code
     assert message in str(refusal.value)
     assert refusal.value.hint
+
+
+@pytest.mark.parametrize("model_type", ["mpt", "gpt2", "dots3_note_text"])
+def test_heads_may_have_a_name_of_their_own_or_differ_by_layer(model_type: str) -> None:
+    assert resolve(ask(model_type)).model_type == model_type
 
 
 def test_a_composite_configuration_stands_for_its_text_part() -> None:
