@@ -74,9 +74,9 @@ def test_a_silenced_check_gives_its_reason():
 
 
 def test_no_unfinished_marks():
-    assert (
-        lines_that_match(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b", (".py", ".md", ".toml")) == []
-    )
+    found = lines_that_match(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b", (".py", ".md", ".toml"))
+    # The pages of rules show texts of others, with their marks.
+    assert [line for line in found if not line.startswith("docs/en/rules/")] == []
 
 
 def test_the_licences_are_one_text():
