@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.output.json import fingerprint
-from scaffold.spec import TargetError
+from scaffold.spec import RequestError
 
 SCHEMA = 1
 
@@ -53,7 +53,7 @@ def read_baseline(path: Path) -> list[dict[str, str]]:
     """Reads a baseline.
 
     Raises:
-        TargetError: It cannot be read, or a newer version wrote it.
+        RequestError: It cannot be read, or a newer version wrote it.
     """
     try:
         loaded: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -61,13 +61,13 @@ def read_baseline(path: Path) -> list[dict[str, str]]:
         schema = int(loaded["schema"])
         good = all(row["fingerprint"] for row in rows)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TargetError(
+        raise RequestError(
             f"the baseline {path} cannot be read: {error}",
             code="target_invalid",
             hint="write it anew with --write-baseline",
         ) from error
     if schema > SCHEMA or not good:
-        raise TargetError(
+        raise RequestError(
             f"the baseline {path} has the schema {schema}; this tool knows {SCHEMA}",
             code="target_newer",
             hint="upgrade areal-scaffold",

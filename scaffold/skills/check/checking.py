@@ -84,7 +84,7 @@ def check_repository(
         remember: Whether what earlier checks found is used, and kept for later ones.
 
     Raises:
-        TargetError: The repository's settings are wrong.
+        RequestError: The repository's settings are wrong.
     """
     settings = settings or read_settings(repository.files)
     documents, unreadable = find_documents(repository.files, pages)

@@ -22,7 +22,7 @@ from scaffold.skills.check.since import since
 from scaffold.skills.repository.files import Files, list_files
 from scaffold.skills.repository.installed import installed_files
 from scaffold.skills.repository.whole import Repository
-from scaffold.spec import RequestError, TargetError
+from scaffold.spec import RequestError
 
 FORMATS = ("human", "json", "sarif", "github")
 
@@ -68,9 +68,8 @@ def check_skills(wish: CheckWish) -> Report:
     """Checks the guidance of the repository around a folder.
 
     Raises:
-        TargetError: The settings or the baseline are wrong.
-        RequestError: There is no such path, options do not go together, or git knows no such
-            revision.
+        RequestError: There is no such path, options do not go together, git knows no such
+            revision, or the settings or the baseline are wrong.
     """
     if wish.write_baseline and (wish.baseline or wish.since):
         message = "--write-baseline takes all findings: leave out --baseline and --since"
@@ -137,7 +136,7 @@ def _keep(report: Report, wish: CheckWish, outcome: Outcome) -> None:
     try:
         path.write_text(baseline_text(outcome.findings), encoding="utf-8")
     except OSError as error:
-        raise TargetError(
+        raise RequestError(
             f"the baseline {path} cannot be written: {error.strerror}",
             code="write_failed",
             hint="name a file in a folder that exists",

@@ -11,32 +11,78 @@ import re
 from scaffold.skills.check.markdown import Block, Span
 
 _CREATED = re.compile(
-    r"\b(?:creat(?:e|es|ed|ing)|writ(?:e|es|ing|ten)|generat(?:e|es|ed|ing)|sav(?:e|es|ed|ing)"
-    r"|produc(?:e|es|ed|ing)|outputs?|scaffolds?|new (?:file|module|folder|directory|script|test"
-    r"|page|entry)|add(?:s|ed|ing)? (?:a|an|another|your|the) (?:new )?(?:file|module|folder"
-    r"|directory|script|test|page)|plac(?:e|ed|ing)|put(?:s|ting)?|stor(?:e|es|ed|ing)|export(?:s"
-    r"|ed|ing)?|dump(?:s|ed|ing)?|cop(?:y|ies|ied|ying)|mov(?:e|es|ed|ing)|renam(?:e|es|ed|ing)"
-    r"|mkdir|touch|log(?:s|ged) to|will (?:be|live|appear|contain)|goes? (?:in|into|to|under)"
-    r"|should (?:be|live|contain)|emit(?:s|ted|ting)?|download(?:s|ed|ing)?"
-    r"|install(?:s|ed|ing)?)\b",
+    r"\b(?:creat(?:e|es|ed|ing)|mak(?:e|es|ing)|writ(?:e|es|ing|ten)|(?:auto-?)?generat(?:e|es|ed|ing)"
+    r"|sav(?:e|es|ed|ing)|produc(?:e|es|ed|ing)|outputs?|scaffolds?|new|add(?:s|ed|ing)?"
+    r"|implement(?:s|ed|ing)?|defin(?:e|es|ed|ing)|introduc(?:e|es|ed|ing)|nam(?:e|ed) (?:it|them)"
+    r"|call(?:ed)? it|render(?:s|ed|ing)?|plac(?:e|ed|ing)|put(?:s|ting)?|stor(?:e|es|ed|ing)"
+    r"|export(?:s|ed|ing)?|dump(?:s|ed|ing)?|cop(?:y|ies|ied|ying)|mov(?:e|es|ed|ing)"
+    r"|renam(?:e|es|ed|ing)|mkdir|touch|log(?:s|ged) to|will|would|go(?:es)? (?:in|into|to|under)"
+    r"|went (?:in|into|to)|should (?:be|live|contain|go)|emit(?:s|ted|ting)?|gets? (?:a|an|its|one)"
+    r"|download(?:s|ed|ing)?|install(?:s|ed|ing)?|caches?|built (?:by|from|into)|split out)\b",
     re.IGNORECASE,
 )
 _GONE = re.compile(
-    r"\b(?:delet(?:e|es|ed|ing)|remov(?:e|es|ed|ing)|no longer|formerly|used to|previously"
-    r"|deprecated|obsolete|legacy|there (?:is|are) no|does not exist|do not exist|doesn't exist"
-    r"|don't exist|not exist|missing|never|instead of|rather than|replaced|old(?:er)?|was called"
-    r"|avoid|whether|if (?:it|they|one|there|any|present)|if .{0,40}\bexists?|optional(?:ly)?"
-    r"|unlike|without an?|ignored?|git-?ignored?)\b|\bnot\b",
+    r"\b(?:delet(?:e|es|ed|ing)|remov(?:e|es|ed|ing)|no longer|formerly|historically|used to"
+    r"|previously|drop(?:s|ped)?|deprecated|obsolete|legacy|no|nothing|nobody|none of"
+    r"|(?:do|does|did)(?: not|n't)|not exist|missing|never|instead of|rather than|over"
+    r"|replac(?:e|es|ed|ing)|renamed|old(?:er)?|was called|avoid|whether|cannot find"
+    r"|if (?:it|they|one|there|any|present|you)|if .{0,40}\bexists?|optional(?:ly)?|need|may have"
+    r"|when .{0,40}\bexists?|unlike|without an?|(?:git-?)?ignored?|stale|in the past|once lived"
+    r"|local only|uncommitted|private|temp(?:orary)?|cached?)\b"
+    r"|\bnot\b|[❌✗✘🚫]|\b(?:wrong|bad|don't)\b\W*$",
+    re.IGNORECASE,
+)
+# Words that take back a whole sentence, wherever they stand in it.
+_TAKEN_BACK = re.compile(
+    r"\b(?:planned|roadmap|to ?do:|future|upcoming|we plan|we want|not yet|some ?day|eventually"
+    r"|follow-up|later:?$|any ?more|(?:was|were|has been|have been|got) (?:removed|dropped|deleted"
+    r"|split|replaced|renamed|moved)|has moved|moved (?:to|into)|renamed\)|used to (?:hold|be|live)"
+    r"|we dropped|in the past|before v?\d|is absent|are absent|raises? (?:a |an )?\w*Error"
+    r"|not (?:committed|checked in|tracked)|auto-?generated|build output|comes? from `"
+    r"|(?:do|does)(?: not|n't) (?:have|exist)|there(?:'s| is| are) (?:currently )?no"
+    r"|write it first)\b",
+    re.IGNORECASE,
+)
+# Words before a span, and behind it, that say plainly that it is there.
+_ASSERTED_BEFORE = re.compile(
+    r"\b(?:read|see|open|look(?:ing)? (?:at|in|into)|edit|run|use[sd]?|using|follow|check|imports?"
+    r"|imported|consult|study|start(?:s|ing)? (?:with|from|at|in)|begins? with|refer to"
+    r"|according to|(?:is|are|stays?) (?:in|under|at)|under|from|inside|of|in|at|by|with|via"
+    r"|through|both|and"
+    r"|extend|change|modify|copy|keep|belongs? to|calls?|loads?|tests?|files?|modules?|scripts?)\b"
+    r"[^.`]{0,25}$",
+    re.IGNORECASE,
+)
+_ASSERTED_BEHIND = re.compile(
+    r"\W*(?:(?:which|that) )?(?:defines?|contains?|holds?|has|have|implements?|is the|is a|are the"
+    r"|provides?|exports?|handles?|lists?|does|describes?|shows?|registers?|reads?|runs?|loads?|calls?"
+    r"|keeps?|owns?|first|before|for\b|—|–|:)",
+    re.IGNORECASE,
+)
+_LISTING_TITLE = re.compile(
+    r"\b(?:files?|paths?|where|location|modules?|folders?|director|source)", re.I
+)
+_BEGINS_WITH_DOUBT = re.compile(r"\W*(?:if|when|once|unless|where|should)\b", re.IGNORECASE)
+_BEHIND_DOUBT = re.compile(
+    r"\W*(?:exists?|is (?:there|present|missing|not)|are (?:there|present|missing)|isn't)\b",
     re.IGNORECASE,
 )
 _EXAMPLE = re.compile(
-    r"\b(?:e\.?g\.?|for example|for instance|such as|example|examples|imagine|suppose|say,|like"
+    r"\b(?:e\.?g\.?|for example|for instance|such as|examples?|imagine|suppose|say,|say the|like"
+    r"|given|numbered|called"
     r"|sample|template|placeholder|hypothetical|similar to|something like|named like|pattern)\b",
     re.IGNORECASE,
 )
 _ELSEWHERE = re.compile(
     r"\b(?:your|user's|users'|their|upstream|third-party|external|another repo(?:sitory)?"
-    r"|other repo|target (?:repo(?:sitory)?|project)|remote|container|server)\b",
+    r"|other repo|in the \w+ repo(?:sitory)?|target (?:repo(?:sitory)?|project)|remote|container"
+    r"|server)\b",
+    re.IGNORECASE,
+)
+_TITLES = re.compile(
+    r"\b(?:creat|output|generat|writ|example|deprecat|legacy|migrat|remov|plan|to ?do\b|future"
+    r"|roadmap|(?:files?|things?) to (?:add|create|make|write)|don'?t|do not|wrong|bad\b|avoid"
+    r"|gone|history|changelog|new\b|before\b|old\b|anti-?pattern|mistake)",
     re.IGNORECASE,
 )
 _WRONG = re.compile(
@@ -67,14 +113,14 @@ _BEGINS_WITH_MAKING = re.compile(
 )
 _LIST_BEHIND = re.compile(r"^(?:[\s,/&+]*(?:and|or)?\s*`[^`]*`)+")
 _MADE_BEHIND = re.compile(
-    r"[^.;]{0,30}?\b(?:(?:is|are|gets?|be|was|were|being) (?:then |also |now |automatically )?"
+    r"[^.]{0,30}?\b(?:(?:is|are|gets?|be|was|were|being) (?:then |also |now |automatically )?"
     r"(?:creat|writ|generat|produc|sav|stor|made|emitt|built|render|updat|download)\w*"
-    r"|will (?:be|appear|contain|hold)|appears?\b"
-    r"|\((?:new|created|generated|optional|auto-?generated|to be))",
+    r"|will (?:be|appear|contain|hold)|appears?|comes? from|goes)\b"
+    r"|^[^.;\w]{0,3}[(—–:-]\s*(?:new|creat|generat|optional|auto-?generat|to be|add|planned|later)",
     re.IGNORECASE,
 )
 _GONE_BEHIND = re.compile(
-    r"[^.;]{0,40}?\b(?:no longer|(?:was|were) (?:removed|deleted|renamed|replaced)"
+    r"[^.]{0,40}?\b(?:no longer|(?:was|were) (?:removed|deleted|renamed|replaced)"
     r"|(?:has|have) been|(?:does|do)(?: not|n't) exist|is(?: not|n't)\b|when present"
     r"|if (?:it|they|one|present|any|you)|(?:may|might) (?:not )?exist"
     r"|where (?:present|it exists|you)|only (?:if|when|where)|optional(?:ly)?|deprecated|is gone"
@@ -104,12 +150,26 @@ def silence(span: Span) -> str | None:
     titles = " ".join(span.block.headings[-1:])
     if span.block.kind == "cell":
         titles = f"{titles} {span.block.info}"
+        lead = " ".join([*(cell for cell in span.block.row if cell != span.block.text), lead])
     after = _LIST_BEHIND.sub("", after)
     if _BEGINS_WITH_MAKING.match(before) or _MADE_BEHIND.match(after):
         return "it may be a file that the reader is told to make"
-    if _GONE_BEHIND.match(after):
+    if _GONE_BEHIND.match(after) or _TAKEN_BACK.search(f"{before} ` {after}"):
         return "the text may say that it is not there"
+    if _BEGINS_WITH_DOUBT.match(before) and _BEHIND_DOUBT.match(after):
+        return "the text leaves open whether it is there"
     return why_no_claim(lead, titles)
+
+
+def is_asserted(span: Span) -> bool:
+    """Tells whether the words around a span say plainly that it is there: "read x", "x holds"."""
+    before, after = sentence_around(span)
+    if span.block.kind == "cell" and _LISTING_TITLE.search(span.block.info):
+        return True
+    lead = _LIST_BEFORE.sub("", before)
+    is_listed = span.block.kind in ("item", "cell") and not before.strip(" \t*_-")
+    behind = _ASSERTED_BEHIND.match(_LIST_BEHIND.sub("", after))
+    return bool(_ASSERTED_BEFORE.search(lead) or behind) or (is_listed and bool(after.strip()))
 
 
 def why_no_claim(words: str, titles: str = "") -> str | None:
@@ -122,15 +182,26 @@ def why_no_claim(words: str, titles: str = "") -> str | None:
     ):
         if pattern.search(words):
             return reason
-    if re.search(r"\b(?:creat|output|generat|writ|example|deprecat|legacy|migrat)", titles, re.I):
+    if _TITLES.search(titles):
         return "it stands under a heading about what is made, shown or gone"
     return None
 
 
-def lead_silence(block: Block) -> str | None:
-    """Returns why the words that introduce a block of code take back what it claims, or None."""
-    last = block.lead.rsplit("\n", 1)[-1]
-    return why_no_claim(last, " ".join(block.headings[-1:]))
+def lead_silence(block: Block, *, is_code: bool = False) -> str | None:
+    """Returns why the words that introduce a block take back what it claims, or None.
+
+    Args:
+        block: The block.
+        is_code: Whether it is code: what is new, or an example, still uses what is there.
+    """
+    last = block.lead.rsplit("\n", 1)[-1][-_NEAR:]
+    if not is_code:
+        return why_no_claim(last, " ".join(block.headings[-1:]))
+    if _GONE.search(last) or _TAKEN_BACK.search(last):
+        return "the text may say that it is not there"
+    if _ELSEWHERE.search(last):
+        return "it may be of another repository"
+    return None
 
 
 def block_silence(block: Block) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -192,7 +193,7 @@ def _broken(document: Document) -> Finding:
 
 def _wrong_type(document: Document, key: str, value: object, what: str) -> Finding:
     line = document.front_matter.lines.get(key.partition(".")[0], 1)
-    message = f"`{key}` is {value!r}; it must be {what}"
+    message = f"`{key}` is {reprlib.repr(value)}; it must be {what}"
     return _at(document, line, "frontmatter-type", key, message, "")
 
 

@@ -137,7 +137,8 @@ def identity_of(files: Files, settings: Settings) -> str:
 
 def document_key(document: Document, across: Sequence[Finding], *, is_copy: bool) -> str:
     """Returns what the findings of one document follow from, beside the repository."""
-    digest = hashlib.sha256(f"{document.path}\0{document.kind}\0{is_copy}\0".encode())
+    head = f"{document.path}\0{document.kind}\0{is_copy}\0"
+    digest = hashlib.sha256(head.encode("utf-8", "surrogateescape"))
     digest.update(b"installed\0" if document.is_installed else b"\0")
     digest.update(document.text.encode("utf-8", "surrogateescape"))
     digest.update(repr(across).encode("utf-8", "surrogateescape"))

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.repository.files import Files
-from scaffold.spec import TargetError, nearest
+from scaffold.spec import RequestError, nearest
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,19 @@ def read_settings(files: Files) -> Settings:
     """Returns the settings of a repository; without any, the default ones.
 
     Raises:
-        TargetError: They are wrong.
+        RequestError: They are wrong.
     """
     text = files.text("pyproject.toml") if "pyproject.toml" in files.paths else None
     if text is None:
         return Settings()
     try:
         tool = tomllib.loads(text).get("tool", {})
-    except tomllib.TOMLDecodeError:
-        return Settings()  # what is wrong with it is for its own tools to say
+    except tomllib.TOMLDecodeError as error:
+        if "tool.scaffold" not in text:
+            return Settings()  # what is wrong with it is for its own tools to say
+        raise RequestError(
+            f"pyproject.toml cannot be read: {error}", code="target_invalid", hint="repair it first"
+        ) from error
     table = _table(_table(tool, "scaffold"), "skills")
     return _checked({key.replace("-", "_"): value for key, value in table.items()})
 
@@ -86,19 +90,19 @@ def check_rule_names(names: tuple[str, ...], where: str) -> None:
     """Checks that every name is a rule, or the beginning of rules.
 
     Raises:
-        TargetError: One is not.
+        RequestError: One is not.
     """
     for name in names:
         if not any(_covers(name, rule) for rule in RULES):
-            raise TargetError(
+            raise RequestError(
                 f"{where} names the rule {name!r}, which does not exist{nearest(name, RULES)}",
                 code="target_invalid",
                 hint="docs/en/rules lists all rules",
             )
 
 
-def _wrong(key: str, value: object, what: str) -> TargetError:
-    return TargetError(
+def _wrong(key: str, value: object, what: str) -> RequestError:
+    return RequestError(
         f"[tool.scaffold.skills] {key} is {value!r}; {what}",
         code="target_invalid",
         hint="docs/en/skills-check.md lists the settings",

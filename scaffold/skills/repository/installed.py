@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from scaffold.skills.repository.files import Files, walk
-from scaffold.spec import TargetError
+from scaffold.spec import RequestError
 
 LIMIT_S = 30
 # Isolated, so that nothing of the folder that it is asked in is imported.
@@ -21,7 +21,7 @@ def installed_files(python: str) -> Files:
     The interpreter is started once, to be asked for the folder; no package is imported.
 
     Raises:
-        TargetError: It cannot be started, or does not answer.
+        RequestError: It cannot be started, or does not answer.
     """
     try:
         done = subprocess.run(
@@ -33,7 +33,7 @@ def installed_files(python: str) -> Files:
         )
         folder = Path(json.loads(done.stdout))
     except (OSError, ValueError, TypeError, subprocess.SubprocessError) as error:
-        raise TargetError(
+        raise RequestError(
             f"{python!r} does not tell where its packages are: {error}",
             code="interpreter_lacks",
             hint="name a Python with --python EXE",

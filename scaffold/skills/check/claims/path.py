@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.places import literal_part, locate, matching, missing
-from scaffold.skills.check.context import is_placeholder, silence
+from scaffold.skills.check.context import is_asserted, is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
 from scaffold.skills.repository.whole import Repository
@@ -97,7 +98,11 @@ def judge_path(claim: Claim, document: Document, repository: Repository) -> Verd
         return Verdict.open(silent)
     if "/" not in path.strip("/") and not path.endswith("/"):
         return Verdict.open("a bare file name may be that of any folder")
-    return missing(path, document, repository)
+    verdict = missing(path, document, repository)
+    if named.span is None or verdict.now or is_asserted(named.span):
+        return verdict
+    # It may be a file to come: nothing around it says that it is there.
+    return replace(verdict, confidence="low") if verdict.state == "false" else verdict
 
 
 def _judge_pattern(path: str, named: Named, document: Document, repository: Repository) -> Verdict:
@@ -118,7 +123,8 @@ def _judge_line(
     if number is None or text is None:
         return Verdict.holds(f"git lists {path}")
     count = len(text.splitlines())
-    if int(number) <= count:
+    # So long a number is no line of anything, and Python refuses to read it.
+    if len(number) < 10 and int(number) <= count:
         return Verdict.holds(f"{path} has {count} lines")
     if not is_sure and len(repository.files.by_name.get(path.rpartition("/")[2], ())) > 1:
         return Verdict.open("several files have this name")

@@ -33,6 +33,11 @@ _ANYWHERE = frozenset(
     | {"tools", "utils", "references", "models", "api", "server", "client", "skills", "commands"}
     | {"agents", "hooks", "plugins", "rules", "specs", "plans", "notes", "reports", "tmp", "logs"}
 )
+# Folders that tools make; whoever names one knows that it is not kept.
+_MADE_FOLDERS = frozenset(
+    {"node_modules", "__pycache__", ".venv", "venv", ".cache", ".pytest_cache", ".mypy_cache"}
+    | {"dist", "build", "target", ".next", ".ruff_cache", "htmlcov", "coverage"}
+)
 # Names that many folders have, so that one elsewhere is not the one that was meant.
 _COMMON_NAMES = frozenset(
     {"__init__.py", "README.md", "SKILL.md", "index.ts", "index.js", "main.py", "conftest.py"}
@@ -91,7 +96,7 @@ def missing(path: str, document: Document, repository: Repository) -> Verdict:
     whole = os.path.normpath(f"{anchor}/{path}" if anchor else path)
     if outer := next((part for part in _prefixes(whole) if part in files.paths), None):
         return Verdict.open(f"{outer} is a link or a module of its own, not listed here")
-    if files.is_ignored(whole):
+    if files.is_ignored(whole) or _MADE_FOLDERS.intersection(whole.split("/")):
         return Verdict.open("git ignores it: it is made, not kept")
     near = _elsewhere(path, repository)
     deepest = next((part for part in _prefixes(whole) if part in files.folders), "")

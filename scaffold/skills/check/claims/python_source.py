@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scaffold.skills.check.context import block_silence, is_placeholder, lead_silence
+from scaffold.skills.check.context import block_silence, is_placeholder, lead_silence, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
 
@@ -64,7 +64,7 @@ def _is_python(fence: Block) -> bool:
 
 def _source(fence: Block) -> Source:
     text = _undoctest(fence.text)
-    silent = block_silence(fence) or lead_silence(fence)
+    silent = block_silence(fence) or lead_silence(fence, is_code=True)
     tree = parse_fragment(text)
     if tree is not None:
         return Source(fence, tree, None, fence.line, silent)
@@ -183,7 +183,7 @@ def made_modules(document: Document) -> frozenset[str]:
     """Returns the stems of the Python files that the document tells its reader to make."""
     paths: set[str] = set()
     for span in document.markdown.codes:
-        if span.text.endswith(".py"):
+        if span.text.endswith(".py") and silence(span) is not None:
             paths.add(span.text)
     for fence in document.markdown.fences:
         first = _PATH_COMMENT.match(fence.text.split("\n", 1)[0])

@@ -43,6 +43,7 @@ def _rule(name: str) -> dict[str, Any]:
         "id": name,
         "shortDescription": {"text": rule.asks},
         "fullDescription": {"text": rule.why},
+        "help": {"text": f"{rule.asks} {rule.why} The page is docs/en/rules/{name}.md."},
         "defaultConfiguration": {"level": rule.severity},
     }
 

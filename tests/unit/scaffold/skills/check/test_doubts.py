@@ -147,7 +147,7 @@ def code(language: str, text: str) -> str:
         ("data", code("yaml", "a: {{ b }}: c"), {}, "undecided", "placeholders"),
         ("data", code("yaml", "---\na: 1\n---\n# T\na: b: c"), {}, "undecided", "front matter"),
         ("data", code("toml", "[a]\nb = 1\n[a]\nb = 2"), {}, "undecided", "several choices"),
-        ("named", "Implement `run()` in `pkg/order.py`.", ORDER, "undecided", "told to write"),
+        ("named", "Implement `run()` in `pkg/order.py`.", ORDER, "undecided", "told to make"),
         ("named", "`run()` in `pkg/gone.py`.", {}, "undecided", "there is no pkg/gone.py"),
         ("parameter", "The `x` parameter of `sort_it`.", ORDER, "undecided", "takes any argument"),
         ("parameter", "The `x` parameter of `sorted`.", ORDER, "undecided", "cannot be told"),
