@@ -13,7 +13,6 @@ import click
 
 from scaffold import __version__
 from scaffold.printing import (
-    end_like_ctrl_c,
     give_up_printing,
     mend_streams,
     print_error,
@@ -177,7 +176,6 @@ class Cli(Commands):
         """Runs the command line and exits with 0 (done), 1 (refused), 2 (usage) or 3 (a fault)."""
         argv = list(sys.argv[1:] if args is None else args)
         mend_streams()
-        end_like_ctrl_c()
         try:
             status = self._run(argv, prog_name or "scaffold", extra)
             for stream in filter(None, (sys.stdout, sys.stderr)):

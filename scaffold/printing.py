@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from contextlib import suppress
 from io import TextIOWrapper
@@ -28,12 +27,6 @@ def mend_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
-
-
-def end_like_ctrl_c() -> None:
-    """Makes a request to end arrive as Ctrl-C does, so that what was started is ended, too."""
-    with suppress(ValueError):  # not the main thread: whoever embeds the tool sees to signals
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def give_up_printing(error: OSError) -> int:

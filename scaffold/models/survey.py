@@ -21,7 +21,7 @@ from scaffold.report import Report
 from scaffold.spec import RequestError, ScaffoldError, nearest
 from scaffold.state import COVERAGE, state_folders
 from scaffold.target import Target, describe
-from scaffold.verify.process import end_all
+from scaffold.verify.process import end_all, end_like_ctrl_c
 
 PAGE = "docs/en/archon-coverage.md"
 
@@ -135,6 +135,7 @@ def _rows(
         log(f"{done}/{len(names)} {name}: {row['state']} ({how})")
         return row
 
+    end_like_ctrl_c()
     with ThreadPoolExecutor(max_workers=wish.jobs) as pool:
         try:
             return dict(zip(names, pool.map(one, names), strict=True))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def run_limited(
         timeout_s: When it is killed.
         extra_env: Environment variables beside those of `target_environment`.
     """
+    end_like_ctrl_c()
     # A file and no pipe: what the program leaves running must not keep the reader waiting.
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -74,6 +76,15 @@ def run_limited(
         output.seek(0, os.SEEK_END)
         output.seek(max(0, output.tell() - TAIL_CHARS))
         return Finished(status, output.read().decode("utf-8", "replace"))
+
+
+def end_like_ctrl_c() -> None:
+    """Makes a request to end arrive as Ctrl-C does, so that what was started is ended, too.
+
+    Threads of a pool cannot: whoever makes the pool calls it.
+    """
+    with suppress(ValueError):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def end_all() -> None:

@@ -16,7 +16,7 @@ from scaffold.target import Target, describe
 from scaffold.verify.findings import Level, not_run
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
-from scaffold.verify.process import end_all
+from scaffold.verify.process import end_all, end_like_ctrl_c
 from scaffold.verify.registered import registered_unit
 from scaffold.verify.static import check_static, has_broken_file
 
@@ -122,6 +122,7 @@ def _rules(target: Target, unit: Unit) -> Mapping[str, Any]:
 
 def _run_levels(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> tuple[Level, Level]:
     """Runs tests and episodes at once: each is a process that spends its time on imports."""
+    end_like_ctrl_c()
     with ThreadPoolExecutor(max_workers=2) as pool:
         tests = pool.submit(run_tests, bench, unit)
         episodes = pool.submit(run_episodes, bench, unit, rules)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -66,7 +67,8 @@ def rows_of(value: Value) -> list[Value] | None:
 def items_of(value: Value) -> list[Any] | None:
     """Returns what a literal list, set or table holds."""
     plain: Any = value.value if isinstance(value, Literal) else None
-    return [*plain] if isinstance(plain, (list, tuple, dict, set, frozenset)) else None  # pyright: ignore[reportUnknownVariableType]
+    is_many = isinstance(plain, (list, tuple, dict, set, frozenset))
+    return list(cast("Iterable[Any]", plain)) if is_many else None
 
 
 def texts_of(value: Any) -> list[str]:

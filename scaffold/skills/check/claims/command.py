@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.claims.shell import Invocation, inputs, shell_of
+from scaffold.skills.check.claims.shell import inputs, shell_of
 from scaffold.skills.check.claims.shell_call import Call, call_of
 from scaffold.skills.check.claims.shell_place import find_file, has_left, run_folders
 from scaffold.skills.check.claims.shell_task import RUNNERS
@@ -236,5 +236,3 @@ def _fault(call: Call, program: Program) -> Verdict:
 
 
 COMMANDS = Kind("command", find_commands, judge_command)
-
-__all__ = ["COMMANDS", "Invocation", "fitted", "problem_verdict", "program_of"]

@@ -11,7 +11,7 @@ from scaffold.skills.check.context import is_placeholder, sentence_around, silen
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.repository.fitting import Input
-from scaffold.skills.repository.shell_words import Fault, Script, Simple, Word, read_shell
+from scaffold.skills.repository.shell_words import Script, Simple, Word, read_shell
 
 LANGUAGES = frozenset({"bash", "sh", "shell", "zsh", "ksh"})
 CONSOLES = frozenset({"console", "shell-session", "shellsession", "terminal", "sh-session"})
@@ -356,6 +356,3 @@ def with_words(invocation: Invocation, words: Sequence[Word]) -> Invocation:
         columns=invocation.columns[skipped:],
         line=invocation.line_of(skipped) if words else invocation.line,
     )
-
-
-__all__ = ["Fault", "Invocation", "Shell", "Word", "inputs", "shell_of", "with_words"]
