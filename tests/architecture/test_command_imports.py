@@ -99,7 +99,7 @@ WAYS: dict[str, Way] = {
     "skills sync --check": Way(
         # Blocks of our own skills are templates and signatures.
         f"skills sync --check --target {ROOT}",
-        SKILLS | PLANS | {"textwrap"},
+        SKILLS | {"textwrap"} | PLANS - {"scaffold.commands", "scaffold.formatter"},
     ),
     "skills install --check": Way(
         f"skills install --check --target {ROOT}",
