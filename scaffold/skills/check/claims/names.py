@@ -14,6 +14,7 @@ from scaffold.skills.check.claims.python_source import (
     imported_names,
     python_sources,
 )
+from scaffold.skills.check.context import lead_silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.repository.whole import Repository
 
@@ -29,7 +30,9 @@ def find_names(document: Document) -> Iterator[Claim]:
     bound = _BUILTINS | defined_names(document) | imported_names(document).keys()
     for source in python_sources(document):
         tree = source.tree
-        if tree is None or source.silent or not _is_complete(tree):
+        # What is an example, or to be written, is seldom meant to be whole.
+        is_part = source.silent or lead_silence(source.block)
+        if tree is None or is_part or not _is_complete(tree):
             continue
         own = bound | _also_bound(tree)
         attributes = {
