@@ -57,7 +57,7 @@ test-full: venv clients ## Run everything, the slow tests and those that need a 
 	$(PYTEST) -m ""
 
 # Agents' clients, 1.4 GB from npm and PyPI; without npm the tests of them skip.
-clients: venv
+clients: venv ## Install the real clients of agents at their pinned versions
 	@$(BIN)/python tests/integration/clients/install.py
 
 test-clients: clients ## Install real clients of agents, and ask them what they see of the skills
@@ -71,6 +71,8 @@ lint: venv ## Check style, types and layers
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pyright
+	$(BIN)/scaffold skills check
+	$(BIN)/scaffold skills sync --check
 
 format: venv ## Mend what the style check can mend
 	$(BIN)/ruff check --fix

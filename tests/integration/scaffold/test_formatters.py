@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,9 @@ def strict(scaffold: Callable[..., Any], tmp_path: Path) -> Path:
     assert scaffold(tmp_path, "new", "my_rl").status == 0
     root = tmp_path / "my_rl"
     shutil.copytree(ROOT / ".agents", root / ".agents")
+    # What is generated there follows from our sources, which the project has not.
+    for page in (root / ".agents").rglob("*.md"):
+        page.write_text(re.sub(r" *<!-- scaffold:(begin|end)\b.*-->\n", "", page.read_text()))
     (root / ".pre-commit-config.yaml").write_text(STRICT)
     text = (root / "pyproject.toml").read_text().partition("\n[tool.ruff")[0]
     (root / "pyproject.toml").write_text(text + RUFF)
