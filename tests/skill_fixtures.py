@@ -15,7 +15,8 @@
 
 A tree ``before`` may stand first: it is committed, and only what the other trees broke since is
 told. ``==`` opens a tree, ``??`` names a place where the rule must be found, ``--`` opens a file.
-Behind it may stand ``mode=755``, and ``escaped``, which reads ``\\u200b`` and ``\\x00`` as Python would.
+Behind it may stand ``mode=755``, and ``escaped``, which reads ``\\u200b`` and ``\\x00`` as Python
+would.
 """
 
 from __future__ import annotations

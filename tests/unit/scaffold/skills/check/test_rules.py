@@ -1,4 +1,4 @@
-"""Every rule finds what its fixture breaks, there and only there, and leaves alone the near miss."""
+"""Every rule finds what its fixture breaks, there and only there, and leaves near misses alone."""
 
 from __future__ import annotations
 
