@@ -14,7 +14,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # An editable install is not compiled by pip, and where the environment forbids Python to write
 # bytecode (containers do), every start would compile it again.
 COMPILE := $(BIN)/python -m compileall -q
-# Two test processes share the cores, so each keeps its tensor work to one thread.
+# Two test processes share the cores, so each keeps its tensor work to one thread. Files go in their
+# order: the longest have few tests, and as the last ones they would leave a core idle.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
 
@@ -51,7 +52,7 @@ demo: venv ## Scaffold a small project and train it until its reward passes 0.95
 	bash examples/demo.sh
 
 test: venv ## Run every kind of check at reduced counts
-	$(PYTEST) -n $(WORKERS) --dist loadfile
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-full: venv clients ## Run everything, the slow tests and those that need a package registry too
 	$(PYTEST) -m ""
