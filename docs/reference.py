@@ -20,7 +20,7 @@ from scaffold.cli import Cli, KindGroup, main
 from scaffold.edit.shapes import SHAPES
 from scaffold.layouts import load_layouts
 from scaffold.manifests import builtin_catalogue, templates_folder
-from scaffold.skills.repository.cli_json import CLI_SCHEMA
+from scaffold.repository.cli_json import CLI_SCHEMA
 from scaffold.spec import CODES, Answer, Kind, Style
 
 ROOT = Path(__file__).parents[1]

@@ -29,7 +29,8 @@ HEAVY = {
 OWN = {
     "scaffold.apply", "scaffold.commands", "scaffold.edit", "scaffold.formatter",
     "scaffold.journal", "scaffold.manifests", "scaffold.merge", "scaffold.plan", "scaffold.render",
-    "scaffold.samples", "scaffold.skills", "scaffold.vcs", "scaffold.verify",
+    "scaffold.debug", "scaffold.deps", "scaffold.repository", "scaffold.samples",
+    "scaffold.skills", "scaffold.translation", "scaffold.vcs", "scaffold.verify",
 }  # fmt: skip
 # Comes with others, in this release of them or that.
 INDIRECT = {
@@ -55,7 +56,7 @@ KEEPS_UP = EDITS | WRITES | {"scaffold.merge"}
 FORMATS = {"select", "signal", "subprocess"}
 # YAML in front matter; git lists the files.
 SKILLS = FORMATS | (MANIFESTS - {"scaffold.manifests"})
-SKILLS |= {"cython_runtime", "hashlib", "scaffold.skills", "shlex", "yaml"}
+SKILLS |= {"cython_runtime", "hashlib", "scaffold.repository", "scaffold.skills", "shlex", "yaml"}
 
 
 @dataclass(frozen=True)

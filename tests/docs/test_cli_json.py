@@ -9,7 +9,7 @@ import pytest
 
 from areal.trainer.cli import main as areal_main
 from scaffold.cli import main as scaffold_main
-from scaffold.skills.repository.cli_json import read_cli
+from scaffold.repository.cli_json import read_cli
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS: dict[str, click.Group] = {"areal": areal_main, "scaffold": scaffold_main}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.checking import Outcome, check_repository
 from scaffold.skills.check.output.human import to_text
-from scaffold.skills.repository.whole import Repository
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,8 +11,8 @@ from scaffold.skills.blocks.sources import BlockError, Sources
 from scaffold.spec import ScaffoldError
 
 if TYPE_CHECKING:
+    from scaffold.repository.files import Files
     from scaffold.skills.blocks.settings import Settings
-    from scaffold.skills.repository.files import Files
 
 REPAIR = "scaffold skills sync"
 

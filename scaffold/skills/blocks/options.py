@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from scaffold.fields import FieldError
+from scaffold.repository.cli_json import read_cli
 from scaffold.skills.blocks.markers import Block, table
 from scaffold.skills.blocks.sources import BlockError
-from scaffold.skills.repository.cli_json import read_cli
 
 if TYPE_CHECKING:
+    from scaffold.repository.commands import Command, Option
+    from scaffold.repository.files import Files
     from scaffold.skills.blocks.settings import Settings
-    from scaffold.skills.repository.commands import Command, Option
-    from scaffold.skills.repository.files import Files
 
 _TOLD = re.compile(r"(?P<text>.*?)\s*\[default: (?P<default>[^\[\]]+)\]", re.DOTALL)
 

@@ -12,7 +12,7 @@ from scaffold.fields import FieldError, Fields
 from scaffold.spec import ScaffoldError, TargetError, nearest
 
 if TYPE_CHECKING:
-    from scaffold.skills.repository.files import Files
+    from scaffold.repository.files import Files
 
 CLIENTS = ("claude", "codex", "opencode")
 """The clients that skills and subagents can be rendered for."""

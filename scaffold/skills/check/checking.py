@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
 from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
 from scaffold.skills.check.claims.config_key import CONFIG_KEYS
@@ -25,7 +26,6 @@ from scaffold.skills.check.pack_form import check_pack, copies
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings, read_settings
 from scaffold.skills.check.sharing import work_through
-from scaffold.skills.repository.whole import Repository
 
 
 @dataclass

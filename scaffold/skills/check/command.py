@@ -10,6 +10,9 @@ from pathlib import Path
 
 from scaffold.changes import Change
 from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.repository.files import Files, list_files
+from scaffold.repository.installed import installed_files
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.baseline import baseline_text, read_baseline, sift
 from scaffold.skills.check.checking import Outcome, check_repository
 from scaffold.skills.check.fixing import fix_changes
@@ -19,9 +22,6 @@ from scaffold.skills.check.output.json import to_json
 from scaffold.skills.check.output.sarif import to_sarif
 from scaffold.skills.check.settings import Settings, check_rule_names, read_settings
 from scaffold.skills.check.since import since
-from scaffold.skills.repository.files import Files, list_files
-from scaffold.skills.repository.installed import installed_files
-from scaffold.skills.repository.whole import Repository
 from scaffold.spec import RequestError
 
 FORMATS = ("human", "json", "sarif", "github")

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Literal
 
 from scaffold.fields import FieldError, Fields
+from scaffold.repository.files import Files
 from scaffold.skills.check.markdown import Markdown, parse_markdown
 from scaffold.skills.front_matter import FrontMatter, read_front_matter
-from scaffold.skills.repository.files import Files
 
 Kind = Literal["skill", "reference", "agent", "command", "rules", "guide", "page"]
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from scaffold.changes import Change
+from scaffold.repository.files import Files
 from scaffold.skills.check.claim import Finding
-from scaffold.skills.repository.files import Files
 
 
 def fix_changes(findings: Sequence[Finding], files: Files) -> list[Change]:

@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from scaffold.repository.files import Files
 from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.settings import Settings
-from scaffold.skills.repository.files import Files
 
 
 @dataclass(frozen=True)

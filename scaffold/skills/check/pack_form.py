@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from scaffold.repository.files import Files
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.rules import RULES
-from scaffold.skills.repository.files import Files
 
 
 def check_pack(documents: Sequence[Document], files: Files) -> Iterator[Finding]:

@@ -6,8 +6,8 @@ import tomllib
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
+from scaffold.repository.files import Files
 from scaffold.skills.check.rules import RULES
-from scaffold.skills.repository.files import Files
 from scaffold.spec import RequestError, nearest
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from scaffold.skills.repository.files import Files
+    from scaffold.repository.files import Files
 
 WORTHWHILE = 100
 """Fewer documents are checked sooner than a second process could take over half of them."""

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.repository.files import git_output
+from scaffold.repository.revision import revision_files
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.checking import Outcome, judge_document
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import Document, find_documents
 from scaffold.skills.check.rules import RULES
-from scaffold.skills.repository.files import git_output
-from scaffold.skills.repository.revision import revision_files
-from scaffold.skills.repository.whole import Repository
 
 _DEFINITION = re.compile(
     rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+(?P<name>\w+)|^(?P<constant>[A-Z][A-Z0-9_]{2,})\b"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from scaffold.report import Report
+from scaffold.repository.files import list_files
 from scaffold.skills.blocks.settings import CLIENTS
 from scaffold.skills.pack.cost import BUDGETS, CONTEXT_TOKENS, cost_of
 from scaffold.skills.pack.sources import Pack, Skill, read_pack
-from scaffold.skills.repository.files import list_files
 
 NOTE = "tokens are estimated: four ASCII characters to one, any other character for one"
 

@@ -13,7 +13,7 @@ from scaffold.skills.pack.record import RECORD, digest, read_record, record_text
 from scaffold.spec import ConflictError
 
 if TYPE_CHECKING:
-    from scaffold.skills.repository.files import Files
+    from scaffold.repository.files import Files
 
 
 class Rendered(NamedTuple):

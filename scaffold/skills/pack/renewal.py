@@ -12,7 +12,7 @@ from scaffold.skills.pack.sources import documents_of
 from scaffold.spec import ScaffoldError
 
 if TYPE_CHECKING:
-    from scaffold.skills.repository.files import Files
+    from scaffold.repository.files import Files
 
 
 @dataclass

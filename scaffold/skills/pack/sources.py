@@ -11,7 +11,7 @@ from scaffold.skills.front_matter import FrontMatter, read_front_matter
 from scaffold.spec import ScaffoldError, TargetError
 
 if TYPE_CHECKING:
-    from scaffold.skills.repository.files import Files
+    from scaffold.repository.files import Files
 
 SKILLS = ".agents/skills"
 AGENTS = ".agents/agents"

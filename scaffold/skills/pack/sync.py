@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from scaffold.changes import Change
 from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.repository.files import list_files
 from scaffold.skills.blocks.expected import REPAIR, Repository
 from scaffold.skills.blocks.settings import Settings, read_settings
 from scaffold.skills.pack.clients import claude_folder, render_clients
@@ -16,11 +17,10 @@ from scaffold.skills.pack.manifests import render_manifests
 from scaffold.skills.pack.plan import SyncPlan, plan_sync
 from scaffold.skills.pack.renewal import Renewal, renew_blocks
 from scaffold.skills.pack.sources import SKILLS, Pack, read_bytes, read_pack
-from scaffold.skills.repository.files import list_files
 from scaffold.spec import ConflictError, RequestError, ScaffoldError
 
 if TYPE_CHECKING:
-    from scaffold.skills.repository.files import Files
+    from scaffold.repository.files import Files
 
 
 def sync_skills(

@@ -279,8 +279,8 @@ def test_what_may_not_be_read_is_told(repository: Path) -> None:
 def test_an_unreadable_file_is_told_to_root_too(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from scaffold.repository.whole import Repository
     from scaffold.skills.check.checking import check_repository
-    from scaffold.skills.repository.whole import Repository
 
     def refuse(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied")

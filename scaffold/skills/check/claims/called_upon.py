@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
-from scaffold.skills.repository.whole import Repository
 
 _NAME = re.compile(r"(?P<lead>[/$@]?)(?P<name>[a-z][a-z0-9]*(?:[-_:][a-z0-9]+)*)(?:\s+[<\[$].*)?")
 _KIND = r"(?P<kind>skill|sub-?agent|agent|(?:slash )?command)"

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.imports import is_surely_ours
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import Source, imported_names, python_sources
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.whole import Repository
 
 _RULES = {
     "missing": "argument-missing",

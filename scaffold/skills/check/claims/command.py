@@ -6,6 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scaffold.repository.commands import Command
+from scaffold.repository.fitting import Fit, Problem, fit
+from scaffold.repository.programs import Program
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import inputs, shell_of
@@ -13,10 +17,6 @@ from scaffold.skills.check.claims.shell_call import Call, call_of
 from scaffold.skills.check.claims.shell_place import find_file, has_left, run_folders
 from scaffold.skills.check.claims.shell_task import RUNNERS
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.commands import Command
-from scaffold.skills.repository.fitting import Fit, Problem, fit
-from scaffold.skills.repository.programs import Program
-from scaffold.skills.repository.whole import Repository
 
 _SHELL_RUNS_IT = (".sh", ".bash", ".zsh")
 _PLAIN_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")

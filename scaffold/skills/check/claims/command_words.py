@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from scaffold.repository.shell_words import Word, read_shell
 from scaffold.skills.check.context import block_silence, lead_silence, silence
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.shell_words import Word, read_shell
 
 _SHELLS = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "terminal"})
 _PROMPT = re.compile(r"^(?P<lead>\s*)[$%❯>] ", re.MULTILINE)

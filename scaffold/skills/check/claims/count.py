@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.repository.counting import Counted, count_collection, count_folder
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.numbers import NUMBER, value_of
@@ -13,8 +15,6 @@ from scaffold.skills.check.claims.places import locate
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block, Span
-from scaffold.skills.repository.counting import Counted, count_collection, count_folder
-from scaffold.skills.repository.whole import Repository
 
 _VERB = r"(?:has|have|holds?|contains?|lists?|defines?|registers?|names?|includes?)"
 _ENTRIES = (

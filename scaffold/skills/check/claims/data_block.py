@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import block_silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
-from scaffold.skills.repository.whole import Repository
 
 _LANGUAGES = {"json": "json", "yaml": "yaml", "yml": "yaml", "toml": "toml"}
 _OPEN_ENDS = re.compile(

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.repository.data_files import known_part, load_data
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.places import locate
 from scaffold.skills.check.context import is_placeholder, sentence_around, silence
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.data_files import known_part, load_data
-from scaffold.skills.repository.whole import Repository
 
 _KEY = re.compile(r"\[?(?P<key>[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)+)\]?")
 _IN_FILE = re.compile(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from scaffold.repository.files import Files
+from scaffold.repository.whole import Repository
 from scaffold.skills.blocks.expected import REPAIR, Problem, expected
 from scaffold.skills.blocks.expected import Repository as BlockRepository
 from scaffold.skills.blocks.markers import Block, parse_blocks
@@ -12,8 +14,6 @@ from scaffold.skills.blocks.settings import read_settings
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.files import Files
-from scaffold.skills.repository.whole import Repository
 
 
 def find_blocks(document: Document) -> Iterator[Claim]:

@@ -7,13 +7,13 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.repository.found import Found
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import is_made, python_sources
 from scaffold.skills.check.context import silence
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.found import Found
-from scaffold.skills.repository.whole import Repository
 
 
 class Imported(NamedTuple):

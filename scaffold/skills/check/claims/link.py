@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import is_placeholder
 from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.markdown import parse_markdown
 from scaffold.skills.front_matter import read_front_matter
-from scaffold.skills.repository.whole import Repository
 
 _SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//|#!|@)", re.IGNORECASE)
 _HTML_ANCHOR = re.compile(r"<\w+[^>]*\s(?:id|name)=[\"']([^\"']+)[\"']")

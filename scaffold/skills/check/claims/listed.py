@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.numbers import NUMBER, value_of
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
-from scaffold.skills.repository.whole import Repository
 
 _NOUN = r"(?P<noun>(?:(?!or\b|to\b|of\b)[a-z][\w-]*\s+){0,2}[a-z][\w-]*s)"
 _PLAIN = (

@@ -7,6 +7,7 @@ import builtins
 import sys
 from collections.abc import Iterator
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import (
@@ -16,7 +17,6 @@ from scaffold.skills.check.claims.python_source import (
 )
 from scaffold.skills.check.context import lead_silence
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.whole import Repository
 
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "self", "cls"}
 

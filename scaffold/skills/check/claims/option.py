@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.command import fitted, problem_verdict, program_of
 from scaffold.skills.check.claims.kind import Kind
@@ -12,7 +13,6 @@ from scaffold.skills.check.claims.shell import shell_of
 from scaffold.skills.check.claims.shell_call import Call, call_of
 from scaffold.skills.check.claims.shell_task import RUNNERS
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.whole import Repository
 
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 

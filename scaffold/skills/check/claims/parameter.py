@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.repository.signatures import Signature
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import is_placeholder, sentence_around, silence
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.signatures import Signature
-from scaffold.skills.repository.whole import Repository
 
 _PARAMETER = re.compile(r"[a-z_]\w*=?")
 _WORD = r"(?:keyword[ -])?(?:parameters?|arguments?|kwargs?|params?|args?)"

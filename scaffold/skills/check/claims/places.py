@@ -8,10 +8,10 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Fix, Verdict
 from scaffold.skills.check.context import is_placeholder
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.whole import Repository
 
 SKILL_FOLDERS = frozenset({"scripts", "references", "assets"})
 # Folders that any project has: in a pack they are those of the reader's project.

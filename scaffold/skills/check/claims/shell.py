@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from scaffold.repository.fitting import Input
+from scaffold.repository.shell_words import Script, Simple, Word, read_shell
 from scaffold.skills.check.context import is_placeholder, sentence_around, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block, Span
-from scaffold.skills.repository.fitting import Input
-from scaffold.skills.repository.shell_words import Script, Simple, Word, read_shell
 
 LANGUAGES = frozenset({"bash", "sh", "shell", "zsh", "ksh"})
 CONSOLES = frozenset({"console", "shell-session", "shellsession", "terminal", "sh-session"})

@@ -6,12 +6,12 @@ import os
 import re
 from dataclasses import dataclass, replace
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Verdict
 from scaffold.skills.check.claims.places import bases, locate, missing
 from scaffold.skills.check.claims.shell import Invocation, Word
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.whole import Repository
 
 _SKILL = re.compile(
     r"^(?:\$\{?(?:CLAUDE_SKILL_DIR|SKILL_DIR|SKILL_PATH|SKILL_ROOT)\}?|\{base_?[dD]ir\}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from scaffold.repository.shell_words import Fault, Script
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import shell_of
 from scaffold.skills.check.claims.shell_call import FOREIGN
 from scaffold.skills.check.context import block_silence
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository.shell_words import Fault, Script
-from scaffold.skills.repository.whole import Repository
 
 _STARTS = re.compile(
     r"^\s*(?:sudo |\w+=\S+ |export )*(?:python3?|bash|sh|uv|make|pytest|\./\S+|\w+=)(?=[\s\"'(]|$)"

@@ -8,6 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from scaffold.repository import tasks
+from scaffold.repository.modules import is_scenery
+from scaffold.repository.projects import normal_name
+from scaffold.repository.tasks import Tasks
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import Invocation, Word, shell_of, with_words
@@ -15,11 +20,6 @@ from scaffold.skills.check.claims.shell_call import Call, call_of
 from scaffold.skills.check.claims.shell_place import find_file, has_left, run_folders
 from scaffold.skills.check.context import is_placeholder
 from scaffold.skills.check.documents import Document
-from scaffold.skills.repository import tasks
-from scaffold.skills.repository.modules import is_scenery
-from scaffold.skills.repository.projects import normal_name
-from scaffold.skills.repository.tasks import Tasks
-from scaffold.skills.repository.whole import Repository
 
 RUNNERS = frozenset(
     {"make", "gmake", "npm", "pnpm", "yarn", "bun", "just", "task", "pytest", "py.test"}

@@ -8,6 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.repository.found import Found
+from scaffold.repository.signatures import Signature
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.imports import is_surely_ours
 from scaffold.skills.check.claims.kind import Kind
@@ -16,9 +19,6 @@ from scaffold.skills.check.claims.python_source import defined_names, imported_n
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
-from scaffold.skills.repository.found import Found
-from scaffold.skills.repository.signatures import Signature
-from scaffold.skills.repository.whole import Repository
 
 _SYMBOL = re.compile(r"(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?P<call>\(.*\))?")
 _CAMEL = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.places import bases
 from scaffold.skills.check.context import is_placeholder, lead_silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
-from scaffold.skills.repository.whole import Repository
 
 _ENTRY = re.compile(r"^(?P<lead>[\s│|]*)(?:[├└|`+][─-]{1,3}\s?)(?P<name>\S+)(?P<rest>.*)$")
 _ROOT = re.compile(r"^(?P<name>[\w./@-]+/?)\s*(?:#.*|←.*)?$")

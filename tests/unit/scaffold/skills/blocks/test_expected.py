@@ -5,11 +5,11 @@ from textwrap import dedent
 
 import pytest
 
+from scaffold.repository.files import list_files
 from scaffold.skills.blocks.expected import Problem, Repository, expected, is_in_step
 from scaffold.skills.blocks.markers import Block, parse_blocks
 from scaffold.skills.blocks.output import with_output
 from scaffold.skills.blocks.settings import read_settings
-from scaffold.skills.repository.files import list_files
 
 FILES = {
     "pkg/__init__.py": """

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.repository.files import Files
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.checking import judge_document
 from scaffold.skills.check.claim import Judged, Verdict
 from scaffold.skills.check.documents import Document, find_documents
 from scaffold.skills.check.kinds import KINDS
-from scaffold.skills.repository.files import Files
-from scaffold.skills.repository.whole import Repository
 
 TESTS = {
     "pytest.ini": "[pytest]\nmarkers =\n    slow: long\n",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.checking import Outcome, check_repository
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.since import since
-from scaffold.skills.repository.whole import Repository
 from tests.skill_fixtures import RuleFixture, Tree, read_fixture, read_fixtures, unpack
 
 FIXTURES = read_fixtures()

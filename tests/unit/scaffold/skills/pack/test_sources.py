@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.repository.files import list_files
 from scaffold.skills.pack.sources import read_pack
-from scaffold.skills.repository.files import list_files
 from scaffold.spec import ScaffoldError
 
 SKILL = "---\nname: {name}\ndescription: >-\n  Does a\n  thing.\n---\n\nBody.\n"

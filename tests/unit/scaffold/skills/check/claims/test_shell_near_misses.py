@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.repository.files import list_files
+from scaffold.repository.whole import Repository
 from scaffold.skills.check.checking import check_repository
 from scaffold.skills.check.rules.shell import SHELL_RULES
-from scaffold.skills.repository.files import list_files
-from scaffold.skills.repository.whole import Repository
 
 FILES = {
     "pyproject.toml": "[project]\nname = 'tidy'\n[project.scripts]\ntidy = 'tidy.cli:main'\n",
