@@ -54,6 +54,7 @@ CODES: dict[str, str] = {
     "registry_shadowed": "An earlier branch of the dispatch takes what the new one is for.",
     "registry_syntax": "The registry's file cannot be parsed.",
     "remote_code": "The model's code comes with its checkpoint and is not run unasked.",
+    "repository_missing": "The folder lies in no git repository, or in one that git refuses.",
     "revision_unknown": "A repository has no such branch, tag or commit.",
     "rope_unknown": "The configuration names a kind of rotary positions that nothing implements.",
     "sample_invalid": "A sample of the data cannot be read.",

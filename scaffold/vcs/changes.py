@@ -1,0 +1,196 @@
+"""What changed between two states of a repository: its files, with the lines of each hunk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    import git
+
+Status = Literal["A", "C", "D", "M", "R", "T", "U"]
+"""Added, copied, deleted, modified, renamed, of another type, unmerged: the letters of git."""
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""The tree without files, which git knows in every repository of SHA-1 object names."""
+
+LINK, SUBMODULE = "120000", "160000"
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
+_SECTION = re.compile(r"^diff --(?:git|cc|combined) ", re.MULTILINE)
+_PATCH = (
+    "--raw", "-z", "--patch", "--unified=0", "--find-renames", "--full-index", "--abbrev=40",
+    "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short",
+    "--ignore-submodules=dirty",
+)  # fmt: skip
+
+
+class Hunk(NamedTuple):
+    """Is one place of a file where lines were taken out, put in, or both.
+
+    Lines are counted from 1 and stand without their ends. Where none was taken out (or put in),
+    ``old_start`` (or ``new_start``) is the line behind which the place lies.
+    """
+
+    old_start: int
+    removed: tuple[str, ...]
+    new_start: int
+    added: tuple[str, ...]
+    heading: str
+    """The line that git shows for the place: mostly the head of the function around it."""
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """Is what happened to one file.
+
+    Args:
+        status: What happened, as git's letter.
+        old_path: Where it was; None for a new one.
+        new_path: Where it is; None for one that is gone.
+        old_mode: Its mode as six octal digits, such as "100755"; "000000" where it was not.
+        new_mode: The mode that it has now.
+        old_id: The name of git's object with the old content; zeros where there is none.
+        new_id: That of the new content; zeros too for files that git has not stored yet.
+        similarity: Of a renamed or copied file, how much stayed, in per cent.
+        is_binary: Whether git takes either content for something else than text.
+        hunks: The changed places; none in binary files and submodules.
+    """
+
+    status: Status
+    old_path: str | None
+    new_path: str | None
+    old_mode: str
+    new_mode: str
+    old_id: str
+    new_id: str
+    similarity: int | None = None
+    is_binary: bool = False
+    hunks: tuple[Hunk, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The path by which people know the file: the new one, or the old one of a deleted file."""
+        path = self.new_path or self.old_path
+        assert path is not None, "git names at least one"
+        return path
+
+    @property
+    def is_submodule(self) -> bool:
+        """Whether it is a submodule, whose content is another repository's commit."""
+        return SUBMODULE in (self.old_mode, self.new_mode)
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link now, or was the last time."""
+        return (self.new_mode if self.new_path else self.old_mode) == LINK
+
+    @property
+    def added_count(self) -> int:
+        """How many lines were put in."""
+        return sum(len(hunk.added) for hunk in self.hunks)
+
+    @property
+    def removed_count(self) -> int:
+        """How many lines were taken out."""
+        return sum(len(hunk.removed) for hunk in self.hunks)
+
+
+def changes_between(repository: git.Repo, old: str, new: str) -> tuple[FileChange, ...]:
+    """Returns what changed from one commit or tree to another, in git's order of paths."""
+    return _read(repository, f"{old}", f"{new}")
+
+
+def changes_of(repository: git.Repo, commit: git.Commit) -> tuple[FileChange, ...]:
+    """Returns what a commit changed; of a merge, what it brought to its first parent."""
+    old = commit.parents[0].hexsha if commit.parents else EMPTY_TREE
+    return changes_between(repository, old, commit.hexsha)
+
+
+def staged_changes(repository: git.Repo) -> tuple[FileChange, ...]:
+    """Returns what the next commit would change."""
+    base = "HEAD" if repository.head.is_valid() else EMPTY_TREE
+    return _read(repository, "--cached", base)
+
+
+def unstaged_changes(repository: git.Repo, base: str | None = None) -> tuple[FileChange, ...]:
+    """Returns what differs on the disk from the index, or from a commit; new files apart."""
+    return _read(repository, *([base] if base else []))
+
+
+def old_text(repository: git.Repo, change: FileChange) -> str | None:
+    """Returns the text of a file before its change; None where it was no text."""
+    return blob_text(repository, change.old_id, change.old_mode)
+
+
+def new_text(repository: git.Repo, change: FileChange) -> str | None:
+    """Returns the text of a file after its change; None where it is none, or git has none of it."""
+    return blob_text(repository, change.new_id, change.new_mode)
+
+
+def blob_text(repository: git.Repo, name: str, mode: str = "100644") -> str | None:
+    """Returns a stored content as text, odd bytes replaced; None for binary ones and no file."""
+    if mode in (LINK, SUBMODULE) or not name.strip("0"):
+        return None
+    data: bytes = repository.git.cat_file(
+        "blob", name, stdout_as_string=False, strip_newline_in_stdout=False
+    )
+    return None if b"\0" in data[:8192] else data.decode("utf-8", "replace")
+
+
+def _read(repository: git.Repo, *which: str) -> tuple[FileChange, ...]:
+    output: bytes = repository.git.diff(
+        *_PATCH, *which, "--", stdout_as_string=False, strip_newline_in_stdout=False
+    )
+    # Behind the last path stands an empty one, and then the patch.
+    raw, _, patch = output.partition(b"\0\0")
+    fields = iter(raw.removesuffix(b"\0").decode("utf-8", "surrogateescape").split("\0"))
+    sections = iter(_SECTION.split(patch.decode("utf-8", "replace"))[1:])
+    return tuple(_change(head, fields, sections) for head in fields if head)
+
+
+def _change(head: str, fields: Iterator[str], sections: Iterator[str]) -> FileChange:
+    """Builds a change of its raw line ``:MODE MODE ID ID LETTER`` and its part of the patch."""
+    old_mode, new_mode, old_id, new_id, letter = head.removeprefix(":").split(" ")
+    status: Status = letter[0]  # pyright: ignore[reportAssignmentType] # git has no others
+    old_path: str | None = next(fields)
+    new_path = next(fields) if status in "CR" else old_path
+    # Git shows a change of type as a deletion and an addition.
+    parts = [next(sections, "") for _ in range(2 if status == "T" else 1)]
+    hunks = [hunk for part in parts for hunk in _hunks(part)]
+    is_submodule = SUBMODULE in (old_mode, new_mode)
+    return FileChange(
+        status,
+        None if status == "A" else old_path,
+        None if status == "D" else new_path,
+        old_mode,
+        new_mode,
+        old_id,
+        new_id,
+        int(letter[1:]) if letter[1:] else None,
+        any(_is_binary(part) for part in parts),
+        () if is_submodule else tuple(hunks),
+    )
+
+
+def _is_binary(part: str) -> bool:
+    head = part.partition("\n@@ ")[0]
+    return "\nBinary files " in head or "\nGIT binary patch" in head
+
+
+def _hunks(part: str) -> Iterator[Hunk]:
+    """Yields the hunks of one file's part of a patch without context lines."""
+    match: re.Match[str] | None = None
+    removed: list[str] = []
+    added: list[str] = []
+    for line in [*part.split("\n"), "@@"]:
+        if line.startswith("@@"):
+            if match is not None:
+                yield Hunk(int(match[1]), tuple(removed), int(match[2]), tuple(added), match[3])
+            match, removed, added = _HUNK.match(line), [], []
+        elif match is not None and line.startswith("-"):
+            removed.append(line[1:].removesuffix("\r"))
+        elif match is not None and line.startswith("+"):
+            added.append(line[1:].removesuffix("\r"))

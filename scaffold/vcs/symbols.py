@@ -1,0 +1,122 @@
+"""The symbols that a source file defines: what is public, its head, and where it stands."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple
+
+Kind = Literal["class", "constant", "function", "method", "type"]
+
+
+class Symbol(NamedTuple):
+    """Is one definition of a file.
+
+    Lines are counted from 1; decorators count as part of what they stand on.
+    """
+
+    name: str
+    """Dotted from the file's top: "Engine.generate"."""
+    kind: Kind
+    head: str
+    """What callers see, in one line: the parameters and what is returned, or the bases."""
+    start: int
+    end: int
+    is_public: bool
+    digest: str
+    """Of its whole text without layout and comments, so that a moved symbol is known again."""
+
+
+def read_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
+    """Returns what a file defines, in its order; None where its language is not read.
+
+    A file that cannot be parsed defines nothing that is known, which is None as well.
+    """
+    reader = _READERS.get(path.rpartition(".")[2].lower())
+    return None if reader is None else reader(text)
+
+
+def symbol_at(symbols: tuple[Symbol, ...], line: int) -> Symbol | None:
+    """Returns the innermost definition that a line belongs to."""
+    around = [each for each in symbols if each.start <= line <= each.end]
+    return min(around, key=lambda each: each.end - each.start, default=None)
+
+
+def _read_python(text: str) -> tuple[Symbol, ...] | None:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    listed = _listed(tree)
+    return tuple(_python_symbols(tree.body, "", is_public=True, listed=listed))
+
+
+def _listed(tree: ast.Module) -> frozenset[str] | None:
+    """Returns what ``__all__`` names where it is a literal; else None."""
+    for node in tree.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if any(isinstance(each, ast.Name) and each.id == "__all__" for each in targets):
+            try:
+                return frozenset(ast.literal_eval(node.value))
+            except (ValueError, TypeError):
+                return None
+    return None
+
+
+def _python_symbols(
+    body: list[ast.stmt], prefix: str, *, is_public: bool, listed: frozenset[str] | None
+) -> Iterator[Symbol]:
+    for node in body:
+        if isinstance(node, ast.If | ast.Try):
+            inner = [*node.body, *node.orelse]
+            yield from _python_symbols(inner, prefix, is_public=is_public, listed=listed)
+            continue
+        found = _python_name(node, in_class=bool(prefix))
+        if found is None:
+            continue
+        name, kind, head = found
+        is_seen = is_public and _is_public(name, listed)
+        # Every definition begins with its decorators.
+        lines = [node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]
+        digest = hashlib.sha256(ast.dump(node).encode()).hexdigest()
+        end = node.end_lineno or node.lineno
+        yield Symbol(f"{prefix}{name}", kind, head, min(lines), end, is_seen, digest)
+        if isinstance(node, ast.ClassDef):
+            yield from _python_symbols(
+                node.body, f"{prefix}{name}.", is_public=is_seen, listed=None
+            )
+
+
+def _is_public(name: str, listed: frozenset[str] | None) -> bool:
+    if listed is not None:
+        return name in listed
+    is_special = name.startswith("__") and name.endswith("__")
+    return is_special or not name.startswith("_")
+
+
+def _python_name(node: ast.stmt, *, in_class: bool) -> tuple[str, Kind, str] | None:
+    """Returns name, kind and head of a statement that defines something."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        word = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
+        head = f"{word}({ast.unparse(node.args)}){returns}"
+        return node.name, "method" if in_class else "function", head
+    if isinstance(node, ast.ClassDef):
+        given = [*node.bases, *(keyword.value for keyword in node.keywords)]
+        return node.name, "class", f"({', '.join(map(ast.unparse, given))})"
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target, head = node.targets[0], ""
+    elif isinstance(node, ast.AnnAssign):
+        target, head = node.target, f": {ast.unparse(node.annotation)}"
+    else:
+        return None
+    return (target.id, "constant", head) if isinstance(target, ast.Name) else None
+
+
+_READERS: dict[str, Callable[[str], tuple[Symbol, ...] | None]] = {
+    "py": _read_python,
+    "pyi": _read_python,
+}
