@@ -166,12 +166,17 @@ def install(checker: Checker, place: Path) -> None:
 
 
 def environment(place: Path) -> dict[str, str]:
-    """Returns the environment of a checker: its own programs first, no colours, its own home."""
+    """Returns the environment of a checker: its own programs first, no colours, its own home.
+
+    Bytecode is kept, as that of an installed package is, whatever the environment says of it.
+    """
     home = place.parent / f"{place.name}-home"
     home.mkdir(exist_ok=True)
     path = os.pathsep.join([str(place / "node_modules" / ".bin"), os.environ.get("PATH", "")])
     known = {"PATH": path, "HOME": str(home), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
-    return {**os.environ, **known}
+    known["PYTHONPYCACHEPREFIX"] = str(home / "bytecode")
+    given = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**given, **known}
 
 
 def _quietly(command: list[str]) -> None:
