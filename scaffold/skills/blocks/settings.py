@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from scaffold.fields import FieldError, Fields
+from scaffold.repository.tool_table import inner_table, read_project_file
 from scaffold.spec import ScaffoldError, TargetError, nearest
 
 if TYPE_CHECKING:
@@ -81,17 +81,10 @@ def read_settings(files: Files) -> Settings:
     text = files.text("pyproject.toml")
     if text is None:
         return Settings()
+    data = read_project_file(text)
+    table = inner_table(data, "tool", "scaffold", "skills")
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        if "tool.scaffold" not in text:
-            return Settings()
-        raise TargetError(
-            f"pyproject.toml cannot be read: {error}", code="target_invalid", hint="repair it first"
-        ) from error
-    table = _inner(_inner(_inner(data, "tool"), "scaffold"), "skills")
-    try:
-        return _settings(Fields(table, WHERE), _inner(data, "project"))
+        return _settings(Fields(table, WHERE), inner_table(data, "project"))
     except (FieldError, ValueError) as error:  # shlex raises the latter for an open quote
         raise TargetError(
             str(error), code="target_invalid", hint="docs/en/skills-pack.md tells every key"
@@ -169,8 +162,3 @@ def _author(project: Mapping[str, Any]) -> str:
 def _text_of(table: Mapping[str, Any], key: str) -> str:
     found = table.get(key)
     return found if isinstance(found, str) else ""
-
-
-def _inner(table: Mapping[str, Any], key: str) -> dict[str, Any]:
-    found: Any = table.get(key)
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
 from scaffold.repository.files import Files
+from scaffold.repository.tool_table import read_tool_table
 from scaffold.skills.check.rules import RULES
-from scaffold.spec import RequestError, nearest
+from scaffold.spec import RequestError, TargetError, nearest
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,11 @@ def read_settings(files: Files) -> Settings:
         RequestError: They are wrong.
     """
     text = files.text("pyproject.toml") if "pyproject.toml" in files.paths else None
-    if text is None:
-        return Settings()
     try:
-        tool = tomllib.loads(text).get("tool", {})
-    except tomllib.TOMLDecodeError as error:
-        if "tool.scaffold" not in text:
-            return Settings()  # what is wrong with it is for its own tools to say
-        raise RequestError(
-            f"pyproject.toml cannot be read: {error}", code="target_invalid", hint="repair it first"
-        ) from error
-    table = _table(_table(tool, "scaffold"), "skills")
+        table = read_tool_table(text, "skills")
+    except TargetError as error:  # status 1 is for findings
+        raise RequestError(error.message, code=error.code, hint=error.hint) from error
     return _checked({key.replace("-", "_"): value for key, value in table.items()})
-
-
-def _table(outer: Any, key: str) -> dict[str, Any]:
-    inner = cast("dict[str, Any]", outer).get(key) if isinstance(outer, dict) else None
-    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
 
 
 def _checked(table: dict[str, Any]) -> Settings:
