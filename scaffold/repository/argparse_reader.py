@@ -31,6 +31,7 @@ from scaffold.repository.argparse_values import (
 from scaffold.repository.commands import Command
 from scaffold.repository.python_index import PythonIndex
 from scaffold.repository.sources import Source, Sources
+from scaffold.repository.statements import all_nodes
 
 _MOST_STEPS = 20_000
 _MOST_DEPTH = 12
@@ -295,7 +296,7 @@ class _Walker:
         """Looks through any other expression: a parser that it uses is lost sight of."""
         inner = [each for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)):
-            for each in ast.walk(node):
+            for each in all_nodes(node):
                 if isinstance(each, ast.Name) and each.id in scope.names:
                     self._escape([scope.names[each.id]], "a parser is used in a comprehension")
             return None

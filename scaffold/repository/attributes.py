@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from scaffold.repository.statements import dotted_name, source_is, statements
+from scaffold.repository.statements import all_nodes, dotted_name, source_is, statements
 
 
 def _methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -34,7 +34,7 @@ def instance_names(node: ast.ClassDef) -> dict[str, int]:
         if isinstance(each, ast.Assign) and any(
             source_is(target, frozenset({"__slots__"})) for target in each.targets
         ):
-            for text in ast.walk(each.value):
+            for text in all_nodes(each.value):
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):
                     found.setdefault(text.value, text.lineno)
     return found
@@ -73,7 +73,7 @@ def why_dynamic(node: ast.ClassDef) -> str | None:
         is_class = isinstance(statement, ast.ClassDef)
         if is_class or getattr(statement, "name", "") in _RESTORING:
             continue
-        for each in ast.walk(statement):
+        for each in all_nodes(statement):
             reason = _changes_namespace(each)
             if reason is not None:
                 return reason
@@ -109,7 +109,7 @@ def _setattr_calls(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[a
     arguments = method.args
     others = [*arguments.posonlyargs, *arguments.args][1:] + arguments.kwonlyargs
     foreign = {each.arg for each in others}
-    for each in ast.walk(method):
+    for each in all_nodes(method):
         if isinstance(each, ast.Call) and len(each.args) > 1:
             name = dotted_name(each.func)
             owner = each.args[0]

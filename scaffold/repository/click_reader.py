@@ -21,6 +21,7 @@ from scaffold.repository.click_options import (
 from scaffold.repository.commands import Argument, Command, Option
 from scaffold.repository.python_index import PythonIndex
 from scaffold.repository.sources import Source, Sources
+from scaffold.repository.statements import all_nodes
 
 _MOST_MODULES = 300
 _MOST_DEPTH = 8
@@ -97,7 +98,7 @@ class _Reader:
         """Returns the one command that statements call: `cli()`, `cli.main()`, `main()`."""
         found: dict[tuple[str, int], _Thing] = {}
         for statement in body:
-            for node in ast.walk(statement):
+            for node in all_nodes(statement):
                 if not isinstance(node, ast.Call):
                     continue
                 func = node.func
@@ -116,7 +117,7 @@ class _Reader:
     def _direct_call(self, node: FunctionNode, source: Source) -> _Thing | None:
         """Returns the command that a plain function calls by its name."""
         found: dict[tuple[str, int], _Thing] = {}
-        for each in ast.walk(node):
+        for each in all_nodes(node):
             if isinstance(each, ast.Call):
                 thing = self._thing(ast.unparse(each.func), source)
                 if thing is not None:
@@ -210,7 +211,7 @@ class _Reader:
                     waiting.append(other)
 
     def _imported_paths(self, source: Source) -> Iterator[str]:
-        for node in ast.walk(source.tree):
+        for node in all_nodes(source.tree):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for each in node.names:
                     name = each.asname or each.name.partition(".")[0]
@@ -335,7 +336,7 @@ class _Reader:
                 self._options_within(each, source, taken, depth)
         for statement in found[0].body:
             self._options_within(statement, found[1], taken, depth)
-        has_loop = any(isinstance(each, (ast.For, ast.While)) for each in ast.walk(found[0]))
+        has_loop = any(isinstance(each, (ast.For, ast.While)) for each in all_nodes(found[0]))
         if has_loop and before == len(taken.options) + len(taken.arguments):
             taken.open(f"its decorator {shown} adds what cannot be read")
 
@@ -349,12 +350,12 @@ class _Reader:
             if assigned is not None and assigned[0].value is not None:
                 self._options_within(assigned[0].value, assigned[1], taken, depth + 1)
             return
-        for node in ast.walk(root):
+        for node in all_nodes(root):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 for each in node.decorator_list:
                     self._inner_decorator(each, source, taken, depth)
             elif isinstance(node, ast.For):
-                for each in ast.walk(node.iter):
+                for each in all_nodes(node.iter):
                     if isinstance(each, ast.Name):
                         self._options_within(each, source, taken, depth + 1)
             if not isinstance(node, ast.Call):
@@ -393,7 +394,7 @@ class _Reader:
         for source in self._reached:
             if any(source.mentions(each) for each in _LOADERS) and source.path == group.source.path:
                 taken.open("its module loads others by name")
-            for node in ast.walk(source.tree):
+            for node in all_nodes(source.tree):
                 if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     self._decorated_child(node, source, group, found, depth)
                 elif isinstance(node, ast.Call):
@@ -532,7 +533,7 @@ class _Reader:
 
     def _callbacks(self, app: _Thing) -> Iterator[tuple[FunctionNode, Source]]:
         for source in self._reached:
-            for node in ast.walk(source.tree):
+            for node in all_nodes(source.tree):
                 if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     for each in node.decorator_list:
                         func = each.func if isinstance(each, ast.Call) else each

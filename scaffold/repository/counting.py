@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scaffold.repository.files import Files
+from scaffold.repository.statements import all_nodes
 from scaffold.repository.whole import Repository
 
 _BUILDERS = frozenset(
@@ -77,7 +78,7 @@ def _tree(text: str) -> ast.Module | None:
 
 
 def _bindings(tree: ast.Module, name: str) -> Iterator[ast.stmt]:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.ClassDef) and node.name == name:
             yield node
         targets: list[ast.expr] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from scaffold.repository.statements import all_nodes
+
 KEEPING = frozenset(
     {"staticmethod", "classmethod", "property", "abstractmethod", "override", "final", "overload"}
     | {"cache", "lru_cache", "cached_property", "contextmanager", "asynccontextmanager"}
@@ -77,9 +79,9 @@ def _passes_on(function: ast.FunctionDef | ast.AsyncFunctionDef, wrapped: str) -
     if rest is None or words is None or function.args.kwonlyargs:
         return False
     names = {rest.arg, words.arg, *(each.arg for each in function.args.args)}
-    calls = [each for each in ast.walk(function) if _is_call_of(each, wrapped)]
+    calls = [each for each in all_nodes(function) if _is_call_of(each, wrapped)]
     handed = {id(name) for call in calls for name in _handed_on(call)}
-    used = [each for each in ast.walk(function) if isinstance(each, ast.Name) and each.id in names]
+    used = [each for each in all_nodes(function) if isinstance(each, ast.Name) and each.id in names]
     stars = {rest.arg, words.arg}
     return bool(calls) and all(id(each) in handed for each in used if each.id in stars)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from scaffold.repository.bindings import Scope
 from scaffold.repository.literal_tables import LiteralTable, read_literal_tables
 from scaffold.repository.refusals import refuses_unknown_names
-from scaffold.repository.statements import dotted_name, statements
+from scaffold.repository.statements import all_nodes, dotted_name, statements
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ def read_lazy_names(tree: ast.Module, scope: Scope) -> LazyNames:
         return LazyNames()
     tables = read_literal_tables(tree)
     changed = _changed_in_functions(tree)
-    used = {each.id for maker in makers for each in ast.walk(maker) if isinstance(each, ast.Name)}
+    used = {each.id for maker in makers for each in all_nodes(maker) if isinstance(each, ast.Name)}
     chosen = {name: table for name, table in tables.items() if name in used} or tables
     for number, maker in enumerate(makers):
         if not isinstance(maker, ast.FunctionDef):
@@ -58,7 +58,7 @@ def _may_be_lazy(tree: ast.Module, scope: Scope) -> bool:
         for node, _ in statements(tree.body)
         if isinstance(node, ast.Assign)
         for target in node.targets
-        for name in ast.walk(target)
+        for name in all_nodes(target)
     )
 
 
@@ -93,7 +93,7 @@ def _inline(maker: ast.expr, tables: dict[str, LiteralTable]) -> LiteralTable:
 def _compared(function: ast.FunctionDef) -> LiteralTable:
     """Reads the names that a ``__getattr__`` compares with (``name == "x"``)."""
     found = LiteralTable()
-    for node in ast.walk(function):
+    for node in all_nodes(function):
         if isinstance(node, ast.Compare):
             for each in [node.left, *node.comparators]:
                 for text in getattr(each, "elts", getattr(each, "keys", [each])):
@@ -107,10 +107,10 @@ def _compared(function: ast.FunctionDef) -> LiteralTable:
 def _changed_in_functions(tree: ast.Module) -> frozenset[str]:
     """Finds the tables that functions change: what they hold at the end is not known."""
     found: set[str] = set()
-    for outer in ast.walk(tree):
+    for outer in all_nodes(tree):
         if not isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
-        for node in ast.walk(outer):
+        for node in all_nodes(outer):
             if (isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)) or (
                 isinstance(node, ast.Attribute)
                 and node.attr
@@ -167,7 +167,7 @@ def _names(key: str, value: ast.expr | None) -> Iterator[tuple[str, tuple[str, .
         return
     texts = [
         each.value
-        for each in ast.walk(value)
+        for each in all_nodes(value)
         if isinstance(each, ast.Constant) and isinstance(each.value, str)
     ]
     if isinstance(value, ast.Constant):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from scaffold.repository.statements import dotted_name, statements
+from scaffold.repository.statements import all_nodes, dotted_name, statements
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class LiteralTable:
             return False
         if isinstance(node, ast.Call) and not _is_copy(node):
             return False
-        names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+        names = [each.id for each in all_nodes(node) if isinstance(each, ast.Name)]
         sources = [known[name] for name in names if name in known]
         for source in sources:
             self.entries += source.entries

@@ -14,6 +14,7 @@ from typing import Any, cast
 from scaffold.repository.files import Files
 from scaffold.repository.modules import is_scenery
 from scaffold.repository.sources import Sources
+from scaffold.repository.statements import all_nodes
 
 Table = dict[str, Any]
 
@@ -107,7 +108,7 @@ class Projects:
 
     def _read_setup_py(self, path: str, project: Project) -> None:
         source = self._sources.get(path)
-        for node in ast.walk(source.tree) if source is not None else ():
+        for node in all_nodes(source.tree) if source is not None else ():
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setup"):
                 _read_setup_call(node, project)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
-from scaffold.repository.statements import dotted_name
+from scaffold.repository.statements import all_nodes, dotted_name
 
 Ends = frozenset[str]
 """How a run of statements can end: ``raise``, ``return`` or ``on`` to the next."""
@@ -92,7 +92,7 @@ class _Walk:
 
     def _loop(self, node: ast.For) -> Ends:
         if self._is_table(node.iter):
-            for each in ast.walk(node.target):
+            for each in all_nodes(node.target):
                 if isinstance(each, ast.Name):
                     self._tables.add(each.id)
         return self.ends(node.body) | self.ends(node.orelse) | {"on"}
@@ -113,7 +113,7 @@ class _Walk:
             isinstance(each, ast.Subscript)
             and self._is_name(each.slice)
             and self._is_table(each.value)
-            for each in ast.walk(value)
+            for each in all_nodes(value)
         )
 
     def _is_nothing(self, value: ast.expr) -> bool:

@@ -24,6 +24,7 @@ from scaffold.repository.signatures import (
 from scaffold.repository.statements import (
     FOR_TYPES,
     SOMETIMES,
+    all_nodes,
     dotted_name,
     statements,
 )
@@ -82,7 +83,7 @@ def _bind_statement(scope: Scope, node: ast.stmt, typed: bool) -> None:
         _bind_target(scope, getattr(node, "name", None), None)
     elif isinstance(node, ast.Match):
         for case in node.cases:
-            for each in ast.walk(case.pattern):
+            for each in all_nodes(case.pattern):
                 name = getattr(each, "name", None)
                 if isinstance(name, str):
                     scope.add(name, ValueBinding(node.lineno))

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from scaffold.repository.files import Files
 from scaffold.repository.modules import Modules
+from scaffold.repository.statements import all_nodes
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -34,7 +35,7 @@ class Source:
     def imports(self) -> dict[str, str]:
         """What each imported name stands for, dotted; a relative import begins with dots."""
         found: dict[str, str] = {}
-        for node in ast.walk(self.tree):
+        for node in all_nodes(self.tree):
             if isinstance(node, ast.Import):
                 for each in node.names:
                     top = each.name.partition(".")[0]
@@ -50,7 +51,7 @@ class Source:
     def definitions(self) -> dict[int, Definition]:
         """Functions and classes by the lines of their `def` and of their decorators."""
         found: dict[int, Definition] = {}
-        for node in ast.walk(self.tree):
+        for node in all_nodes(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 found[node.lineno] = node
                 for each in node.decorator_list:

@@ -6,11 +6,12 @@ import ast
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from scaffold.repository.bindings import Scope, ValueBinding
 from scaffold.repository.lazy_names import LazyNames, is_lazy_module, read_lazy_names
 from scaffold.repository.scopes import read_scope
-from scaffold.repository.statements import dotted_name, statements
+from scaffold.repository.statements import all_nodes, dotted_name, statements
 
 MODULE_NAMES = frozenset(
     {"__name__", "__doc__", "__file__", "__path__", "__package__", "__spec__", "__loader__"}
@@ -80,7 +81,7 @@ def _bind_from_within(tree: ast.Module, source: bytes, scope: Scope) -> None:
     """Binds what expressions (``:=``) and functions (``global``) bind in the module."""
     if b":=" not in source and b"global " not in source:
         return
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Global):
             for name in node.names:
                 if name not in scope.names:
@@ -151,31 +152,40 @@ def _dynamic(tree: ast.Module, source: bytes) -> str | None:
     """Says why a module may get names that its text does not bind, or returns None."""
     if not any(word in source for word in DYNAMIC_WORDS):
         return None
+    found = [each for each in all_nodes(tree) if _may_add_names(each)]
+    if not found:
+        return None
     read_only = _harmless_reads(tree)
-    read_only |= {id(each) for hook in _hooks(tree) for each in ast.walk(hook)}
+    read_only |= {id(each) for hook in _hooks(tree) for each in all_nodes(hook)}
     inner = {
         id(node)
-        for function in ast.walk(tree)
+        for function, _ in statements(tree.body)
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        for node in ast.walk(function)
+        for node in all_nodes(function)
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and id(node) not in read_only:
-            name = dotted_name(node.func)
-            if name == "globals":
-                return f"line {node.lineno} changes or hands on globals()"
-            if name == "exec" and len(node.args) < 2:
-                return f"line {node.lineno} runs generated code"
-            if name in ("vars", "locals") and not node.args and id(node) not in inner:
-                return f"line {node.lineno} hands on {name}()"
-        elif (
-            isinstance(node, ast.Subscript)
-            and dotted_name(node.value) == "sys.modules"
-            and dotted_name(node.slice) == "__name__"
-            and id(node) not in read_only
-        ):
+    for node in found:
+        if id(node) in read_only:
+            continue
+        if not isinstance(node, ast.Call):
             return f"line {node.lineno} changes or replaces sys.modules[__name__]"
+        name = dotted_name(node.func)
+        if name == "globals":
+            return f"line {node.lineno} changes or hands on globals()"
+        if name == "exec" and len(node.args) < 2:
+            return f"line {node.lineno} runs generated code"
+        if name in ("vars", "locals") and not node.args and id(node) not in inner:
+            return f"line {node.lineno} hands on {name}()"
     return None
+
+
+def _may_add_names(node: ast.AST) -> TypeGuard[ast.Call | ast.Subscript]:
+    if isinstance(node, ast.Call):
+        return dotted_name(node.func) in ("globals", "exec", "vars", "locals")
+    return (
+        isinstance(node, ast.Subscript)
+        and dotted_name(node.value) == "sys.modules"
+        and dotted_name(node.slice) == "__name__"
+    )
 
 
 def _hooks(tree: ast.Module) -> Iterator[ast.stmt]:
@@ -190,7 +200,7 @@ def _hooks(tree: ast.Module) -> Iterator[ast.stmt]:
 def _harmless_reads(tree: ast.Module) -> set[int]:
     """Finds ``globals()[x]`` that is only read, ``x in globals()`` and ``globals().get(x)``."""
     found: set[int] = set()
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
             found.add(id(node.value))
         elif isinstance(node, ast.Compare):
@@ -206,9 +216,9 @@ def _harmless_reads(tree: ast.Module) -> set[int]:
 def _extends_path(tree: ast.Module) -> bool:
     return any(
         isinstance(node, ast.Name) and node.id == "__path__" and not isinstance(node.ctx, ast.Load)
-        for node in ast.walk(tree)
+        for node in all_nodes(tree)
     ) or any(
         isinstance(node, ast.Attribute)
         and dotted_name(node) in ("__path__.append", "__path__.insert", "__path__.extend")
-        for node in ast.walk(tree)
+        for node in all_nodes(tree)
     )

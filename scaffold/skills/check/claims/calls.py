@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.repository.statements import all_nodes
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.imports import is_surely_ours
@@ -53,12 +54,12 @@ class _Finder:
 
     def claims(self, tree: ast.Module) -> Iterator[Claim]:
         called: set[int] = set()
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             if isinstance(node, ast.Call):
                 called.add(id(node.func))
                 if dotted := self._dotted(node.func):
                     yield self._claim(node, dotted, node)
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             if isinstance(node, ast.Attribute) and id(node) not in called:
                 dotted = self._dotted(node)
                 if dotted and isinstance(node.ctx, ast.Load):
@@ -85,7 +86,7 @@ def _made_once(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
     """Returns the class of each variable that is bound once, to a call of an imported class."""
     made: dict[str, str] = {}
     bound: list[str] = []
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             bound.append(node.id)
         elif isinstance(node, ast.arg):

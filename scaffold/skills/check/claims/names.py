@@ -7,6 +7,7 @@ import builtins
 import sys
 from collections.abc import Iterator
 
+from scaffold.repository.statements import all_nodes
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
@@ -36,10 +37,10 @@ def find_names(document: Document) -> Iterator[Claim]:
             continue
         own = bound | _also_bound(tree)
         attributes = {
-            id(node.value): node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)
+            id(node.value): node.attr for node in all_nodes(tree) if isinstance(node, ast.Attribute)
         }
         seen: set[str] = set()
-        for node in ast.walk(tree):
+        for node in all_nodes(tree):
             if isinstance(node, ast.Name) and node.id not in own and node.id not in seen:
                 seen.add(node.id)
                 is_module = id(node) in attributes
@@ -48,10 +49,10 @@ def find_names(document: Document) -> Iterator[Claim]:
 
 
 def _is_complete(tree: ast.Module) -> bool:
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports = [node for node in all_nodes(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     has_star = any(each.name == "*" for node in imports for each in node.names)
     has_gap = any(
-        isinstance(node, ast.Constant) and node.value is Ellipsis for node in ast.walk(tree)
+        isinstance(node, ast.Constant) and node.value is Ellipsis for node in all_nodes(tree)
     )
     first = tree.body[0] if tree.body else None
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
@@ -61,7 +62,7 @@ def _is_complete(tree: ast.Module) -> bool:
 
 def _also_bound(tree: ast.Module) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.ExceptHandler) and node.name:
             found.add(node.name)
         elif isinstance(node, ast.Global | ast.Nonlocal):

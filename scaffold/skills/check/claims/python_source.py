@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from scaffold.repository.statements import all_nodes
 from scaffold.skills.check.context import block_silence, is_placeholder, lead_silence, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
@@ -149,7 +150,7 @@ def imported_names(document: Document) -> dict[str, str]:
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+    for node in all_nodes(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
                 yield (
@@ -168,7 +169,7 @@ def defined_names(document: Document) -> frozenset[str]:
     for source in python_sources(document):
         if source.tree is None:
             continue
-        for node in ast.walk(source.tree):
+        for node in all_nodes(source.tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 found.add(node.name)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
