@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import subprocess
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
@@ -36,11 +38,12 @@ class Files:
         """The files whose content was asked for, so far; those that say what is ignored count."""
         self._texts: dict[str, str | None] = {}
         self._ignored: dict[str, bool] = {}
+        self._is_inside: dict[str, bool] = {}
 
     @cached_property
     def listing(self) -> bytes:
         """A digest of the list of files."""
-        names = "\0".join(sorted(self.paths)).encode("utf-8", "surrogateescape")
+        names = "\0".join(self.sorted_paths).encode("utf-8", "surrogateescape")
         return hashlib.sha256(names).digest()
 
     @cached_property
@@ -59,10 +62,15 @@ class Files:
         return frozenset(found)
 
     @cached_property
+    def sorted_paths(self) -> tuple[str, ...]:
+        """The files, sorted: those of one folder stand together."""
+        return tuple(sorted(self.paths))
+
+    @cached_property
     def by_name(self) -> dict[str, list[str]]:
         """The paths by their last part, sorted."""
         found: dict[str, list[str]] = defaultdict(list)
-        for path in sorted(self.paths):
+        for path in self.sorted_paths:
             found[path.rpartition("/")[2]].append(path)
         return dict(found)
 
@@ -87,22 +95,29 @@ class Files:
     @cached_property
     def python(self) -> tuple[str, ...]:
         """The Python sources, sorted."""
-        return tuple(sorted(path for path in self.paths if path.endswith((".py", ".pyi"))))
+        return tuple(path for path in self.sorted_paths if path.endswith((".py", ".pyi")))
 
     def has(self, path: str) -> bool:
         """Tells whether a file or folder of this relative path exists."""
+        if path in self.paths or path in self.folders:
+            return True
         clean = _normal(path)
         return clean in self.paths or clean in self.folders or clean == "."
 
     def below(self, folder: str) -> list[str]:
-        """Returns the files below a folder."""
-        return [path for path in self.paths if path.startswith(f"{folder}/")]
+        """Returns the files below a folder, sorted."""
+        if folder not in self.folders:
+            return []
+        # "0" is the character behind "/".
+        first = bisect_left(self.sorted_paths, f"{folder}/")
+        return list(self.sorted_paths[first : bisect_left(self.sorted_paths, f"{folder}0", first)])
 
     def is_ignored(self, path: str) -> bool:
         """Tells whether git would ignore a path, which need not exist."""
         if path not in self._ignored:
-            output = git_output(self.root, "check-ignore", "--no-index", "--", path)
-            self._ignored[path] = self.has_git and bool(output)
+            self._ignored[path] = self.has_git and bool(
+                git_output(self.root, "check-ignore", "--no-index", "--", path)
+            )
         return self._ignored[path]
 
     def text(self, path: str) -> str | None:
@@ -138,16 +153,33 @@ class Files:
         return data.decode("utf-8-sig", "replace")
 
     def _read_bytes(self, path: str) -> bytes | None:
-        place = self.root / path
+        place = os.path.join(self.root, path)
         try:
-            # A link may lead out of the repository, to something that is nobody's business here.
-            if not Path(os.path.realpath(place)).is_relative_to(self._real_root):
+            if not self._leads_inside(os.path.dirname(place)):
                 return None
-            if not place.is_file() or place.stat().st_size > MAX_BYTES:
+            found = os.lstat(place)
+            if stat.S_ISLNK(found.st_mode):
+                if not self._is_below_root(os.path.realpath(place)):
+                    return None
+                found = os.stat(place)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
                 return None
-            return place.read_bytes()
+            with open(place, "rb") as file:
+                return file.read()
         except OSError:
             return None
+
+    def _leads_inside(self, folder: str) -> bool:
+        """Tells whether a folder is in the repository; asked once, since it costs a call a part.
+
+        A link may lead out of it, to something that is nobody's business here.
+        """
+        if folder not in self._is_inside:
+            self._is_inside[folder] = self._is_below_root(os.path.realpath(folder))
+        return self._is_inside[folder]
+
+    def _is_below_root(self, real: str) -> bool:
+        return Path(real).is_relative_to(self._real_root)
 
 
 def list_files(root: Path) -> Files:
@@ -185,16 +217,15 @@ def git_environment() -> dict[str, str]:
 
 
 def _git_list(root: Path) -> list[str] | None:
-    options = ["-z", "--cached", "--others", "--exclude-standard"]
+    # With -t each row begins with a letter; a file that is gone has a second row with an R.
+    options = ["-z", "-t", "--cached", "--others", "--deleted", "--exclude-standard"]
     output = git_output(root, "ls-files", *options)
     if output is None:
         return None
-    deleted = git_output(root, "ls-files", "-z", "--deleted") or b""
-    gone = set(deleted.split(b"\0"))
+    rows = output.split(b"\0")
+    gone = {row[2:] for row in rows if row.startswith(b"R ")}
     return [
-        path.decode("utf-8", "surrogateescape")
-        for path in output.split(b"\0")
-        if path and path not in gone
+        row[2:].decode("utf-8", "surrogateescape") for row in rows if row and row[2:] not in gone
     ]
 
 
