@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,6 +76,23 @@ def check_skills(wish: CheckWish) -> Report:
     if wish.write_baseline and (wish.baseline or wish.since):
         message = "--write-baseline takes all findings: leave out --baseline and --since"
         raise RequestError(message, code="usage")
+    with _uncollected():
+        return _check(wish)
+
+
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Lets no search for cycles run: a check makes many trees, and hardly a cycle."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _check(wish: CheckWish) -> Report:
     root, chosen = find_root(wish)
     installed = installed_files(wish.python) if wish.python is not None else None
     repository = Repository(list_files(root), installed)
@@ -173,6 +192,8 @@ def _text(report: Report, wish: CheckWish, outcome: Outcome) -> str:
 
 def _pages(chosen: Sequence[str], files: Files) -> list[str]:
     """Returns the Markdown that was pointed at, alone or by its folder."""
+    if not chosen:
+        return []
     return [
         path
         for path in files.paths
