@@ -20,11 +20,10 @@ from scaffold.printing import (
 )
 from scaffold.skill_commands import add_skill_commands
 from scaffold.sources import KindHead, kind_heads, made_ids, own_root, template_sources
+from scaffold.standing import working_folder
 from scaffold.vcs_commands import add_vcs_commands
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from click.shell_completion import CompletionItem
 
     from scaffold.commands import Options
@@ -515,7 +514,7 @@ def _options(values: dict[str, Any]) -> Options:
     from scaffold.commands import Options
 
     return Options(
-        _here(),
+        working_folder(),
         values["target"],
         values.get("dry_run", False),
         values.get("overwrite", ()),
@@ -531,21 +530,6 @@ def _may_ask(values: dict[str, Any]) -> bool:
 def _agree(proposal: str) -> bool:
     click.echo(proposal, err=True, nl=False)
     return click.confirm("Write this?", err=True)
-
-
-def _here() -> Path:
-    from pathlib import Path
-
-    try:
-        return Path.cwd()
-    except OSError as error:
-        from scaffold.spec import TargetError
-
-        raise TargetError(
-            "the working folder was deleted",
-            code="target_missing",
-            hint="go to a folder that exists",
-        ) from error
 
 
 def _log(line: str) -> None:

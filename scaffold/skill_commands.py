@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.standing import start_folder, working_folder
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from scaffold.report import Report
 
@@ -79,7 +80,7 @@ def skills_check(**values: Any) -> Report:
     from scaffold.skills.check.command import CheckWish, check_skills
 
     given = {key: value for key, value in values.items() if key not in ("target", "as_json")}
-    return check_skills(CheckWish(_start(values), **given))
+    return check_skills(CheckWish(start_folder(values["target"]), **given))
 
 
 _SYNC: list[click.Parameter] = [
@@ -106,8 +107,8 @@ def skills_sync(check: bool, overwrite: tuple[str, ...], **values: Any) -> Repor
     from scaffold.skills.pack.sources import find_pack
     from scaffold.skills.pack.sync import overwritten, sync_skills
 
-    root = find_pack(_start(values))
-    named = overwritten(overwrite, _here(), root)
+    root = find_pack(start_folder(values["target"]))
+    named = overwritten(overwrite, working_folder().resolve(), root)
     return sync_skills(root, check=check, dry_run=values["dry_run"], overwrite=named)
 
 
@@ -116,7 +117,7 @@ def skills_list(**values: Any) -> Report:
     from scaffold.skills.pack.listing import list_skills
     from scaffold.skills.pack.sources import find_pack
 
-    return list_skills(find_pack(_start(values)))
+    return list_skills(find_pack(start_folder(values["target"])))
 
 
 def skills_new(name: str, description: str | None, **values: Any) -> Report:
@@ -126,7 +127,7 @@ def skills_new(name: str, description: str | None, **values: Any) -> Report:
     """
     from scaffold.skills.pack.starting import new_skill
 
-    return new_skill(_start(values), name, description, dry_run=values["dry_run"])
+    return new_skill(start_folder(values["target"]), name, description, dry_run=values["dry_run"])
 
 
 _INSTALL: list[click.Parameter] = [
@@ -197,7 +198,7 @@ def skills_install(words: tuple[str, ...], user: bool, **values: Any) -> Report:
     from scaffold.skills.install.work import Options
 
     mode = _install_mode(words, user, values)
-    here = _start({"target": None})
+    here = start_folder(None)
     options = Options(
         find_target(here, values["target"], user=user),
         user,
@@ -249,29 +250,3 @@ def _asks(values: dict[str, Any]) -> Callable[[], bool] | None:
     if values["no_input"] or values["as_json"] or values["dry_run"] or not sys.stdin.isatty():
         return None
     return lambda: click.confirm("Write this?", err=True)
-
-
-def _start(values: dict[str, Any]) -> Path:
-    start = (_here() / (values["target"] or ".")).resolve()
-    if not start.is_dir():
-        from scaffold.spec import TargetError
-
-        raise TargetError(
-            f"{start} is no folder", code="target_missing", hint="name a folder that exists"
-        )
-    return start
-
-
-def _here() -> Path:
-    from pathlib import Path
-
-    try:
-        return Path.cwd().resolve()
-    except OSError as error:
-        from scaffold.spec import TargetError
-
-        raise TargetError(
-            "the working folder was deleted",
-            code="target_missing",
-            hint="go to a folder that exists",
-        ) from error
