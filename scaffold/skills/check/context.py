@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
+from scaffold.skills.check.assertion import stance_of
 from scaffold.skills.check.markdown import Block, Span
+from scaffold.skills.check.sentence import sentence_around
 
 _CREATED = re.compile(
     r"\b(?:creat(?:e|es|ed|ing)|mak(?:e|es|ing)|writ(?:e|es|ing|ten)|(?:auto-?)?generat(?:e|es|ed|ing)"
@@ -42,25 +44,6 @@ _TAKEN_BACK = re.compile(
     r"|(?:do|does)(?: not|n't) (?:have|exist)|there(?:'s| is| are) (?:currently )?no"
     r"|write it first)\b",
     re.IGNORECASE,
-)
-# Words before a span, and behind it, that say plainly that it is there.
-_ASSERTED_BEFORE = re.compile(
-    r"\b(?:read|see|open|look(?:ing)? (?:at|in|into)|edit|run|use[sd]?|using|follow|check|imports?"
-    r"|imported|consult|study|start(?:s|ing)? (?:with|from|at|in)|begins? with|refer to"
-    r"|according to|(?:is|are|stays?) (?:in|under|at)|under|from|inside|of|in|at|by|with|via"
-    r"|through|both|and"
-    r"|extend|change|modify|copy|keep|belongs? to|calls?|loads?|tests?|files?|modules?|scripts?)\b"
-    r"[^.`]{0,25}$",
-    re.IGNORECASE,
-)
-_ASSERTED_BEHIND = re.compile(
-    r"\W*(?:(?:which|that) )?(?:defines?|contains?|holds?|has|have|implements?|is the|is a|are the"
-    r"|provides?|exports?|handles?|lists?|does|describes?|shows?|registers?|reads?|runs?|loads?|calls?"
-    r"|keeps?|owns?|first|before|for\b|—|–|:)",
-    re.IGNORECASE,
-)
-_LISTING_TITLE = re.compile(
-    r"\b(?:files?|paths?|where|location|modules?|folders?|director|source)", re.I
 )
 _BEGINS_WITH_DOUBT = re.compile(r"\W*(?:if|when|once|unless|where|should)\b", re.IGNORECASE)
 _BEHIND_DOUBT = re.compile(
@@ -145,12 +128,26 @@ def silence(span: Span) -> str | None:
     between), those just behind it, the verb that the sentence begins with, the heading above it,
     and in a table the column's title.
     """
-    before, after = sentence_around(span)
+    if reason := denial(span):
+        return reason
+    before, _ = sentence_around(span)
     lead = _LIST_BEFORE.sub("", before)[-_NEAR:]
     titles = " ".join(span.block.headings[-1:])
     if span.block.kind == "cell":
         titles = f"{titles} {span.block.info}"
         lead = " ".join([*(cell for cell in span.block.row if cell != span.block.text), lead])
+    reason = why_no_claim(lead, titles)
+    if reason is None:
+        return None
+    # The verb that leads to it is nearer than any word of making.
+    stance = stance_of(span)
+    is_near = stance.is_directed and not stance.is_doubted
+    return why_no_claim("", titles) if is_near else reason
+
+
+def denial(span: Span) -> str | None:
+    """Returns why a sentence plainly says of a span that it is not there, or not yet, or None."""
+    before, after = sentence_around(span)
     after = _LIST_BEHIND.sub("", after)
     if _BEGINS_WITH_MAKING.match(before) or _MADE_BEHIND.match(after):
         return "it may be a file that the reader is told to make"
@@ -158,18 +155,7 @@ def silence(span: Span) -> str | None:
         return "the text may say that it is not there"
     if _BEGINS_WITH_DOUBT.match(before) and _BEHIND_DOUBT.match(after):
         return "the text leaves open whether it is there"
-    return why_no_claim(lead, titles)
-
-
-def is_asserted(span: Span) -> bool:
-    """Tells whether the words around a span say plainly that it is there: "read x", "x holds"."""
-    before, after = sentence_around(span)
-    if span.block.kind == "cell" and _LISTING_TITLE.search(span.block.info):
-        return True
-    lead = _LIST_BEFORE.sub("", before)
-    is_listed = span.block.kind in ("item", "cell") and not before.strip(" \t*_-")
-    behind = _ASSERTED_BEHIND.match(_LIST_BEHIND.sub("", after))
-    return bool(_ASSERTED_BEFORE.search(lead) or behind) or (is_listed and bool(after.strip()))
+    return None
 
 
 def why_no_claim(words: str, titles: str = "") -> str | None:
@@ -212,15 +198,3 @@ def block_silence(block: Block) -> str | None:
     if _WRONG.search(lead) or _WRONG.search(title) or _WRONG_COMMENT.search(comments):
         return "it may show how not to do it"
     return None
-
-
-def sentence_around(span: Span) -> tuple[str, str]:
-    """Returns the words of a span's own sentence before it and behind it, comments left out."""
-    before = re.split(r"(?<=[.!?;:])\s+(?=[A-Z`*\[(])|\n\s*\n", _shown(span.before))[-1]
-    after = re.split(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|(?<=[.!?])$|\n\s*\n", _shown(span.after))[0]
-    return before, after
-
-
-def _shown(text: str) -> str:
-    # A comment that allows a rule holds words ("path-missing") that would silence the claim.
-    return re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)

@@ -40,6 +40,8 @@ class Block:
         headings: The headings it stands under, the outermost first.
         row: The cells of the same row of a table.
         lead: The text of the block before it, which often introduces a fence.
+        intros: What introduces the lists that it stands in, the outermost first; of a cell, too,
+            what introduces its table, and the titles of all columns.
         is_closed: Whether a fence ends before the text does.
     """
 
@@ -51,6 +53,7 @@ class Block:
     row: tuple[str, ...] = ()
     lead: str = ""
     is_closed: bool = True
+    intros: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,7 @@ class _Reader:
         self._row: list[tuple[int, str]] = []
         self._lead = ""
         self._items = 0
+        self._intros: list[str] = []
         self._fenced: set[int] = set()
 
     def is_fenced(self, number: int) -> bool:
@@ -151,6 +155,10 @@ class _Reader:
                     self._add(self._block("indented", token, token.content.rstrip("\n")))
                 case "html_block":
                     self._add(self._block("html", token, token.content.rstrip("\n")))
+                case "bullet_list_open" | "ordered_list_open":
+                    self._intros.append(self._lead)
+                case "bullet_list_close" | "ordered_list_close":
+                    self._intros.pop()
                 case "list_item_open":
                     self._items += 1
                 case "list_item_close":
@@ -190,7 +198,10 @@ class _Reader:
         for index, (line, text) in enumerate(self._row):
             title = self._columns[index] if index < len(self._columns) else ""
             path = tuple(each for _, each in self._headings)
-            block = Block("cell", line, text, title, path, cells, self._lead)
+            block = Block(
+                "cell", line, text, title, path, cells, self._lead,
+                intros=(*self._intros, self._lead, " | ".join(self._columns)),
+            )  # fmt: skip
             self._result.blocks.append(block)
             self._spans(block)
 
@@ -203,7 +214,7 @@ class _Reader:
         block = self._block("fence", token, token.content.rstrip("\n"), token.info.strip())
         fence = Block(
             "fence", block.line + 1, block.text, block.info, block.headings, (), self._lead,
-            is_closed,
+            is_closed, block.intros,
         )  # fmt: skip
         self._fenced.update(range(block.line, self._first + end))
         self._result.blocks.append(fence)
@@ -211,7 +222,8 @@ class _Reader:
 
     def _block(self, kind: BlockKind, token: Token, text: str, info: str = "") -> Block:
         path = tuple(each for _, each in self._headings)
-        return Block(kind, self._line(token), text, info, path, (), self._lead)
+        intros = tuple(self._intros)
+        return Block(kind, self._line(token), text, info, path, (), self._lead, intros=intros)
 
     def _line(self, token: Token) -> int:
         assert token.map is not None, "markdown-it maps every block"

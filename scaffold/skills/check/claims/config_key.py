@@ -10,9 +10,10 @@ from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.context import block_silence, is_placeholder, sentence_around
+from scaffold.skills.check.context import block_silence, is_placeholder
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
+from scaffold.skills.check.sentence import sentence_around
 
 _KEY = r"(?P<key>[a-z_]\w*(?:\.[a-z_]\w*)+)"
 _IN_TEXT = re.compile(rf"{_KEY}(?P<value>\s*[=:]\s*\S.*)?")

@@ -11,8 +11,9 @@ from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.places import locate
-from scaffold.skills.check.context import is_placeholder, sentence_around, silence
+from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
+from scaffold.skills.check.sentence import sentence_around
 
 _KEY = re.compile(r"\[?(?P<key>[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)+)\]?")
 _IN_FILE = re.compile(

@@ -9,9 +9,10 @@ from scaffold.repository.pytest_names import KNOWN_FIXTURES
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.context import is_placeholder, sentence_around, silence
+from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
+from scaffold.skills.check.sentence import sentence_around
 
 _NAME = re.compile(r"(?P<name>[a-z_][a-z0-9_]*[a-z0-9])(?:\(\))?")
 _BEHIND = re.compile(r"^\s+(?:pytest\s+|test\s+)?fixture\b(?!\s+(?:file|data|folder|dir|path))")

@@ -9,8 +9,9 @@ from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.context import is_placeholder, sentence_around
+from scaffold.skills.check.context import is_placeholder
 from scaffold.skills.check.documents import Document
+from scaffold.skills.check.sentence import sentence_around
 
 # Without a slash ("python:3.12") it is too often something else; with a dot at its end, a file.
 _IMAGE = re.compile(

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from scaffold.repository.whole import Repository
+from scaffold.skills.check.assertion import stance_of
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.context import is_placeholder
+from scaffold.skills.check.context import denial, is_placeholder
 from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
-from scaffold.skills.check.markdown import parse_markdown
+from scaffold.skills.check.markdown import Span, parse_markdown
 from scaffold.skills.front_matter import read_front_matter
 
 _SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//|#!|@)", re.IGNORECASE)
+_SUCH_AS = re.compile(r"\b(?:such as|e\.g\.,?|for example,?|links? like)\s*$", re.IGNORECASE)
 _HTML_ANCHOR = re.compile(r"<\w+[^>]*\s(?:id|name)=[\"']([^\"']+)[\"']")
 
 
@@ -23,7 +25,7 @@ def find_links(document: Document) -> Iterator[Claim]:
     """Yields the links of a document that lead to no address of the web."""
     for span in document.markdown.links:
         if not _SCHEME.match(span.text) and not is_placeholder(unquote(span.text)):
-            yield Claim("link", span.text, span.line, span.column)
+            yield Claim("link", span.text, span.line, span.column, span)
 
 
 def judge_link(claim: Claim, document: Document, repository: Repository) -> Verdict:
@@ -40,6 +42,8 @@ def judge_link(claim: Claim, document: Document, repository: Repository) -> Verd
         return _judge_outside(claim, document)
     found = next((place for place in inside if repository.files.has(place)), None)
     if found is None:
+        if denied := _denial(claim.data):
+            return Verdict.open(denied)
         return _judge_missing(claim, inside[0], document, repository)
     if not anchor:
         return Verdict.holds(f"git lists {found}")
@@ -47,6 +51,13 @@ def judge_link(claim: Claim, document: Document, repository: Repository) -> Verd
     if text is None:
         return Verdict.holds(f"git lists {found}; only headings of Markdown are looked for")
     return _judge_anchor(anchor, found, text, claim)
+
+
+def _denial(span: Span) -> str | None:
+    """Returns why the words around a link say that it leads to nothing yet, or None."""
+    if _SUCH_AS.search(span.before):
+        return "it may be an example"
+    return None if stance_of(span).is_directed else denial(span)
 
 
 def _places(to: str, document: Document) -> list[str]:

@@ -10,9 +10,10 @@ from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.command_words import Command, find_commands
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.context import block_silence, is_placeholder, sentence_around, silence
+from scaffold.skills.check.context import block_silence, is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block, Span
+from scaffold.skills.check.sentence import sentence_around
 
 _MARK = re.compile(r"@?pytest\.mark\.(?P<name>[A-Za-z_]\w*)(?:\(.*\))?")
 _IN_CODE = re.compile(r"\bpytest\.mark\.(?P<name>[A-Za-z_]\w*)")

@@ -10,9 +10,10 @@ from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.places import locate
-from scaffold.skills.check.context import is_placeholder, sentence_around, silence
+from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
+from scaffold.skills.check.sentence import sentence_around
 
 _NAME = re.compile(r"(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?P<call>\([^()]*\))?")
 _SOURCES = "pyi?|tsx?|jsx?|mjs|go|rs|java|kt|c|cc|cpp|h|hpp|cuh?|rb|php|swift|scala|cs|sh|lua|exs?"

@@ -10,8 +10,9 @@ from scaffold.repository.signatures import Signature
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.context import is_placeholder, sentence_around, silence
+from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
+from scaffold.skills.check.sentence import sentence_around
 
 _PARAMETER = re.compile(r"[a-z_]\w*=?")
 _WORD = r"(?:keyword[ -])?(?:parameters?|arguments?|kwargs?|params?|args?)"

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from scaffold.repository.whole import Repository
+from scaffold.skills.check.assertion import stance_of
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.places import literal_part, locate, matching, missing
-from scaffold.skills.check.context import is_asserted, is_placeholder, silence
+from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
 
@@ -93,16 +94,31 @@ def judge_path(claim: Claim, document: Document, repository: Repository) -> Verd
         return _judge_pattern(path, named, document, repository)
     place = locate(path, document, repository)
     if place is not None:
-        return _judge_line(place.path, named.line, repository, claim, is_sure="/" in path)
+        return _judge_line(place.path, named, repository, claim, is_sure="/" in path)
     if silent := named.silence():
         return Verdict.open(silent)
     if "/" not in path.strip("/") and not path.endswith("/"):
         return Verdict.open("a bare file name may be that of any folder")
     verdict = missing(path, document, repository)
-    if named.span is None or verdict.now or is_asserted(named.span):
+    if named.span is None or verdict.state != "false":
         return verdict
-    # It may be a file to come: nothing around it says that it is there.
-    return replace(verdict, confidence="low") if verdict.state == "false" else verdict
+    return weighed(verdict, named.span)
+
+
+def weighed(verdict: Verdict, span: Span) -> Verdict:
+    """Returns what is left of a refuted claim, by how plainly the words around it make it."""
+    stance = stance_of(span)
+    # A file of this very name elsewhere is evidence of its own: it was moved.
+    is_moved = bool(verdict.now) and verdict.now.endswith(f"/{_name(span.text)}")
+    if stance.is_plain or (is_moved and not stance.is_doubted):
+        return verdict
+    if stance.is_doubted and not (stance.is_directed or is_moved):
+        return Verdict.open("the words around it leave open whether it is there")
+    return replace(verdict, confidence="low")
+
+
+def _name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2].partition(":")[0]
 
 
 def _judge_pattern(path: str, named: Named, document: Document, repository: Repository) -> Verdict:
@@ -117,8 +133,9 @@ def _judge_pattern(path: str, named: Named, document: Document, repository: Repo
 
 
 def _judge_line(
-    path: str, number: str | None, repository: Repository, claim: Claim, *, is_sure: bool
+    path: str, named: Named, repository: Repository, claim: Claim, *, is_sure: bool
 ) -> Verdict:
+    number = named.line
     text = repository.files.text(path) if number else None
     if number is None or text is None:
         return Verdict.holds(f"git lists {path}")
@@ -128,12 +145,15 @@ def _judge_line(
         return Verdict.holds(f"{path} has {count} lines")
     if not is_sure and len(repository.files.by_name.get(path.rpartition("/")[2], ())) > 1:
         return Verdict.open("several files have this name")
-    return Verdict.fails(
+    if silent := named.silence():
+        return Verdict.open(silent)
+    verdict = Verdict.fails(
         "line-number",
         f"{claim.text!r} names a line that does not exist",
         f"{path} has {count} lines",
-        now=f"{path} ends at line {count}",
     )
+    weighty = verdict if named.span is None else weighed(verdict, named.span)
+    return replace(weighty, now=f"{path} ends at line {count}")
 
 
 PATHS = Kind("path", find_paths, judge_path)

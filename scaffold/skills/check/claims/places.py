@@ -38,6 +38,13 @@ _MADE_FOLDERS = frozenset(
     {"node_modules", "__pycache__", ".venv", "venv", ".cache", ".pytest_cache", ".mypy_cache"}
     | {"dist", "build", "target", ".next", ".ruff_cache", "htmlcov", "coverage"}
 )
+# What is made on each machine, and kept on none: logs, results, secrets, settings of one person.
+_MADE_NAMES = re.compile(
+    r"(?:^|/)(?:logs?|results?|outputs?|out|cache|tmp|temp|runs|checkpoints|artifacts?|site|coverage"
+    r"|reports?|downloads|weights|generated|secrets?|credentials)(?=/|$|\.[\w.]+$)"
+    r"|[._/-](?:local|secrets?|private|credentials?|overrides?|generated)\.[\w.]+$|\.(?:log|env|lock)$",
+    re.IGNORECASE,
+)
 # Names that many folders have, so that one elsewhere is not the one that was meant.
 _COMMON_NAMES = frozenset(
     {"__init__.py", "README.md", "SKILL.md", "index.ts", "index.js", "main.py", "conftest.py"}
@@ -98,6 +105,8 @@ def missing(path: str, document: Document, repository: Repository) -> Verdict:
         return Verdict.open(f"{outer} is a link or a module of its own, not listed here")
     if files.is_ignored(whole) or _MADE_FOLDERS.intersection(whole.split("/")):
         return Verdict.open("git ignores it: it is made, not kept")
+    if _MADE_NAMES.search(path):
+        return Verdict.open("such files are made on each machine, and kept on none")
     near = _elsewhere(path, repository)
     deepest = next((part for part in _prefixes(whole) if part in files.folders), "")
     evidence = f"{deepest or 'the root'} has no {whole[len(deepest) :].strip('/')!r}"

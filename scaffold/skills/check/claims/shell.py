@@ -9,9 +9,11 @@ from functools import lru_cache
 
 from scaffold.repository.fitting import Input
 from scaffold.repository.shell_words import Script, Simple, Word, read_shell
-from scaffold.skills.check.context import is_placeholder, sentence_around, silence
+from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
+from scaffold.skills.check.doubt import is_doubted, is_doubtful_lead
 from scaffold.skills.check.markdown import Block, Span
+from scaffold.skills.check.sentence import sentence_around
 
 LANGUAGES = frozenset({"bash", "sh", "shell", "zsh", "ksh"})
 CONSOLES = frozenset({"console", "shell-session", "shellsession", "terminal", "sh-session"})
@@ -42,6 +44,7 @@ _KEYWORDS = frozenset(
 )
 _ENDS = frozenset({"for", "select", "case", "function", "in"})
 _ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*\+?=")
+_NAMED = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
 _CAPITALS = re.compile(r"^[A-Z][A-Z0-9_]*$")
 _NO_COMMANDS = frozenset(
     {
@@ -93,6 +96,7 @@ class Invocation:
         is_whole: Whether it is meant to be run as it stands.
         silence: Why what it says of the repository need not hold, or "".
         example: Why its files need not exist, or "".
+        is_doubtful: Whether the words around it leave open whether its files exist.
         folders: The folders that commands before it change to.
         made: What commands before it write.
         left: The folders that earlier blocks of the document end in.
@@ -111,6 +115,7 @@ class Invocation:
     left: tuple[str, ...] = ()
     allowed: frozenset[str] = frozenset()
     span: Span | None = None
+    is_doubtful: bool = False
 
     @property
     def text(self) -> str:
@@ -205,20 +210,24 @@ def _block(
     inner = 0
     lead = _lead(block)
     own = block.text.split("\n")
-    for simple in script.commands:
+    for index, simple in enumerate(script.commands):
         if simple.before == "(":
             inner = len(folders) + 1
         elif inner and simple.before not in ("&&", "||", "|", ";"):
             folders, inner = folders[: inner - 1], 0
         words = _command_words(simple)
         if words:
-            aside, example = _asides(own, words, lead)
+            around = _around(own, words)
+            aside, example = _asides("\n".join([lead, *around]))
+            is_doubtful = _may_fail(script.commands, index) or any(
+                is_doubtful_lead(each) for each in (block.lead.rsplit("\n", 1)[-1], *around)
+            )
             line = block.line + words[0].line
             columns = tuple(_column(document, block.line + each.line, each) for each in words)
             found.append(
                 Invocation(
                     tuple(words), line, columns, is_whole, aside, example, tuple(folders),
-                    frozenset(made), left, frozenset(allowed),
+                    frozenset(made), left, frozenset(allowed), None, is_doubtful,
                 )
             )  # fmt: skip
             if words[0].text in ("cd", "pushd", "popd"):
@@ -233,18 +242,27 @@ def _lead(block: Block) -> str:
     return "\n".join([block.lead.rsplit("\n", 1)[-1], *block.headings[-1:]])
 
 
-def _asides(lines: Sequence[str], words: Sequence[Word], lead: str) -> tuple[str, str]:
-    """Returns why a line is not meant, and why its files need not exist."""
+def _around(lines: Sequence[str], words: Sequence[Word]) -> list[str]:
+    """Returns the comments at a command line: on its lines and on the one above."""
     first, last = words[0].line, words[-1].line
-    around = [lead]
+    found: list[str] = []
     for number in range(first - 1, last + 1):
         line = lines[number] if 0 <= number < len(lines) else ""
         comment = _COMMENT.search(line)
         if comment and (number >= first or line.lstrip().startswith("#")):
-            around.append(comment["text"])
-    text = "\n".join(around)
+            found.append(comment["text"])
+    return found
+
+
+def _asides(text: str) -> tuple[str, str]:
+    """Returns why a line is not meant, and why its files need not exist, by the words around it."""
     aside = "the text may say that it does not work" if _ASIDE.search(text) else ""
     return aside, "it may be an example" if _EXAMPLE.search(text) else ""
+
+
+def _may_fail(commands: Sequence[Simple], index: int) -> bool:
+    """Tells whether another command stands by for the case that one fails."""
+    return index + 1 < len(commands) and commands[index + 1].before == "||"
 
 
 def _column(document: Document, line: int, word: Word) -> int:
@@ -275,8 +293,12 @@ def _made(simple: Simple, words: Sequence[Word]) -> set[str]:
         return made
     program, rest = words[0].text.rpartition("/")[2], [each.text for each in words[1:]]
     plain = [each for each in rest if not each.startswith("-")]
-    if program in ("touch", "tee", "mkdir"):
+    if program in ("touch", "tee", "mkdir", "test"):  # what is tested for may be missing
         made.update(plain)
+    elif words[0].text.startswith("["):
+        made.update(_NAMED.findall(words[0].text))
+    elif "-c" in rest[:-1]:  # code that may write anything that it names
+        made.update(_NAMED.findall(rest[rest.index("-c") + 1]))
     elif program in ("cp", "mv", "ln", "install", "rsync", "scp") and plain:
         made.add(plain[-1])
     elif program == "git" and rest[:1] == ["clone"] and len(plain) > 1:
@@ -327,6 +349,7 @@ def _inline(
                 left,
                 allowed,
                 span,
+                is_doubted(span),
             )
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 
 from scaffold.repository.whole import Repository
-from scaffold.skills.check.claim import Verdict
+from scaffold.skills.check.claim import Confidence, Verdict
 from scaffold.skills.check.claims.places import bases, locate, missing
 from scaffold.skills.check.claims.shell import Invocation, Word
 from scaffold.skills.check.context import is_placeholder, silence
@@ -121,7 +121,11 @@ def _at(
     evidence = f"there is no {path}"
     near = repository.files.by_name.get(path.rpartition("/")[2], [])
     now = f"there is {near[0]}" if len(near) == 1 else ""
-    return Spot("", Verdict.fails(rule, message, evidence, now=now))
+    return Spot("", Verdict.fails(rule, message, evidence, now=now, confidence=_confidence(line)))
+
+
+def _confidence(line: Invocation) -> Confidence:
+    return "low" if line.is_doubtful else "high"
 
 
 def run_folders(line: Invocation, document: Document, repository: Repository) -> list[str] | None:
@@ -186,7 +190,8 @@ def _missing(
     verdict = missing(os.path.normpath(text), document, repository)
     if verdict.state != "false" or verdict.rule != "path-missing":
         return verdict
-    return replace(verdict, rule=rule, message=f"{word.text!r} does not exist")
+    message = f"{word.text!r} does not exist"
+    return replace(verdict, rule=rule, message=message, confidence=_confidence(line))
 
 
 def _why_silent(text: str, word: Word, line: Invocation, document: Document) -> str:

@@ -11,6 +11,7 @@ from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.places import bases
 from scaffold.skills.check.context import is_placeholder, lead_silence
 from scaffold.skills.check.documents import Document
+from scaffold.skills.check.doubt import is_doubtful_intro
 from scaffold.skills.check.markdown import Block
 
 _ENTRY = re.compile(r"^(?P<lead>[\s│|]*)(?:[├└|`+][─-]{1,3}\s?)(?P<name>\S+)(?P<rest>.*)$")
@@ -25,7 +26,7 @@ def find_trees(document: Document) -> Iterator[Claim]:
     if not document.is_about_here:
         return
     for fence in document.markdown.fences:
-        if lead_silence(fence) is None and not _NEW.search(fence.lead):
+        if lead_silence(fence) is None and not is_doubtful_intro(fence.lead):
             yield from _entries(fence)
 
 

@@ -11,9 +11,9 @@ from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.context import sentence_around
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
+from scaffold.skills.check.sentence import sentence_around
 
 _NUMBER = r"v?(?P<version>\d+(?:\.\d+){0,2})"
 _FLOOR = re.compile(

@@ -9,8 +9,9 @@ from typing import Any, cast
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.context import is_placeholder, sentence_around, silence
+from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
+from scaffold.skills.check.sentence import sentence_around
 
 _JOB = re.compile(r"[A-Za-z_][\w-]*")
 _BEHIND = re.compile(r"^\s+(?:CI\s+)?job\b", re.IGNORECASE)

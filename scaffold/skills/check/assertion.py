@@ -1,0 +1,166 @@
+"""Whether a sentence says plainly that what it names is there.
+
+An error needs such a sentence: a frame of words around the span that only makes sense where the
+thing exists ("read x", "y is defined in x", "x holds y"), and no doubt about it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from scaffold.skills.check.doubt import is_doubted
+from scaffold.skills.check.markdown import Span
+from scaffold.skills.check.sentence import SPAN, any_of, compiled, plain, sentence_around
+
+_LIST_BEFORE = re.compile(r"(?:§[\s,/&+]*(?:and|or)?[\s,]*)+$")
+_LIST_BEHIND = re.compile(r"(?:[\s,/&+]*(?:and|or)?\s*§)+")
+# Words that a plain object does not hold: "open a file such as x", "check whether x".
+_VAGUE = any_of(
+    "as for if whether into onto to which that who where when named called your their his her an?"
+    " any another some each every or not no like similar new own other old first it them"
+)
+_OBJECT = rf"(?:\s+(?!{_VAGUE}\b)[\w§'-]+){{0,5}}\s*\(?\s*$"
+_BEGIN = (
+    r"(?:^|[,;:(]|\s[-–—]|\b"
+    + any_of("and then also please always must should can you we just now next or first to never")
+    + r")\s*"
+)
+_IMPERATIVE = compiled(
+    _BEGIN,
+    "(?:re-?)?",
+    any_of(
+        "read see see_also open look_at look_in look_into look_inside look_through look_under"
+        " consult refer_to follow run execute use invoke study review inspect examine check edit"
+        " modify change update extend start_with start_from start_at start_in start_by_reading"
+        " begin_with mirror mimic import reuse adapt source load skim browse visit"
+    ),
+    _OBJECT,
+)
+# Verbs that mean other things with more words: "call the file x", "keep a log in x".
+_DIRECT = compiled(_BEGIN, any_of("call copy keep"), r"\s*$")
+_AGAINST = compiled(
+    _BEGIN,
+    any_of("verify compare check validate test"),
+    r"\b[^§,;:.()]{1,40}\b",
+    any_of("against with to"),
+    r"(?: the)?\s*$",
+)
+_DONE = any_of(
+    "defined implemented declared registered described documented listed configured explained"
+    " located found set kept handled tested pinned automated driven run loaded read imported"
+    " called covered specified enforced controlled checked wired hosted maintained centralized"
+    " exposed"
+)
+_AT = any_of("in under at inside by from within via through")
+_KIND = any_of("file module script folder directory package class function")
+_STANDS = any_of("lives? sits? resides? stays? begins? starts? ends?")
+_PLACED = compiled(
+    rf"\b(?:(?:is|are|be)(?: \w+ly| all| only| also)?(?: {_DONE})?|{_STANDS}",
+    rf"|{_DONE}|find [^§,;:.()]{{1,40}})\s+(?:\w+ly )?{_AT}",
+    rf"(?:\s+(?:the|our|both|and|{SPAN}|\w+ ?{_KIND}|{_KIND})){{0,4}}\s*\(?\s*$",
+)
+_ACCORDING = compiled(
+    r"(?:^|[,;(]\s*)(?:as (?:\w+ed|shown|set out) (?:in|by)|",
+    any_of("according_to per more_in details_in"),
+    r")\s*$",
+)
+_IS = compiled(
+    r"\b(?:the|our|its|main|this)\b[^§,;:.()]{0,30}\b",
+    any_of(
+        "entry_?point source_of_truth reference guide module script implementation documentation"
+        r" spec specification config\w*"
+    ),
+    r" (?:is|are)\s*$",
+)
+_DOES = compiled(
+    r"(?:^|[,;(]|\band|\bwhich|\bthat)\s*",
+    r"(?:§|(?:the|our|this|these|all|its|it|ci)\b[^§,;:.()]{0,40}?)\s*\b",
+    any_of(
+        "reads runs uses loads calls imports includes sources executes invokes wraps extends"
+        " covers follows mirrors parses describes documents depends_on relies_on delegates_to"
+    ),
+    r"(?: the)?\s*$",
+)
+_BEFORE = (_IMPERATIVE, _DIRECT, _AGAINST, _PLACED, _ACCORDING, _IS, _DOES)
+# A path that is used as a name, or to put something in, may be one to come.
+_USED_FOR = compiled(
+    r"\buse\b[^§]{0,40}§\s*(?:for|to ", any_of("store keep hold save put"), r")\b|§\s*as\b"
+)
+
+_SUBJECT = compiled(
+    r"^(?:(?:both|the|this|our)(?: [\w§'-]+){0,3}",
+    r"|(?:the|all|these|our) [\w§'-]+(?: [\w§'-]+){0,2}(?: §)? (?:in|of|from|under))?\s*\(?$",
+)
+_PREDICATE = compiled(
+    r"^\)?\s+(?:(?:which|that) )?(?:(?:also|only|now|already|still) )?(?:(?:is|are) ",
+    rf"(?:the|a|an|our|where|responsible|used|{_DONE})\b|(?:",
+    any_of(
+        "define contain hold implement provide export handle list describe document explain show"
+        " register read run load call keep own import depend map wrap test cover configure set"
+        " drive sort parse check build use manage control start wire expose re-?export give tell"
+        " say walk serve enforce orchestrate delegate mirror"
+    ),
+    r"s?|has|have|does)\b)",
+)
+_ITEM = re.compile(r"^\s*(?:[-–—:|]|\([^)]*\)\s*[-–—:])\s*\S")
+_LABEL = compiled(
+    r"^(?:the )?(?:\w+ )?",
+    any_of(
+        "see see_also read docs? documentation details more reference source code implementation"
+        " entry_?points? guide where tests fixtures"
+    ),
+    r"\s*:\s*$",
+)
+_LISTING_TITLE = compiled(
+    r"(?:^|\s)",
+    any_of("files? paths? where location modules? folders? directory directories source"),
+    r"\W*$",
+)
+
+
+class Stance(NamedTuple):
+    """Is how a text stands to what it names.
+
+    Args:
+        is_directed: Whether a verb before the span leads to it.
+        is_described: Whether words behind it, or its place in a list, say what it is.
+        is_doubted: Whether anything takes it back.
+    """
+
+    is_directed: bool
+    is_described: bool
+    is_doubted: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the text says plainly that the thing is there."""
+        return (self.is_directed or self.is_described) and not self.is_doubted
+
+
+def stance_of(span: Span) -> Stance:
+    """Returns how a text stands to what a span of it names."""
+    before, after = (plain(each) for each in sentence_around(span))
+    is_directed = _is_directed(before, after)
+    return Stance(
+        is_directed, not is_directed and _is_described(span, before, after), is_doubted(span)
+    )
+
+
+def _is_directed(before: str, after: str) -> bool:
+    lead = _LIST_BEFORE.sub("", before)
+    if _USED_FOR.search(f"{lead} {SPAN}{after}"):
+        return False
+    return any(frame.search(lead) for frame in _BEFORE)
+
+
+def _is_described(span: Span, before: str, after: str) -> bool:
+    if span.block.kind == "cell":
+        return _LISTING_TITLE.search(span.block.info) is not None
+    lead = _LIST_BEFORE.sub("", before).strip()
+    rest = _LIST_BEHIND.sub("", after, count=1) if _LIST_BEHIND.match(after) else after
+    if _SUBJECT.match(lead) and _PREDICATE.match(rest):
+        return True
+    if _LABEL.match(lead):
+        return True
+    return span.block.kind == "item" and not lead and _ITEM.match(rest) is not None

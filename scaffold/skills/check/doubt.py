@@ -1,0 +1,143 @@
+"""Whether a sentence, what introduces its list or the headings above take back what it names."""
+
+from __future__ import annotations
+
+import re
+
+from scaffold.skills.check.markdown import Block, Span
+from scaffold.skills.check.sentence import (
+    any_of,
+    before_colon,
+    compiled,
+    plain,
+    sentence_around,
+    words_before,
+)
+
+# Whose place it is where it is not this repository's.
+_OTHERS = any_of(
+    "users? targets? remote hosts? servers? containers? clusters? clients? customers? callers?"
+    " readers? consumers? downstream upstream box vm image"
+)
+_OWNED = "(?:'s)? " + any_of(
+    r"own \w*repo\w* projects? packages? app\w* code_?base workspace machine home"
+)
+_ELSEWHERE = (
+    rf"your(?: \w+)?{_OWNED}|(?:on|in|inside|of|from|at|into) (?:the|a|an|their) (?:\w+ )?{_OTHERS}"
+    rf"|{_OTHERS}(?: \w+)?{_OWNED}|{_OTHERS}'s|ssh|scp|third-party|external|another|other|their"
+)
+_MADE = any_of(
+    r"creat\w* generat\w* writes? writing written outputs? results? artifacts? deliverables?"
+    r" scaffold\w* produces? produced producing emit\w* new saves? saved saving append record built"
+    " compiled rendered downloaded uploaded"
+)
+_GONE = any_of(
+    "removed? deleted? renamed? replaced? gone deprecated obsolete legacy old former formerly"
+    " used_to dropped moved was were had missing absent"
+)
+_OPEN = any_of(
+    "will would could might may shall if whether unless until once wasn not no never without"
+    r" nobody nothing none soon eventually plan plans planned later future to-?do fixme optional\w*"
+    " needs? wants? proposed? otherwise default_(?:location|path|folder|place) exists? ensure"
+    " make_sure draft candidate destination scratch temporary finished afterwards finally ready"
+    " (?:are|is|be)_done"
+)
+_LOOSE = any_of(
+    r"e\.g examples? instance such_as like suppose imagin\w+ assum\w+ consider say hypothetical\w*"
+    r" illustrat\w+ typical\w* usual\w* often sometimes normally commonly? something similar"
+    r" template sample placeholder reply answer\w* respond good bad wrong instead rather each every"
+    " any some most many"
+)
+# What takes an assertion back before the span, and behind it.
+_DOUBT = compiled(
+    rf"\b(?:{_ELSEWHERE}|{_MADE}|{_GONE}|{_OPEN}|{_LOOSE})\b|n't\b|[❌✗✘🚫?]",
+)
+# A command that makes something is run all the same; the script itself may be what is made.
+_LEAD_DOUBT = compiled(
+    rf"\b(?:{_ELSEWHERE}|{_GONE}|{_OPEN}|{_LOOSE}|(?:script|file)s? (?:is|are|was) {_MADE}",
+    rf"|{_MADE} (?:a|an|the|this|your) (?:\w+ )?(?:script|file))\b|n't\b|[❌✗✘🚫]",
+)
+_IT = any_of(
+    "it one they present there available any needed necessary applicable your"
+    " the_(?:project|repo|file)"
+)
+_TAIL = compiled(
+    rf"\b(?:creat\w+ (?:it|one|them)|(?:if|when|once|where|unless|until) {_IT}",
+    rf"|(?:in|of|inside|on|from|for) (?:your(?: \w+)?{_OWNED}|their|the {_OTHERS}|another|other",
+    r"|upstream)|(?:of|in) the [\w-]+ (?:project|repo\w*)|or (?:similar|equivalent|something)",
+    r"|not (?:yet|there|present|exist\w*)|does not|do not|(?:has|have) been|you (?:just )?",
+    any_of("wrote created made added"),
+    r"|as (?:a|an|the) ",
+    any_of("name example illustration placeholder starting_point template new"),
+    r"|",
+    any_of(
+        r"absent missing don doesn no_longer was were used_to removed deleted renamed e\.g"
+        r" for_example etc will would might may could should generated optional\w* soon eventually"
+        " planned some_?day named_after instead yourself appears? exists?"
+    ),
+    r")\b|\bthere\W*$|n't\b|\?",
+)
+_FIRST = any_of(
+    "in on for with inside within after once when(?:ever)? while during by upon at under before"
+)
+_LEADING = compiled(
+    rf"^(?:(?:{_FIRST}|as soon as)\s+(?!(?:this|the|our) ",
+    any_of(r"repo\w* package project codebase skill"),
+    r"\b)(?!you\b|\w+ing\b)[^,]*,|",
+    any_of("an? each every any some most many other one good typical given consider take"),
+    r"\s|(?!you\b|we\b)\w+ (?:can|may|might|could)\b)",
+)
+_INDEFINITE = compiled(r"\b", any_of("an? each every any some another one"), r"\s+(?:\w+\s+)?$")
+# A proper name: that of another project.
+_PROPER_BEFORE = re.compile(r"\b\w*[A-Z]\w*'s\s+$")
+_PROPER_BEHIND = re.compile(r"^\s*\(?(?:in|of|from) (?:the )?\w*[A-Z]")
+_TITLE = compiled(
+    r"\b",
+    any_of(
+        "example output creat generat layout deprecat migrat legacy history changelog to-?do"
+        " roadmap future plan deliverable artifact new remov template sample target expected"
+        " result"
+    ),
+)
+# What sets a scene for all the sentences that follow it in a paragraph.
+_SCENE = compiled(
+    r"\b(?:",
+    any_of(
+        r"suppose imagine assume consider hypothetical\w* for_example for_instance e\.g typical\w*"
+        " upstream roadmap planned in_the_future"
+    ),
+    rf"|(?:the|a) {_OTHERS}'s|your{_OWNED}|the (?:target|host|remote|generated|resulting|new) \w+"
+    r"|^an? [A-Z]\w+ (?:project|repo\w*|app\w*))\b",
+)
+_QUOTES = re.compile(r"[\"“”]")
+
+
+def is_doubtful_intro(text: str) -> bool:
+    """Tells whether what introduces a list, a table or a drawing takes back what it shows."""
+    last = re.split(r"(?<=[.!?])\s+", plain(text).strip())[-1]
+    return any(pattern.search(last) for pattern in (_DOUBT, _TAIL, _LEADING))
+
+
+def is_doubtful_lead(text: str) -> bool:
+    """Tells whether what introduces a command, or a comment at it, leaves open what it runs."""
+    last = re.split(r"(?<=[.!?])\s+", plain(text).strip())[-1]
+    return bool(_LEAD_DOUBT.search(last) or _LEADING.match(last))
+
+
+def is_doubted(span: Span) -> bool:
+    """Tells whether anything around a span leaves open whether it is there."""
+    before, after = plain(before_colon(span)), plain(sentence_around(span)[1])
+    if any(pattern.search(before) for pattern in (_DOUBT, _LEADING, _INDEFINITE, _PROPER_BEFORE)):
+        return True
+    if _TAIL.search(after) or _PROPER_BEHIND.match(after) or len(_QUOTES.findall(before)) % 2:
+        return True
+    return _SCENE.search(words_before(span)) is not None or _is_doubtful_place(span.block)
+
+
+def _is_doubtful_place(block: Block) -> bool:
+    """Tells whether the headings above a block, or what introduces its list, leave it open."""
+    # The first heading is the title, and says what the whole text is for.
+    titles = {*block.headings[1:], *block.headings[-1:]}
+    if any(_TITLE.search(title) for title in titles):
+        return True
+    return any(is_doubtful_intro(text) for text in block.intros if text)

@@ -1,0 +1,58 @@
+"""The sentence that a span stands in, and expressions for words in it."""
+
+from __future__ import annotations
+
+import re
+
+from scaffold.skills.check.markdown import Span
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|\n\s*\n")
+_CLAUSE = re.compile(r"(?<=[.!?;:])\s+(?=[A-Z`*\[(])|\n\s*\n")
+_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|(?<=[.!?])$|\n\s*\n")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+# A sentence is no longer; a paragraph may be, and every span of it is asked.
+_FAR = 1000
+SPAN = "§"
+"""What a span becomes, so that the words of a path are no words of the sentence."""
+_CODE = re.compile(r"`[^`]*`")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_MARKS = re.compile(r"\*\*|__|<!--.*?-->|^\s*(?:>\s*)+", re.DOTALL | re.MULTILINE)
+
+
+def any_of(words: str) -> str:
+    """Returns an expression for any of these words; an underscore stands for a space."""
+    return f"(?:{'|'.join(words.split()).replace('_', ' ')})"
+
+
+def compiled(*parts: str) -> re.Pattern[str]:
+    """Returns the parts as one expression that leaves the case open."""
+    return re.compile("".join(parts), re.IGNORECASE)
+
+
+def sentence_around(span: Span) -> tuple[str, str]:
+    """Returns the words of a span's own sentence before it and behind it, comments left out.
+
+    What stands before a colon is a sentence of its own.
+    """
+    before = _CLAUSE.split(_shown(span.before[-_FAR:]))[-1]
+    return before, _END.split(_shown(span.after[:_FAR]))[0]
+
+
+def before_colon(span: Span) -> str:
+    """Returns the words of a span's own sentence before it, with what leads to a colon."""
+    return _SENTENCE.split(_shown(span.before[-_FAR:]))[-1]
+
+
+def words_before(span: Span) -> str:
+    """Returns what its paragraph says before a span, in plain words."""
+    return plain(span.before[-_FAR:])
+
+
+def _shown(text: str) -> str:
+    # A comment that allows a rule holds words ("path-missing") that would silence the claim.
+    return _COMMENT.sub("", text)
+
+
+def plain(text: str) -> str:
+    """Returns running text without its marks, with a sign for each span."""
+    return _MARKS.sub("", _CODE.sub(SPAN, _LINK.sub(r"\1", text)))

@@ -1,0 +1,92 @@
+"""What sentences claim: a plain one is refuted with an error, a doubtful one never.
+
+The sentences stand in tests/fixtures/skill_sentences, one after the other with `%%` between them.
+They name files of the folders that the repository has, and no file that it has.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaffold.repository.files import Files
+from scaffold.repository.whole import Repository
+from scaffold.skills.check.checking import finding_of, judge_document
+from scaffold.skills.check.claim import Finding
+from scaffold.skills.check.documents import Document
+from tests.skill_fixtures import FOLDER as RULE_FIXTURES
+
+FOLDER = RULE_FIXTURES.parent / "skill_sentences"
+FILES = (
+    *("src/core.py", "src/__init__.py", "docs/guide.md", "scripts/check.sh", "tests/test_core.py"),
+    *("config/here.toml", "pyproject.toml", "README.md"),
+)
+# A sentence of plain.txt that begins so is one that is not found yet.
+MISSED = "~ "
+
+
+def sentences(name: str) -> list[str]:
+    return (FOLDER / name).read_text(encoding="utf-8").rstrip("\n").split("\n%%\n")
+
+
+PLAIN = sentences("plain.txt")
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    root = tmp_path_factory.mktemp("repository")
+    for path in FILES:
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text("#!/bin/sh\n")
+        (root / path).chmod(0o755)
+    return Repository(Files(root, list(FILES), has_git=False))
+
+
+def findings_of(text: str, repository: Repository) -> list[Finding]:
+    document = Document("AGENTS.md", "guide", "", text)
+    rows = judge_document(document, repository)
+    return [finding_of(each, document) for each in rows if each.verdict.state == "false"]
+
+
+@pytest.mark.parametrize("text", sentences("doubtful.txt"))
+def test_a_doubtful_sentence_is_no_error(text: str, repository: Repository) -> None:
+    assert [each for each in findings_of(text, repository) if each.severity == "error"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            each.removeprefix(MISSED),
+            marks=[pytest.mark.xfail(strict=True)] if each.startswith(MISSED) else [],
+        )
+        for each in PLAIN
+    ],
+)
+def test_a_plain_sentence_is_refuted(text: str, repository: Repository) -> None:
+    found = findings_of(text, repository)
+    assert "error" in {each.severity for each in found}, found
+
+
+def test_most_plain_sentences_are_refuted() -> None:
+    assert sum(each.startswith(MISSED) for each in PLAIN) < 0.2 * len(PLAIN)
+
+
+def test_the_same_file_elsewhere_is_evidence(tmp_path: Path) -> None:
+    files = {"src/a/queue.py": "", "src/b/other.py": ""}
+    for path in files:
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text("")
+    repository = Repository(Files(tmp_path, list(files), has_git=False))
+    bare, doubted, name = (
+        "Queue `src/b/queue.py`.",
+        "Maybe `src/b/queue.py`?",
+        "It `src/b/others.py`.",
+    )
+    found = [findings_of(text, repository) for text in (bare, f"If {doubted}", name)]
+    assert [[each.severity for each in rows] for rows in found] == [
+        ["error"],
+        ["warning"],
+        ["warning"],
+    ]
