@@ -1,0 +1,152 @@
+"""Which dependencies a change adds, drops or asks for otherwise, told from manifests as text."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, cast
+
+from scaffold.repository.projects import normal_name
+
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
+_GO = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w./-]+)\s+(v\S+)", re.MULTILINE)
+_SECTIONS = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
+_CARGO = ("dependencies", "dev-dependencies", "build-dependencies")
+
+
+class DependencyChange(NamedTuple):
+    """Is what happened to one dependency of one manifest."""
+
+    path: str
+    name: str
+    what: Literal["added", "removed", "changed"]
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        if self.what == "changed":
+            return f"{self.name}: {self.old or 'any'} is {self.new or 'any'} now"
+        return f"{self.name} {self.old or self.new} {self.what}".replace("  ", " ")
+
+
+def dependency_changes(
+    path: str, old_text: str | None, new_text: str | None
+) -> Iterator[DependencyChange]:
+    """Yields what happened to the dependencies that a manifest names, by name.
+
+    Args:
+        path: The manifest; of any other file nothing is told.
+        old_text: What it held; None where it is new.
+        new_text: What it holds; None where it is gone.
+    """
+    reader = _reader(path)
+    if reader is None:
+        return
+    old, new = (_read(reader, text) for text in (old_text, new_text))
+    if old is None or new is None:
+        return
+    for name in sorted({*old, *new}):
+        before, after = old.get(name), new.get(name)
+        if before is None:
+            yield DependencyChange(path, name, "added", "", after or "")
+        elif after is None:
+            yield DependencyChange(path, name, "removed", before, "")
+        elif before != after:
+            yield DependencyChange(path, name, "changed", before, after)
+
+
+_Reader = Callable[[str], Iterator[tuple[str, str]]]
+
+
+def _reader(path: str) -> _Reader | None:
+    name = path.rpartition("/")[2]
+    known: dict[str, _Reader] = {
+        "pyproject.toml": _pyproject,
+        "setup.cfg": _setup_cfg,
+        "package.json": _package_json,
+        "Cargo.toml": _cargo,
+        "go.mod": _go_mod,
+    }
+    is_list = name.endswith((".txt", ".in")) and re.search(
+        r"requirements|constraints", path.rpartition("/")[0].rpartition("/")[2] + "/" + name
+    )
+    return _requirements if is_list else known.get(name)
+
+
+def _read(reader: _Reader, text: str | None) -> dict[str, str] | None:
+    """Returns the dependencies of a text; None where it is broken."""
+    found: dict[str, set[str]] = {}
+    try:
+        for name, asked in reader(text or ""):
+            found.setdefault(name, set()).add(asked)
+    except (ValueError, RecursionError, configparser.Error, AttributeError, TypeError):
+        return None if text else {}
+    return {name: " | ".join(sorted(asked)) for name, asked in found.items()}
+
+
+def _requirement(text: str) -> Iterator[tuple[str, str]]:
+    match = _REQUIREMENT.match(text)
+    if match is not None:
+        yield normal_name(match[1]), "".join(match[2].split())
+
+
+def _requirements(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.splitlines():
+        if line.strip() and not line.lstrip().startswith(("#", "-")):
+            yield from _requirement(line)
+
+
+def _pyproject(text: str) -> Iterator[tuple[str, str]]:
+    table: dict[str, Any] = tomllib.loads(text)
+    project: dict[str, Any] = table.get("project", {})
+    groups: list[Any] = [
+        project.get("dependencies", []),
+        *project.get("optional-dependencies", {}).values(),
+        *table.get("dependency-groups", {}).values(),
+        table.get("build-system", {}).get("requires", []),
+    ]
+    for each in (each for group in groups for each in group):
+        if isinstance(each, str):
+            yield from _requirement(each)
+    poetry: dict[str, Any] = table.get("tool", {}).get("poetry", {})
+    inner = [group.get("dependencies", {}) for group in poetry.get("group", {}).values()]
+    for rows in (poetry.get("dependencies", {}), *inner):
+        for name, asked in rows.items():
+            yield normal_name(name), _shown(asked)
+
+
+def _setup_cfg(text: str) -> Iterator[tuple[str, str]]:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.read_string(text)
+    rows = [parser.get("options", "install_requires", fallback="")]
+    if parser.has_section("options.extras_require"):
+        rows += [value for _, value in parser.items("options.extras_require")]
+    for row in rows:
+        yield from _requirements(row)
+
+
+def _package_json(text: str) -> Iterator[tuple[str, str]]:
+    table: dict[str, Any] = json.loads(text or "{}")
+    for section in _SECTIONS:
+        for name, asked in cast("dict[str, Any]", table.get(section, {})).items():
+            yield name, _shown(asked)
+
+
+def _cargo(text: str) -> Iterator[tuple[str, str]]:
+    table: dict[str, Any] = tomllib.loads(text)
+    for section in _CARGO:
+        tables = (table, table.get("workspace", {}))
+        for name, asked in (row for each in tables for row in each.get(section, {}).items()):
+            yield name, _shown(asked)
+
+
+def _go_mod(text: str) -> Iterator[tuple[str, str]]:
+    for match in _GO.finditer(text):
+        yield match[1], match[2]
+
+
+def _shown(asked: Any) -> str:
+    return asked if isinstance(asked, str) else json.dumps(asked, sort_keys=True, default=str)
