@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 MAX_BYTES = 4_000_000
 """Larger files are listed and never read: no source that people write is as long."""
@@ -239,4 +239,4 @@ def walk(root: Path) -> Iterator[str]:
 
 
 def _normal(path: str) -> str:
-    return os.path.normpath(PurePosixPath(path)).replace(os.sep, "/")
+    return os.path.normpath(path).replace(os.sep, "/")

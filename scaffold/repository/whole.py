@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaffold.repository.files import Files, list_files
@@ -34,6 +34,7 @@ class Repository:
     def __init__(self, files: Files, installed: Files | None = None) -> None:
         self.files = files
         self._installed = installed
+        self._bases: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     def at(cls, root: Path) -> Repository:
@@ -114,11 +115,16 @@ class Repository:
 
         return Programs(self.files, self.python)
 
-    def bases(self, folder: str) -> list[str]:
+    def bases(self, folder: str) -> tuple[str, ...]:
         """Returns the folders that a path written in ``folder`` may start from, nearest first.
 
         They are the folder itself, the packages around it, and the repository's root.
         """
-        parents = [parent.as_posix() for parent in PurePosixPath(folder).parents]
-        around = [parent for parent in parents if parent in self.package_roots]
-        return list(dict.fromkeys([folder, *around, ""]))
+        if folder not in self._bases:
+            found = [folder]
+            parent = folder
+            while parent := parent.rpartition("/")[0]:
+                if parent in self.package_roots:
+                    found.append(parent)
+            self._bases[folder] = tuple(dict.fromkeys([*found, ""]))
+        return self._bases[folder]
