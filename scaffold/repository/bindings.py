@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scaffold.repository.signatures import Signature
 
 
-@dataclass(frozen=True, slots=True)
-class ImportBinding:
+class ImportBinding(NamedTuple):
     """Is a name bound by an import.
 
     Args:
@@ -27,8 +27,7 @@ class ImportBinding:
     for_types: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionBinding:
+class FunctionBinding(NamedTuple):
     """Is a ``def``.
 
     Args:
@@ -47,8 +46,7 @@ class FunctionBinding:
     effect: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassBinding:
+class ClassBinding(NamedTuple):
     """Is a ``class``.
 
     Args:
@@ -76,8 +74,7 @@ class ClassBinding:
     dynamic: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FieldBinding:
+class FieldBinding(NamedTuple):
     """Is an annotated name in a class body.
 
     Args:
@@ -97,8 +94,7 @@ class FieldBinding:
     options: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ValueBinding:
+class ValueBinding(NamedTuple):
     """Is an assigned name, or one that is only annotated.
 
     Args:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Sequence
-from dataclasses import replace
 
 from scaffold.repository.bindings import Binding, FunctionBinding
 from scaffold.repository.classes import (
@@ -73,11 +72,11 @@ class Callables:
             return None
         if not keeps_signature(decorators, entry.module, self._resolve):
             return None
-        signature = replace(entry.binding.signature, path=entry.module.place)
+        signature = entry.binding.signature._replace(path=entry.module.place)
         if entry.owner is None or has_decorator(decorators, "staticmethod") or name == "__new__":
             return signature
         if has_decorator(decorators, "classmethod") or name in _CLASS_METHODS:
-            return replace(signature.bound(), receiver=None)
+            return signature.bound()._replace(receiver=None)
         return signature.bound()
 
     def _constructor(self, entry: ClassEntry) -> Signature | None:
@@ -112,7 +111,7 @@ class Callables:
         methods = [names[name] for name in ("__init__", "__new__") if name in names]
         if methods:
             signature = self._constructor_method(methods, each)
-            return unsure if signature is None else replace(signature, name=entry.binding.name)
+            return unsure if signature is None else signature._replace(name=entry.binding.name)
         line = each.binding.line
         if is_named_tuple(each):
             fields = find_fields(self._classes, each) or ()
@@ -141,7 +140,7 @@ class Callables:
             return None
         if not keeps_signature(method.decorators, each.module, self._resolve):
             return None
-        return replace(method.signature.bound(), path=each.place, receiver=None)
+        return method.signature.bound()._replace(path=each.place, receiver=None)
 
     def _is_standard_dataclass(self, entry: ClassEntry) -> bool:
         """Tells whether the decorator is Python's own and not a library's of that name."""
@@ -154,7 +153,7 @@ class Callables:
     def _value(self, entry: ValueEntry) -> Signature | None:
         binding = entry.binding
         if binding.signature is not None:
-            return replace(binding.signature, path=entry.module.place, line=binding.line)
+            return binding.signature._replace(path=entry.module.place, line=binding.line)
         kind = last_part(binding.call or "")
         if binding.arguments is None or self._is_foreign(entry):
             return None
@@ -182,7 +181,7 @@ class Callables:
         self._partials.discard(id(call))
         if inner is None:
             return None
-        return replace(inner, parameters=_left(inner.parameters, len(call.args) - 1, names))
+        return inner._replace(parameters=_left(inner.parameters, len(call.args) - 1, names))
 
 
 _PLAIN_BASES = frozenset({"abc.ABC", "typing.Generic", "builtins.object"})
@@ -207,9 +206,9 @@ def _left(
             continue
         if each.name in names and each.kind in ("positional_or_keyword", "keyword_only"):
             by_keyword = True
-            each = replace(each, kind="keyword_only", has_default=True)
+            each = each._replace(kind="keyword_only", has_default=True)
         elif by_keyword and each.kind == "positional_or_keyword":
-            each = replace(each, kind="keyword_only")
+            each = each._replace(kind="keyword_only")
         found.append(each)
     return tuple(found)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scaffold.repository.bindings import Binding, ClassBinding, FunctionBinding, ValueBinding
 from scaffold.repository.decorators import PROPERTIES, has_decorator, last_part
@@ -20,8 +19,7 @@ from scaffold.repository.standard import StandardName, has_member, standard_name
 MemberKind = Literal["method", "property", "attribute", "class"]
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """Is a member of a class.
 
     Args:
@@ -39,8 +37,7 @@ class Member:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lineage:
+class Lineage(NamedTuple):
     """Is a class with its bases, the nearest first.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from scaffold.repository.click_options import (
     STANDARD_OPTIONS,
@@ -38,8 +38,7 @@ _SUFFIXES = ("-command", "-cmd", "-group", "-grp")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True)
-class _Thing:
+class _Thing(NamedTuple):
     """Is a command, a group or a typer app: a decorated function, or an assignment."""
 
     source: Source
@@ -313,7 +312,7 @@ class _Reader:
             names = [literal(each) for each in node.args]
             given = tuple(each for each in names if isinstance(each, str) and each[:1] == "-")
             option = STANDARD_OPTIONS[name]
-            taken.options.append(replace(option, names=given) if given else option)
+            taken.options.append(option._replace(names=given) if given else option)
         else:
             taken.open(f"its decorator click.{name} is unknown")
 
@@ -528,7 +527,7 @@ class _Reader:
             if only.commands is None:
                 options = (*only.options, *taken.options)
                 why = only.why_open or taken.why_open
-                return replace(only, name=name, options=options, is_open=bool(why), why_open=why)
+                return only._replace(name=name, options=options, is_open=bool(why), why_open=why)
         return taken.command(name, thing.place, inner)
 
     def _callbacks(self, app: _Thing) -> Iterator[tuple[FunctionNode, Source]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """Is one option of a command.
 
     Args:
@@ -37,8 +36,7 @@ class Option:
         return _is_choice(value, self.choices, folds_case=self.folds_case)
 
 
-@dataclass(frozen=True)
-class Argument:
+class Argument(NamedTuple):
     """Is one positional argument of a command.
 
     Args:
@@ -60,8 +58,7 @@ class Argument:
         return _is_choice(value, self.choices, folds_case=self.folds_case)
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """Is one command, or a group of them.
 
     Args:

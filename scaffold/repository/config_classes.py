@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scaffold.repository.data_files import known_part, load_data
 from scaffold.repository.files import Files
@@ -34,8 +33,7 @@ _ANY_OWNER = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class KeyAnswer:
+class KeyAnswer(NamedTuple):
     """Is what is known of a key.
 
     Args:

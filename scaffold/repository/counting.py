@@ -10,7 +10,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.repository.files import Files
 from scaffold.repository.statements import all_nodes
@@ -27,8 +27,7 @@ _ASIDE = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(NamedTuple):
     """Is how many there are, and where: the numbers that each way of counting gives.
 
     Args:

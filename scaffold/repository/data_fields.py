@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.repository.bindings import FieldBinding
 from scaffold.repository.classes import Classes
@@ -16,8 +16,7 @@ _DECORATORS = ("define", "mutable", "frozen", "attrs", "s", "attributes")
 _FACTORIES = frozenset({"field", "Field", "ib", "attrib", "Factory"})
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """Is a field of a dataclass, a named tuple or a class of annotated names.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.repository.bindings import ClassBinding, FunctionBinding, ValueBinding
 from scaffold.repository.decorators import KEEPING, last_part
@@ -11,8 +11,7 @@ from scaffold.repository.found import Found
 from scaffold.repository.modules import Module
 
 
-@dataclass(frozen=True, slots=True)
-class ClassEntry:
+class ClassEntry(NamedTuple):
     """Is a class where it stands: its binding and its module."""
 
     binding: ClassBinding
@@ -24,8 +23,7 @@ class ClassEntry:
         return self.module.place
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionEntry:
+class FunctionEntry(NamedTuple):
     """Is a function or method where it stands.
 
     Args:
@@ -39,8 +37,7 @@ class FunctionEntry:
     owner: ClassEntry | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ValueEntry:
+class ValueEntry(NamedTuple):
     """Is an assigned name where it stands."""
 
     binding: ValueBinding

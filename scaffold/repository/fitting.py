@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scaffold.repository.commands import Argument, Command, Option
 
@@ -24,8 +24,7 @@ _NUMBER = re.compile(r"-\d")
 _HELP = frozenset({"--help", "-h", "--version"})
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """Is one word of a command line.
 
     Args:

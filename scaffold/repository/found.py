@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Kind = Literal[
     "module",
@@ -17,8 +16,7 @@ Kind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """Is what a dotted name means.
 
     Args:
@@ -40,7 +38,7 @@ class Found:
     evidence: str = ""
     near: str | None = None
     is_certain: bool = True
-    thing: Any = field(default=None, repr=False, compare=False)
+    thing: Any = None
 
     @property
     def exists(self) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from scaffold.repository.builds import Builds
 from scaffold.repository.files import Files
@@ -23,8 +23,7 @@ _SIDE_PARTS = re.compile(
 _COMPILED = (".so", ".pyd", ".pyx", ".dylib")
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
+class Module(NamedTuple):
     """Is a module or package of the repository.
 
     Args:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from scaffold.fields import FieldError
 from scaffold.repository.argparse_reader import read_argparse
@@ -20,8 +20,7 @@ from scaffold.repository.sources import Sources
 _EXECUTABLE = 0o111
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """Is one program of the repository.
 
     Args:

@@ -7,7 +7,6 @@ Nothing is imported; a source is parsed when a question first touches it.
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
 from scaffold.repository import binding
 from scaffold.repository.binding import Problem
@@ -123,8 +122,8 @@ class PythonIndex:
         """Makes sure that code elsewhere does not set a missing name, and finds the nearest."""
         reason = self._nearness.why_set_elsewhere(found)
         if reason is not None:
-            return replace(found, kind="undecided", evidence=reason)
-        return replace(found, near=self._nearness.nearest(found))
+            return found._replace(kind="undecided", evidence=reason)
+        return found._replace(near=self._nearness.nearest(found))
 
 
 __all__ = ["Field", "Found", "Member", "Parameter", "Problem", "PythonIndex", "Signature"]

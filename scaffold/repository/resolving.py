@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from scaffold.repository.bindings import (
     Binding,
@@ -71,7 +71,7 @@ class Resolver:
         parts = dotted.split(".")
         if not all(part.isidentifier() for part in parts):
             return Found("undecided", dotted, evidence=f"{dotted!r} is no dotted name")
-        return replace(self._absolute(parts, Query()), name=dotted)
+        return self._absolute(parts, Query())._replace(name=dotted)
 
     def find_in(self, path: str, name: str) -> Found:
         """Says what a name means inside one file, seen from outside it."""
@@ -80,7 +80,7 @@ class Resolver:
         if module is None or not all(part.isidentifier() for part in parts):
             reason = f"{path} is no Python source" if module is None else f"{name!r} is no name"
             return Found("undecided", name, path, evidence=reason)
-        return replace(self._attribute(module, parts, Query()), name=name)
+        return self._attribute(module, parts, Query())._replace(name=name)
 
     def resolve(self, module: Module, dotted: str) -> Found:
         """Says what a name means as code in a module writes it: its own names, then Python's."""
@@ -251,9 +251,9 @@ class Resolver:
             return [], for_types
         certain = not are_alternatives(real)
         if path.endswith(".pyi"):
-            module = replace(module, path=None, stub=path)  # what stands there is the stub's
+            module = module._replace(path=None, stub=path)  # what stands there is the stub's
         found = [self._bound(each, module, query) for each in [preferred(real), *real[::-1]]]
-        return [each if certain else replace(each, is_certain=False) for each in found], for_types
+        return [each if certain else each._replace(is_certain=False) for each in found], for_types
 
     def _why_open(self, module: Module, name: str) -> str | None:
         """Says why a module may have a name that nothing in its text binds, or returns None."""
@@ -286,7 +286,7 @@ class Resolver:
                 star = self._exported(source, name, query)
                 if star.exists and for_types and not at_runtime:
                     reason = f"{module.place} imports it for type checkers only"
-                    star = replace(star, kind="undecided", evidence=reason)
+                    star = star._replace(kind="undecided", evidence=reason)
                 if star.exists:
                     return [star]
                 if star.kind != "missing":
@@ -305,7 +305,7 @@ class Resolver:
             return Found("missing", "", source.place)
         found = self._attribute(source, [name], query)
         # A circle of star imports gives no name that none of its modules binds.
-        return replace(found, kind="missing") if found.evidence == _CIRCLE else found
+        return found._replace(kind="missing") if found.evidence == _CIRCLE else found
 
     def _lazy(
         self, module: Module, path: str, table: ModuleTable, name: str, query: Query
@@ -352,7 +352,7 @@ class Resolver:
             return self._value(binding, module, query)
         found = self._imported(module, binding.level, binding.module, binding.name, query)
         if found.kind == "third_party":
-            return replace(found, path=place[0], line=place[1])
+            return found._replace(path=place[0], line=place[1])
         if found.kind == "missing":
             reason = f"{place[0]}:{place[1]} imports it from where it is not: {found.evidence}"
             return Found("undecided", "", *place, reason)

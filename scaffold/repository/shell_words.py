@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"""
@@ -35,8 +36,7 @@ _MOST_DEPTH = 50
 _ELLIPSIS = re.compile(r"\.{3}|…")
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """Is one word of a command.
 
     Args:
@@ -75,8 +75,7 @@ class Simple:
     before: str = ""
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """Is what keeps a text from being shell.
 
     Args:

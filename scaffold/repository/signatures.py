@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ParameterKind = Literal[
     "positional_only", "positional_or_keyword", "var_positional", "keyword_only", "var_keyword"
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """Is one parameter of a function.
 
     Args:
@@ -40,8 +38,7 @@ class Parameter:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """Is what a call of something has to fit.
 
     Args:
@@ -90,8 +87,8 @@ class Signature:
         if first is None or first.kind == "keyword_only" or first.kind == "var_keyword":
             return self
         if first.kind == "var_positional":
-            return replace(self, receiver=first)
-        return replace(self, parameters=self.parameters[1:], receiver=first)
+            return self._replace(receiver=first)
+        return self._replace(parameters=self.parameters[1:], receiver=first)
 
 
 def read_signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature:

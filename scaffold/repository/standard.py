@@ -6,8 +6,7 @@ import importlib
 import inspect
 import sys
 import typing
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _HARMLESS = frozenset(
     [
@@ -68,8 +67,7 @@ _STABLE = frozenset({"builtins", "abc", "enum", "typing", "collections.abc", "_c
 """Modules whose classes have the same public members in every supported Python."""
 
 
-@dataclass(frozen=True, slots=True)
-class StandardName:
+class StandardName(NamedTuple):
     """Is a name of Python's own library.
 
     Args:

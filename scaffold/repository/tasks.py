@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from scaffold.repository.files import Files
 
@@ -19,8 +18,7 @@ _RECIPE = re.compile(r"^@?(?P<name>[A-Za-z_][\w-]*)(?:[ \t]+[^:\n]*)?:(?!=)", re
 _ALIAS = re.compile(r"^alias\s+(?P<name>[\w-]+)\s*:=", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Tasks:
+class Tasks(NamedTuple):
     """Is what one file defines.
 
     Args:
