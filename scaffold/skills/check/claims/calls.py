@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from scaffold.repository.statements import all_nodes
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
+from scaffold.skills.check.claims.bound_names import bound_names, imported, set_attributes
 from scaffold.skills.check.claims.imports import is_surely_ours
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.claims.python_source import Source, imported_names, python_sources
+from scaffold.skills.check.claims.names import is_complete
+from scaffold.skills.check.claims.python_source import (
+    Source,
+    defined_names,
+    imported_names,
+    python_sources,
+)
 from scaffold.skills.check.documents import Document
 
 _RULES = {
@@ -29,37 +37,51 @@ class Called(NamedTuple):
         dotted: The full name of what is called.
         call: The call; None where a member is only read.
         silent: Why it claims nothing, or empty.
+        is_whole: Whether the block around it leaves nothing out.
     """
 
     dotted: str
     call: ast.Call | None
     silent: str
+    is_whole: bool
 
 
 def find_calls(document: Document) -> Iterator[Claim]:
     """Yields the calls, and the members, of what a document imports."""
-    names = imported_names(document)
+    names, bound = imported_names(document), defined_names(document)
+    # What another block imports counts only where no block means something else by the name.
+    shared = {name: dotted for name, dotted in names.items() if name not in bound}
     for source in python_sources(document):
         if source.tree is not None:
-            yield from _Finder(source, names).claims(source.tree)
+            yield from _Finder(source, source.tree, shared).claims()
 
 
 class _Finder:
     """Finds the calls of one block."""
 
-    def __init__(self, source: Source, names: dict[str, str]) -> None:
+    def __init__(self, source: Source, tree: ast.Module, shared: dict[str, str]) -> None:
         self._source = source
-        self._names = dict(names)
-        self._made = _made_once(source.tree, self._names) if source.tree is not None else {}
+        self._tree = tree
+        own: dict[str, set[str]] = {}
+        for name, dotted in imported(tree):
+            own.setdefault(name, set()).add(dotted)
+        bound = Counter(bound_names(tree))
+        # A name that is imported and bound again means either; one imported twice, too.
+        meant = shared | {name: min(dotted) for name, dotted in own.items() if len(dotted) == 1}
+        meant = {name: dotted for name, dotted in meant.items() if len(own.get(name, ())) < 2}
+        self._names = {name: dotted for name, dotted in meant.items() if name not in bound}
+        self._made = _made_once(tree, self._names, bound)
+        self._set = set_attributes(tree)
+        self._is_whole = is_complete(tree) and "#" not in source.block.text
 
-    def claims(self, tree: ast.Module) -> Iterator[Claim]:
+    def claims(self) -> Iterator[Claim]:
         called: set[int] = set()
-        for node in all_nodes(tree):
+        for node in all_nodes(self._tree):
             if isinstance(node, ast.Call):
                 called.add(id(node.func))
                 if dotted := self._dotted(node.func):
                     yield self._claim(node, dotted, node)
-        for node in all_nodes(tree):
+        for node in all_nodes(self._tree):
             if isinstance(node, ast.Attribute) and id(node) not in called:
                 dotted = self._dotted(node)
                 if dotted and isinstance(node.ctx, ast.Load):
@@ -67,30 +89,30 @@ class _Finder:
 
     def _claim(self, node: ast.expr, dotted: str, call: ast.Call | None) -> Claim:
         text = " ".join(ast.unparse(node).split())
-        data = Called(dotted, call, self._source.silent or "")
+        data = Called(dotted, call, self._source.silent or "", self._is_whole)
         return Claim("call", text[:120], self._source.line(node), node.col_offset + 1, data)
 
     def _dotted(self, node: ast.expr) -> str | None:
         """Returns the full name of `a.b.c`, where a is imported or made from a class that is."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
+            if node.attr in self._set:
+                return None
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name):
+        if parts and isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            start = self._names.get(node.func.id) if node.func.id[:1].isupper() else None
+        elif isinstance(node, ast.Name):
+            start = self._made.get(node.id) or self._names.get(node.id)
+        else:
             return None
-        start = self._made.get(node.id) or self._names.get(node.id)
         return ".".join([start, *reversed(parts)]) if start else None
 
 
-def _made_once(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
+def _made_once(tree: ast.Module, names: dict[str, str], bound: Counter[str]) -> dict[str, str]:
     """Returns the class of each variable that is bound once, to a call of an imported class."""
     made: dict[str, str] = {}
-    bound: list[str] = []
     for node in all_nodes(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            bound.append(node.id)
-        elif isinstance(node, ast.arg):
-            bound.append(node.arg)
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             target, value = node.targets[0], node.value
             if (
@@ -101,10 +123,7 @@ def _made_once(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
                 and value.func.id in names
             ):
                 made[target.id] = names[value.func.id]
-    # A name that is imported and bound again means either; one bound twice, too.
-    for name in bound:
-        names.pop(name, None)
-    return {name: dotted for name, dotted in made.items() if bound.count(name) == 1}
+    return {name: dotted for name, dotted in made.items() if bound[name] == 1}
 
 
 def judge_call(claim: Claim, document: Document, repository: Repository) -> Verdict:
@@ -128,7 +147,7 @@ def judge_call(claim: Claim, document: Document, repository: Repository) -> Verd
         return Verdict.holds(f"{signature.path}:{signature.line}: {signature}")
     if called.silent:
         return Verdict.open(called.silent)
-    if problem.rule == "missing" and _leaves_out(called.call):
+    if problem.rule == "missing" and _leaves_out(called):
         return Verdict.open("the call leaves arguments out")
     return Verdict.fails(
         _RULES[problem.rule],
@@ -162,12 +181,16 @@ def _judge_missing(
     )
 
 
-def _leaves_out(call: ast.Call) -> bool:
-    """Tells whether a call shows that it is not complete: by an ellipsis, or by nothing at all."""
-    values = [*call.args, *(each.value for each in call.keywords)]
-    return not values or any(
-        isinstance(each, ast.Constant) and each.value is Ellipsis for each in values
-    )
+def _leaves_out(called: Called) -> bool:
+    """Tells whether a call shows that it is not complete: by an ellipsis, or by nothing at all.
+
+    Empty parentheses are meant where the block around them is whole, and says nothing more of them.
+    """
+    assert called.call is not None, "only a call is asked"
+    values = [*called.call.args, *(each.value for each in called.call.keywords)]
+    if not values:
+        return not called.is_whole
+    return any(isinstance(each, ast.Constant) and each.value is Ellipsis for each in values)
 
 
 CALLS = Kind("call", find_calls, judge_call)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import sys
 from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import NamedTuple, cast
 
+from scaffold.repository.standard import standard_name
 from scaffold.repository.statements import all_nodes
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
+from scaffold.skills.check.claims.bound_names import imported
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import (
     defined_names,
@@ -19,7 +24,22 @@ from scaffold.skills.check.claims.python_source import (
 from scaffold.skills.check.context import lead_silence
 from scaffold.skills.check.documents import Document
 
+# Above it, two names differ by a slip of the fingers.
+_CLOSE = 0.8
+_GAP = re.compile(r"#\s*(?:\.\.\.|…|(?:the )?rest\b|your\b|etc\b|assum|given\b)|…", re.IGNORECASE)
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "self", "cls"}
+
+
+class Free(NamedTuple):
+    """Is a name that a block uses and that no block of the document binds.
+
+    Args:
+        member: What is taken from it first, or empty.
+        unused: What the block imports and never uses.
+    """
+
+    member: str
+    unused: tuple[str, ...]
 
 
 def find_names(document: Document) -> Iterator[Claim]:
@@ -32,23 +52,22 @@ def find_names(document: Document) -> Iterator[Claim]:
     for source in python_sources(document):
         tree = source.tree
         # What is an example, or to be written, is seldom meant to be whole.
-        is_part = source.silent or lead_silence(source.block)
-        if tree is None or is_part or not _is_complete(tree):
+        is_part = source.silent or lead_silence(source.block) or _GAP.search(source.block.text)
+        if tree is None or is_part or not is_complete(tree):
             continue
-        own = bound | _also_bound(tree)
-        attributes = {
-            id(node.value): node.attr for node in all_nodes(tree) if isinstance(node, ast.Attribute)
-        }
-        seen: set[str] = set()
-        for node in all_nodes(tree):
-            if isinstance(node, ast.Name) and node.id not in own and node.id not in seen:
-                seen.add(node.id)
-                is_module = id(node) in attributes
-                column = node.col_offset + 1
-                yield Claim("name", node.id, source.line(node), column, is_module)
+        own = {name for name, _ in imported(tree)}
+        nodes = all_nodes(tree)
+        members = {id(each.value): each.attr for each in nodes if isinstance(each, ast.Attribute)}
+        used = {each.id: each for each in reversed(nodes) if isinstance(each, ast.Name)}
+        unused = tuple(sorted(own - used.keys()))
+        for name, node in sorted(used.items(), key=lambda each: source.line(each[1])):
+            if name not in bound | own:
+                data = Free(members.get(id(node), ""), unused)
+                yield Claim("name", name, source.line(node), node.col_offset + 1, data)
 
 
-def _is_complete(tree: ast.Module) -> bool:
+def is_complete(tree: ast.Module) -> bool:
+    """Tells whether a block begins with its imports and leaves nothing out by an ellipsis."""
     imports = [node for node in all_nodes(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     has_star = any(each.name == "*" for node in imports for each in node.names)
     has_gap = any(
@@ -60,27 +79,16 @@ def _is_complete(tree: ast.Module) -> bool:
     return isinstance(first, ast.Import | ast.ImportFrom) and not has_star and not has_gap
 
 
-def _also_bound(tree: ast.Module) -> set[str]:
-    found: set[str] = set()
-    for node in all_nodes(tree):
-        if isinstance(node, ast.ExceptHandler) and node.name:
-            found.add(node.name)
-        elif isinstance(node, ast.Global | ast.Nonlocal):
-            found.update(node.names)
-        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
-            found.add(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            found.add(node.rest)
-        elif isinstance(node, ast.ImportFrom) and node.level:
-            found.update(each.asname or each.name for each in node.names)
-    return found
-
-
 def judge_name(claim: Claim, document: Document, repository: Repository) -> Verdict:
     """Judges an unbound name: it is refuted where it is plain what import is missing."""
-    name, is_module = claim.text, bool(claim.data)
-    if is_module and name in sys.stdlib_module_names:
-        return _undefined(name, f"import {name}", "it is a module of Python's own library")
+    name, free = claim.text, cast("Free", claim.data)
+    if free.member and name in sys.stdlib_module_names:
+        # `os.path` can be nothing else; `queue.put` may be a variable of the reader's.
+        is_sure = standard_name(f"{name}.{free.member}").real is not None
+        return _undefined(name, f"import {name}", "it is a module of Python's own library", is_sure)
+    if near := get_close_matches(name, free.unused, n=1, cutoff=_CLOSE):
+        evidence = f"it imports {near[0]} and never uses it"
+        return _undefined(name, "", evidence, True, f"there is {near[0]}")
     if not (name[:1].isupper() or "_" in name) or not document.is_about_here:
         return Verdict.open("it may be a variable of the reader's")
     index = repository.python
@@ -94,16 +102,16 @@ def judge_name(claim: Claim, document: Document, repository: Repository) -> Verd
     if len(homes) != 1:
         return Verdict.open("no one module of this repository defines it")
     home = homes.pop()
-    return _undefined(name, f"from {home} import {name}", f"{home} defines it")
+    return _undefined(name, f"from {home} import {name}", f"{home} defines it", False)
 
 
-def _undefined(name: str, line: str, evidence: str) -> Verdict:
+def _undefined(name: str, line: str, evidence: str, is_sure: bool, now: str = "") -> Verdict:
     return Verdict.fails(
         "name-undefined",
         f"the block uses {name!r} and neither defines nor imports it",
         evidence,
-        now=f"the line is missing: {line}",
-        confidence="medium",
+        now=now or f"the line is missing: {line}",
+        confidence="high" if is_sure else "low",
     )
 
 

@@ -6,11 +6,10 @@ import ast
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scaffold.repository.statements import all_nodes
+from scaffold.skills.check.claims.bound_names import bound_names, imported
 from scaffold.skills.check.context import block_silence, is_placeholder, lead_silence, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
@@ -141,42 +140,29 @@ def _with_bodies(text: str) -> str:
 
 @lru_cache(maxsize=16)
 def imported_names(document: Document) -> dict[str, str]:
-    """Returns what each name means that a block of the document imports, as a dotted name."""
+    """Returns what each name means that a block of the document imports, as a dotted name.
+
+    A name that blocks import from different packages means neither for certain.
+    """
     names: dict[str, str] = {}
+    tops: dict[str, set[str]] = {}
     for source in python_sources(document):
         if source.tree is not None:
-            names.update(_imports(source.tree))
-    return names
-
-
-def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in all_nodes(tree):
-        if isinstance(node, ast.Import):
-            for each in node.names:
-                yield (
-                    each.asname or each.name.split(".")[0],
-                    (each.name if each.asname else each.name.split(".")[0]),
-                )
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for each in node.names:
-                yield each.asname or each.name, f"{node.module}.{each.name}"
+            for name, dotted in imported(source.tree):
+                names[name] = dotted
+                tops.setdefault(name, set()).add(dotted.split(".")[0])
+    return {name: dotted for name, dotted in names.items() if len(tops[name]) == 1}
 
 
 @lru_cache(maxsize=16)
 def defined_names(document: Document) -> frozenset[str]:
     """Returns every name that some block of the document binds: its own, not the repository's."""
-    found: set[str] = set()
-    for source in python_sources(document):
-        if source.tree is None:
-            continue
-        for node in all_nodes(source.tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                found.add(node.name)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                found.add(node.id)
-            elif isinstance(node, ast.arg):
-                found.add(node.arg)
-    return frozenset(found)
+    return frozenset(
+        name
+        for source in python_sources(document)
+        if source.tree is not None
+        for name in bound_names(source.tree)
+    )
 
 
 @lru_cache(maxsize=16)

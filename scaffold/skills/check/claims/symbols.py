@@ -105,6 +105,8 @@ def _missing(
 ) -> Verdict:
     owner, _, last = symbol.name.rpartition(".")
     is_member = owner.rpartition(".")[2][:1].isupper()
+    if not is_member and not _is_of_code(symbol, document, repository):
+        return Verdict.open("it may be a variable, a key or a column of the same name")
     if not is_member and not is_surely_ours(found.name, repository):
         return Verdict.open("its first part may also be a package from elsewhere")
     if not is_member and not document.is_about_here and last[:1].islower() and not symbol.call:
@@ -122,15 +124,27 @@ def _missing(
     )
 
 
+def _is_of_code(symbol: Symbol, document: Document, repository: Repository) -> bool:
+    """Tells whether a dotted name that leads nowhere can be nothing but Python.
+
+    `app.name` is said of an object, `orders.id` of a column; `app.engine.fuse`, `app.LIMIT` and
+    what the document imports are said of the package.
+    """
+    first, *rest = symbol.name.split(".")
+    if first in imported_names(document) or not rest[0].islower():
+        return True
+    return len(rest) > 1 and repository.index_for(first).find(f"{first}.{rest[0]}").exists
+
+
 def _resolve(name: str, document: Document, repository: Repository) -> Found | None:
     """Returns what a name means: by itself, by what the document imports, or by its first part."""
     first, _, rest = name.partition(".")
+    if first in defined_names(document):
+        return None
     meaning = imported_names(document).get(first)
     if meaning is not None:
         found = repository.index_for(meaning).find(f"{meaning}.{rest}" if rest else meaning)
         return found if found.kind != "third_party" else None
-    if first in defined_names(document):
-        return None
     if rest:
         found = repository.index_for(name).find(name)
         if found.kind != "third_party" and (found.exists or not first[:1].isupper()):

@@ -36,7 +36,7 @@ PYTHON_RULES: dict[str, Rule] = {
         "The agent overrides or calls what nothing calls or has.",
     ),
     "name-undefined": Rule(
-        "warning",
+        "error",
         "A complete block of Python defines or imports the names it uses.",
         "The block raises NameError when it is run as it stands.",
     ),

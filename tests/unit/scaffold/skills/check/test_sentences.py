@@ -15,9 +15,8 @@ from scaffold.repository.whole import Repository
 from scaffold.skills.check.checking import finding_of, judge_document
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import Document
-from tests.skill_fixtures import FOLDER as RULE_FIXTURES
+from tests.skill_fixtures import read_sentences
 
-FOLDER = RULE_FIXTURES.parent / "skill_sentences"
 FILES = (
     *("src/core.py", "src/__init__.py", "docs/guide.md", "scripts/check.sh", "tests/test_core.py"),
     *("config/here.toml", "pyproject.toml", "README.md"),
@@ -26,11 +25,7 @@ FILES = (
 MISSED = "~ "
 
 
-def sentences(name: str) -> list[str]:
-    return (FOLDER / name).read_text(encoding="utf-8").rstrip("\n").split("\n%%\n")
-
-
-PLAIN = sentences("plain.txt")
+PLAIN = read_sentences("plain.txt")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +44,7 @@ def findings_of(text: str, repository: Repository) -> list[Finding]:
     return [finding_of(each, document) for each in rows if each.verdict.state == "false"]
 
 
-@pytest.mark.parametrize("text", sentences("doubtful.txt"))
+@pytest.mark.parametrize("text", read_sentences("doubtful.txt"))
 def test_a_doubtful_sentence_is_no_error(text: str, repository: Repository) -> None:
     assert [each for each in findings_of(text, repository) if each.severity == "error"] == []
 
