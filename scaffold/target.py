@@ -235,6 +235,10 @@ def with_kind_names(
     return names
 
 
+_OF_ANY_REPOSITORY = frozenset({"commits", "debug", "deps", "docs", "review", "skills"})
+"""Tables of commands that work in any repository; they make none a target."""
+
+
 def _tool_table(folder: Path) -> Fields | None:
     path = folder / "pyproject.toml"
     if not path.is_file():
@@ -251,8 +255,8 @@ def _tool_table(folder: Path) -> Fields | None:
     table: Any = cast("dict[str, Any]", tool).get("scaffold") if isinstance(tool, dict) else None
     if not isinstance(table, dict):
         return None
-    # What stands under `skills` is about skills, which any repository may have.
-    own = {key: each for key, each in cast("dict[str, Any]", table).items() if key != "skills"}
+    rows = cast("dict[str, Any]", table)
+    own = {key: each for key, each in rows.items() if key not in _OF_ANY_REPOSITORY}
     return Fields(own, f"{path} [tool.scaffold]") if own or not table else None
 
 

@@ -144,12 +144,13 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, change: tuple[str, str
     assert message in refusal.value.message
 
 
-def test_settings_of_skills_make_no_target_and_spoil_none(tmp_path: Path):
-    skills = '[tool.scaffold.skills]\nclients = ["claude"]\n'
+@pytest.mark.parametrize("name", ["commits", "deps", "docs", "skills"])
+def test_settings_of_other_commands_make_no_target_and_spoil_none(tmp_path: Path, name: str):
+    settings = f'[tool.scaffold.{name}]\nclients = ["claude"]\n'
     with pytest.raises(TargetError) as refusal:
-        find_target(write(tmp_path / "a", skills))
+        find_target(write(tmp_path / "a", settings))
     assert refusal.value.code == "target_missing"
-    assert find_target(write(tmp_path / "b", CONFIG + skills)).package == "pkg"
+    assert find_target(write(tmp_path / "b", CONFIG + settings)).package == "pkg"
 
 
 def test_a_newer_configuration_asks_for_an_upgrade(tmp_path: Path):
