@@ -20,11 +20,12 @@ LINK, SUBMODULE = "120000", "160000"
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
 _SECTION = re.compile(r"^diff --(?:git|cc|combined) ", re.MULTILINE)
-_PATCH = (
+PATCH_OPTIONS = (
     "--raw", "-z", "--patch", "--unified=0", "--find-renames", "--full-index", "--abbrev=40",
     "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short",
     "--ignore-submodules=dirty",
 )  # fmt: skip
+"""What git's diff, log and show are given for output that `parse_changes` reads."""
 
 
 class Hunk(NamedTuple):
@@ -134,16 +135,20 @@ def blob_text(repository: git.Repo, name: str, mode: str = "100644") -> str | No
     """Returns a stored content as text, odd bytes replaced; None for binary ones and no file."""
     if mode in (LINK, SUBMODULE) or not name.strip("0"):
         return None
-    data: bytes = repository.git.cat_file(
-        "blob", name, stdout_as_string=False, strip_newline_in_stdout=False
-    )
+    # One process of git answers for all blobs; one for each would take most of a command's time.
+    data = repository.git.get_object_data(name)[3]
     return None if b"\0" in data[:8192] else data.decode("utf-8", "replace")
 
 
 def _read(repository: git.Repo, *which: str) -> tuple[FileChange, ...]:
     output: bytes = repository.git.diff(
-        *_PATCH, *which, "--", stdout_as_string=False, strip_newline_in_stdout=False
+        *PATCH_OPTIONS, *which, "--", stdout_as_string=False, strip_newline_in_stdout=False
     )
+    return parse_changes(output)
+
+
+def parse_changes(output: bytes) -> tuple[FileChange, ...]:
+    """Returns the changes that git printed with `PATCH_OPTIONS`, in its order."""
     # Behind the last path stands an empty one, and then the patch.
     raw, _, patch = output.partition(b"\0\0")
     fields = iter(raw.removesuffix(b"\0").decode("utf-8", "surrogateescape").split("\0"))

@@ -21,6 +21,19 @@ FORM = "type(scope)!: subject"
 MAX_SUBJECT = 72
 MAX_BODY = 100
 
+
+class Rules(NamedTuple):
+    """Is what a repository may set of the form; empty scopes mean that any word may stand there."""
+
+    types: tuple[str, ...] = TYPES
+    scopes: tuple[str, ...] = ()
+    max_subject: int = MAX_SUBJECT
+    max_body: int = MAX_BODY
+
+
+DEFAULT_RULES = Rules()
+
+
 _BY_GIT = re.compile(
     r"Merge (branch|branches|tag|tags|commit|commits|remote-tracking branch(es)?|pull request)\b"
     r'|(Revert|Reapply) "|(fixup|squash|amend)! \S'
@@ -70,25 +83,31 @@ class Part(NamedTuple):
     fault: Fault | None = None
 
 
-def check_message(text: str, comment: str = "#") -> list[Problem]:
+def check_message(
+    text: str, comment: str | None = "#", rules: Rules = DEFAULT_RULES
+) -> list[Problem]:
     """Returns what is wrong with a message, in the order of its lines.
 
     Args:
         text: The message as the editor or the command line gave it, comments and all.
-        comment: What a comment line begins with; everything below git's scissors is left out too.
+        comment: What a comment line begins with, where everything below git's scissors is left out
+            too; None for a message that git has stored already, of which all counts.
+        rules: What the repository sets of the form.
     """
     rows = kept_rows(text, comment)
     if not rows:
         return [Problem(1, 1, "empty", f"the message is empty; write {FORM!r}")]
     if _BY_GIT.match(rows[0].text):
         return []
-    return [*_header_problems(rows[0]), *_body_problems(rows[1:])]
+    return [*_header_problems(rows[0], rules), *_body_problems(rows[1:], rules.max_body)]
 
 
-def check_bytes(data: bytes, comment: str = "#") -> list[Problem]:
+def check_bytes(
+    data: bytes, comment: str | None = "#", rules: Rules = DEFAULT_RULES
+) -> list[Problem]:
     """Returns what is wrong with a message that may not be text at all."""
     try:
-        return check_message(data.decode("utf-8"), comment)
+        return check_message(data.decode("utf-8"), comment, rules)
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
@@ -96,36 +115,36 @@ def check_bytes(data: bytes, comment: str = "#") -> list[Problem]:
         return [Problem(line, column, "encoding", what)]
 
 
-def kept_rows(text: str, comment: str = "#") -> list[Row]:
+def kept_rows(text: str, comment: str | None = "#") -> list[Row]:
     """Returns the lines that git keeps of a message, without the blank ones around them."""
     rows: list[Row] = []
     for number, line in enumerate(text.split("\n"), 1):
-        if _SCISSORS.fullmatch(line):
+        if comment is not None and _SCISSORS.fullmatch(line):
             break
-        if not line.startswith(comment):
+        if comment is None or not line.startswith(comment):
             rows.append(Row(number, line.rstrip()))
     filled = [place for place, row in enumerate(rows) if row.text]
     return rows[filled[0] : filled[-1] + 1] if filled else []
 
 
-def _header_problems(row: Row) -> Iterator[Problem]:
+def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
     """Yields what the first line gets wrong, as far as its parts can be told from each other."""
     end: int | None = 0
     for read in (_read_type, _read_scope, _read_separator):
-        end, fault = read(row.text, end)
+        end, fault = read(row.text, end, rules)
         if fault is not None:
             yield Problem(row.number, fault.at + 1, fault.rule, fault.message)
         if end is None:
             break
     else:
         yield from _subject_problems(row, end)
-    if len(row.text) > MAX_SUBJECT:
-        what = f"the first line has {len(row.text)} characters; at most {MAX_SUBJECT} are allowed"
-        yield Problem(row.number, MAX_SUBJECT + 1, "subject-length", what)
+    if len(row.text) > rules.max_subject:
+        what = f"the first line has {len(row.text)} characters; at most {rules.max_subject}"
+        yield Problem(row.number, rules.max_subject + 1, "subject-length", f"{what} are allowed")
 
 
-def _read_type(text: str, start: int) -> Part:
-    known = f"known types: {', '.join(TYPES)}"
+def _read_type(text: str, start: int, rules: Rules) -> Part:
+    known = f"known types: {', '.join(rules.types)}"
     if text.startswith(_MARK):
         what = "a byte order mark stands here; save the message without one"
         return Part(None, Fault(start, "encoding", what))
@@ -134,19 +153,19 @@ def _read_type(text: str, start: int) -> Part:
         what = f"a type has to stand here, as in {FORM!r}; {known}"
         return Part(None, Fault(start, "form", what))
     name, end = match[0], match.end()
-    if name in TYPES:
+    if name in rules.types:
         return Part(end)
     if not _REST.match(text, end):
         what = f"the line has not the form {FORM!r}; {known}"
         return Part(None, Fault(start, "form", what))
-    if name.lower() in TYPES:
+    if name.lower() in rules.types:
         what = f"the type {name!r} is written {name.lower()!r}"
         return Part(end, Fault(start, "type", what))
-    what = f"unknown type {name!r}{nearest(name.lower(), TYPES)}"
+    what = f"unknown type {name!r}{nearest(name.lower(), rules.types)}"
     return Part(end, Fault(start, "type", what))
 
 
-def _read_scope(text: str, start: int) -> Part:
+def _read_scope(text: str, start: int, rules: Rules) -> Part:
     if not text.startswith("(", start):
         return Part(start)
     match = _SCOPE.match(text, start)
@@ -158,12 +177,19 @@ def _read_scope(text: str, start: int) -> Part:
     word = _SCOPE_WORD.match(text, start + 1)
     at = start + 1 if word is None else word.end()
     if at == match.end() - 1:
-        return Part(match.end())
+        return Part(match.end(), _unknown_scope(match["scope"], start + 1, rules.scopes))
     what = f"{text[at]!r} is not allowed in a scope, which is one word of letters, digits"
     return Part(match.end(), Fault(at, "scope", f"{what} and - _ . / , @ +"))
 
 
-def _read_separator(text: str, start: int) -> Part:
+def _unknown_scope(scope: str, at: int, known: tuple[str, ...]) -> Fault | None:
+    if not known or scope in known:
+        return None
+    what = f"unknown scope {scope!r}{nearest(scope, known)}; known scopes: {', '.join(known)}"
+    return Fault(at, "scope", what)
+
+
+def _read_separator(text: str, start: int, _: Rules) -> Part:
     at = start + text.startswith("!", start)
     rest = text[at:]
     if rest.startswith("(") and at > start:
@@ -200,7 +226,7 @@ def _subject_problems(row: Row, start: int) -> Iterator[Problem]:
         )
 
 
-def _body_problems(rows: list[Row]) -> Iterator[Problem]:
+def _body_problems(rows: list[Row], width: int) -> Iterator[Problem]:
     if rows and rows[0].text:
         what = "a blank line has to stand between the first line and the body"
         yield Problem(rows[0].number, 1, "body-blank", what)
@@ -208,16 +234,16 @@ def _body_problems(rows: list[Row]) -> Iterator[Problem]:
     for row in rows:
         is_fence = _FENCE.match(row.text) is not None
         if not (is_code or is_fence):
-            yield from _line_problems(row, is_footer)
+            yield from _line_problems(row, is_footer, width)
         is_code ^= is_fence
         # A footer stands in the last paragraphs: behind a blank line, or behind another footer.
         is_footer = not row.text or (is_footer and _TRAILER.match(row.text) is not None)
 
 
-def _line_problems(row: Row, is_footer: bool) -> Iterator[Problem]:
-    if len(row.text) > MAX_BODY and not _may_be_long(row.text):
-        what = f"the line has {len(row.text)} characters; at most {MAX_BODY} are allowed"
-        yield Problem(row.number, MAX_BODY + 1, "body-width", f"{what}, URLs and code apart")
+def _line_problems(row: Row, is_footer: bool, width: int) -> Iterator[Problem]:
+    if len(row.text) > width and not _may_be_long(row.text, width):
+        what = f"the line has {len(row.text)} characters; at most {width} are allowed"
+        yield Problem(row.number, width + 1, "body-width", f"{what}, URLs and code apart")
     if not _BREAKING.match(row.text):
         return
     if not _BREAKING_FOOTER.match(row.text):
@@ -228,8 +254,8 @@ def _line_problems(row: Row, is_footer: bool) -> Iterator[Problem]:
         yield Problem(row.number, 1, "breaking-footer", what)
 
 
-def _may_be_long(text: str) -> bool:
+def _may_be_long(text: str, width: int) -> bool:
     """Tells whether a line cannot be broken: code, or short enough but for its URLs and code."""
     if text.startswith(("    ", "\t")) or " " not in text.strip():
         return True
-    return len(_LONG_BY_NATURE.sub("", text)) <= MAX_BODY
+    return len(_LONG_BY_NATURE.sub("", text)) <= width

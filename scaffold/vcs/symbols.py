@@ -120,3 +120,9 @@ _READERS: dict[str, Callable[[str], tuple[Symbol, ...] | None]] = {
     "py": _read_python,
     "pyi": _read_python,
 }
+
+
+def why_unread(path: str) -> str:
+    """Returns why `read_symbols` gives None for a file."""
+    suffix = path.rpartition(".")[2].lower()
+    return "it cannot be parsed" if suffix in _READERS else "its language is not read"

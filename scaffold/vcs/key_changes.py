@@ -1,0 +1,218 @@
+"""The key changes of a diff: public symbols, moved files, dependencies, and what breaks callers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from scaffold.vcs.changes import FileChange, new_text, old_text
+from scaffold.vcs.manifest_reading import Dependency, changed_dependencies
+from scaffold.vcs.roles import is_manifest, role_of
+from scaffold.vcs.signatures import why_calls_break
+from scaffold.vcs.symbols import Symbol, read_symbols, why_unread
+
+if TYPE_CHECKING:
+    import git
+
+Action = Literal["added", "removed", "changed", "moved"]
+Depth = Literal["layout", "docstrings", "code"]
+
+MAX_READ = 400
+"""Files whose symbols are compared; in a larger diff the rest is named as not read."""
+
+
+class SymbolChange(NamedTuple):
+    """Is a public definition that was added, removed, moved, or has another head."""
+
+    action: Action
+    name: str
+    kind: str
+    path: str
+    old_head: str | None
+    new_head: str | None
+    old_path: str | None = None
+    breaks: str | None = None
+    """Why callers break; None where they need not."""
+
+
+class Unread(NamedTuple):
+    """Is a source whose definitions are not known, and why."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True)
+class KeyChanges:
+    """Is what a diff does, as its structure tells.
+
+    Args:
+        symbols: Public definitions, in the order of their files.
+        moved: Files at another path, as pairs of the old one and the new one.
+        dependencies: Packages that manifests ask for.
+        unread: Sources whose definitions could not be compared.
+        depth: How deep the change goes: layout and comments alone, docstrings too, or code; None
+            where not every file could be compared so.
+    """
+
+    symbols: tuple[SymbolChange, ...] = ()
+    moved: tuple[tuple[str, str], ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    depth: Depth | None = None
+
+    @property
+    def breaking(self) -> tuple[SymbolChange, ...]:
+        """The changes that break callers."""
+        return tuple(each for each in self.symbols if each.breaks)
+
+
+def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChanges:
+    """Returns the key changes of a diff, whose contents git has stored."""
+    before: dict[str, tuple[Symbol, ...]] = {}
+    after: dict[str, tuple[Symbol, ...]] = {}
+    pairs: dict[str, str] = {}
+    unread: list[Unread] = []
+    dependencies: list[Dependency] = []
+    depths: list[Depth | None] = []
+    for number, change in enumerate(changes):
+        texts = (old_text(repository, change), new_text(repository, change))
+        if is_manifest(change.path):
+            dependencies += changed_dependencies(change.path, *texts)
+        depths.append(_depth(change, *texts))
+        if not is_api(change) or change.is_submodule or change.is_binary:
+            continue
+        read = [() if text is None else read_symbols(change.path, text) for text in texts]
+        if number >= MAX_READ or None in read:
+            why = why_unread(change.path) if number < MAX_READ else "the diff is too large"
+            unread.append(Unread(change.path, why))
+            continue
+        before[change.path], after[change.path] = (each or () for each in read)
+        pairs[change.path] = change.old_path or change.path
+    moved = [(c.old_path, c.new_path) for c in changes if c.status == "R"]
+    return KeyChanges(
+        tuple(_with_moves(list(_compared(before, after, pairs)), before, after)),
+        tuple((old, new) for old, new in moved if old and new),
+        tuple(dependencies),
+        tuple(unread),
+        _deepest(depths),
+    )
+
+
+def is_api(change: FileChange) -> bool:
+    """Tells whether a file's definitions are for others: a source, and not a private one."""
+    name = change.path.rpartition("/")[2]
+    is_private = name.startswith("_") and not name.startswith("__")
+    is_shown = "examples" in change.path.lower().split("/")[:-1]
+    return role_of(change.path) == "source" and not (is_private or is_shown)
+
+
+def _compared(
+    before: dict[str, tuple[Symbol, ...]],
+    after: dict[str, tuple[Symbol, ...]],
+    pairs: dict[str, str],
+) -> Iterator[SymbolChange]:
+    """Yields what became of each public definition within its own file."""
+    for path, old_path in pairs.items():
+        old, new = _public(before[path]), _public(after[path])
+        for name, symbol in old.items():
+            if name not in new and not _is_inside(name, old.keys() - new.keys()):
+                why = f"{name} is gone"
+                head = symbol.head
+                yield SymbolChange(
+                    "removed", name, symbol.kind, path, head, None, old_path, breaks=why
+                )
+        for name, symbol in new.items():
+            was = old.get(name)
+            if was is None:
+                if not _is_inside(name, new.keys() - old.keys()):
+                    yield SymbolChange("added", name, symbol.kind, path, None, symbol.head)
+            elif (was.head, was.kind) != (symbol.head, symbol.kind):
+                why = why_calls_break(was, symbol)
+                yield SymbolChange(
+                    "changed", name, symbol.kind, path, was.head, symbol.head, breaks=why
+                )
+
+
+def _public(symbols: tuple[Symbol, ...]) -> dict[str, Symbol]:
+    """Returns the public definitions by name; of a name defined twice, the last one counts."""
+    return {each.name: each for each in symbols if each.is_public}
+
+
+def _is_inside(name: str, others: set[str]) -> bool:
+    """Tells whether a definition comes and goes with one that is around it."""
+    return name.rpartition(".")[0] in others
+
+
+def _with_moves(
+    rows: list[SymbolChange],
+    before: dict[str, tuple[Symbol, ...]],
+    after: dict[str, tuple[Symbol, ...]],
+) -> Iterator[SymbolChange]:
+    """Joins what is gone here and new there, with the same text, to a move."""
+    gone = {
+        (row.name, _digest(before[row.path], row.name)): row
+        for row in rows
+        if row.action == "removed"
+    }
+    new = {
+        (row.name, _digest(after[row.path], row.name)): row for row in rows if row.action == "added"
+    }
+    for row in rows:
+        texts = before if row.action == "removed" else after
+        key = (row.name, _digest(texts[row.path], row.name))
+        if row.action == "removed" and key in new:
+            continue
+        if row.action == "added" and key in gone:
+            old = gone[key].old_path
+            # Whether the old place still offers it, by an import, is not known here.
+            yield row._replace(action="moved", old_path=old)
+        else:
+            yield row
+
+
+def _digest(symbols: tuple[Symbol, ...], name: str) -> str:
+    return _public(symbols)[name].digest
+
+
+def _depth(change: FileChange, old: str | None, new: str | None) -> Depth | None:
+    """Returns how deep a change of one file goes; None where that cannot be told."""
+    if change.status not in "MR" or old is None or new is None:
+        return "code" if change.status in "ADCT" else None
+    if old.split() == new.split() and not change.path.endswith((".py", ".pyi")):
+        return "layout"
+    if not change.path.endswith((".py", ".pyi")):
+        return None if role_of(change.path) in ("docs", "data") else "code"
+    try:
+        trees = [ast.parse(text) for text in (old, new)]
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    if ast.dump(trees[0]) == ast.dump(trees[1]):
+        return "layout"
+    bare = [ast.dump(_without_docstrings(tree)) for tree in trees]
+    return "docstrings" if bare[0] == bare[1] else "code"
+
+
+def _deepest(depths: list[Depth | None]) -> Depth | None:
+    if not depths or None in depths:
+        return "code" if "code" in depths else None
+    return max(depths, key=("layout", "docstrings", "code").index)
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        # Text that stands alone is for readers, wherever it stands.
+        node.body = [each for each in node.body if not _is_text(each)]
+    return tree
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
