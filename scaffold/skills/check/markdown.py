@@ -7,14 +7,17 @@ are found here, since no parser tells their columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+
+NEAR = 1_000
+"""So many characters of a paragraph are kept around a span: no sentence is longer."""
 
 BlockKind = Literal["heading", "paragraph", "item", "cell", "fence", "indented", "html"]
 
@@ -28,8 +31,7 @@ _DEFINITION = re.compile(r"^ {0,3}\[(?P<label>[^\]^][^\]]*)\]:\s*(?P<to><[^<>]*>
 _FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})")
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Is a heading, paragraph, list item, cell of a table or fenced code.
 
     Args:
@@ -56,8 +58,7 @@ class Block:
     intros: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """Is inline code, or where a link leads.
 
     Args:
@@ -65,8 +66,8 @@ class Span:
         line: From 1.
         column: From 1.
         block: Where it stands.
-        before: The text of the block before it.
-        after: The text of the block behind it.
+        before: The text of the block before it, at most NEAR characters.
+        after: The text of the block behind it, at most NEAR characters.
     """
 
     text: str
@@ -149,6 +150,8 @@ class _Reader:
         inside = ""
         for token in tokens:
             match token.type:
+                case "inline":  # the commonest first
+                    self._inline(token, inside)
                 case "fence":
                     self._fence(token)
                 case "code_block":
@@ -173,8 +176,6 @@ class _Reader:
                     inside = token.type
                 case "thead_close" | "table_close" | "heading_close":
                     inside = ""
-                case "inline":
-                    self._inline(token, inside)
                 case _:
                     pass
 
@@ -238,35 +239,69 @@ class _Reader:
     def _spans(self, block: Block) -> None:
         text = block.text
         if "`" in text:
+            rows = _Rows(block, self._source)
             for found in _CODE_SPAN.finditer(text):
                 code = " ".join(found["code"].split())
-                span = self._span(block, code, found.start("code"), found.start(), found.end())
+                span = _span(rows, code, found.start("code"), found.start(), found.end())
                 self._result.codes.append(span)
         if "](" in text:
+            rows = _Rows(block, self._source)
             for found in _LINK.finditer(_blanked(text)):
                 at, end = found.span("to")
                 if text[at] == "<" and text[end - 1] == ">":
                     at, end = at + 1, end - 1
                 if to := text[at:end]:
-                    span = self._span(block, to, at, found.start(), found.end())
-                    self._result.links.append(span)
-
-    def _span(self, block: Block, text: str, at: int, start: int, end: int) -> Span:
-        line = block.line + block.text.count("\n", 0, at)
-        begin = block.text.rfind("\n", 0, at) + 1
-        # The block's lines stand in the source behind the marks of lists and quotes.
-        source = self._source(line)
-        stop = block.text.find("\n", at)
-        shown = block.text[begin : stop if stop >= 0 else None]
-        offset = source.find(shown)
-        if offset < 0:  # a cell of a table
-            offset = max(0, source.find(block.text[at : at + 20]) - (at - begin))
-        column = offset + at - begin + 1
-        return Span(text, line, column, block, block.text[:start], block.text[end:])
+                    self._result.links.append(_span(rows, to, at, found.start(), found.end()))
 
     def _source(self, line: int) -> str:
         index = line - self._first
         return self._body[index] if 0 <= index < len(self._body) else ""
+
+
+class _Rows:
+    """Tells where the characters of a block stand in the source; asked from left to right.
+
+    Args:
+        block: The block.
+        source: Returns a line of the source.
+    """
+
+    def __init__(self, block: Block, source: Callable[[int], str]) -> None:
+        self.block = block
+        self._source = source
+        self._line = block.line
+        self._begin = 0
+        self._seen = 0
+        self._row = self._find_row()
+
+    def place(self, at: int) -> tuple[int, int]:
+        """Returns the line and the column of a character of the block."""
+        text = self.block.text
+        if count := text.count("\n", self._seen, at):
+            self._line += count
+            self._begin = text.rfind("\n", self._seen, at) + 1
+            self._row = self._find_row()
+        self._seen = at
+        source, offset = self._row
+        if offset < 0:  # a cell of a table
+            offset = max(0, source.find(text[at : at + 20]) - (at - self._begin))
+        return self._line, offset + at - self._begin + 1
+
+    def _find_row(self) -> tuple[str, int]:
+        """Returns the line of the source, and where in it the block's own line begins.
+
+        The block's lines stand in the source behind the marks of lists and quotes.
+        """
+        source, text = self._source(self._line), self.block.text
+        stop = text.find("\n", self._begin)
+        return source, source.find(text[self._begin : stop if stop >= 0 else None])
+
+
+def _span(rows: _Rows, text: str, at: int, start: int, end: int) -> Span:
+    line, column = rows.place(at)
+    whole = rows.block.text
+    before, after = whole[max(0, start - NEAR) : start], whole[end : end + NEAR]
+    return Span(text, line, column, rows.block, before, after)
 
 
 def _blanked(text: str) -> str:

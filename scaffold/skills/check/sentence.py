@@ -10,8 +10,6 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|\n\s*\n")
 _CLAUSE = re.compile(r"(?<=[.!?;:])\s+(?=[A-Z`*\[(])|\n\s*\n")
 _END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|(?<=[.!?])$|\n\s*\n")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-# A sentence is no longer; a paragraph may be, and every span of it is asked.
-_FAR = 1000
 SPAN = "§"
 """What a span becomes, so that the words of a path are no words of the sentence."""
 _CODE = re.compile(r"`[^`]*`")
@@ -34,18 +32,18 @@ def sentence_around(span: Span) -> tuple[str, str]:
 
     What stands before a colon is a sentence of its own.
     """
-    before = _CLAUSE.split(_shown(span.before[-_FAR:]))[-1]
-    return before, _END.split(_shown(span.after[:_FAR]))[0]
+    before = _CLAUSE.split(_shown(span.before))[-1]
+    return before, _END.split(_shown(span.after))[0]
 
 
 def before_colon(span: Span) -> str:
     """Returns the words of a span's own sentence before it, with what leads to a colon."""
-    return _SENTENCE.split(_shown(span.before[-_FAR:]))[-1]
+    return _SENTENCE.split(_shown(span.before))[-1]
 
 
 def words_before(span: Span) -> str:
     """Returns what its paragraph says before a span, in plain words."""
-    return plain(span.before[-_FAR:])
+    return plain(span.before)
 
 
 def _shown(text: str) -> str:
