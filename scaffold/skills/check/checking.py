@@ -5,7 +5,8 @@ from __future__ import annotations
 import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
@@ -53,8 +54,7 @@ class Outcome:
         return all(finding.severity != "error" for finding in self.findings)
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """Is one document to check.
 
     Args:
@@ -123,8 +123,8 @@ def _remembered(
     def work(task: Task) -> Remembered:
         found = _check(task, repository, settings)
         # Without what the finders of claims knew: trees of syntax, spans.
-        judged = [replace(row, claim=replace(row.claim, data=None)) for row in found.judged]
-        return replace(found, judged=judged)
+        judged = [Judged(Claim(*claim[:4]), verdict) for claim, verdict in found.judged]
+        return Remembered(found.findings, judged)
 
     fresh = iter(work_through(open_tasks, work, repository.files))
     for task, key, each in zip(tasks, keys, known, strict=True):

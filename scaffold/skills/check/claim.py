@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 Severity = Literal["error", "warning", "note"]
 Confidence = Literal["high", "medium", "low"]
 State = Literal["true", "false", "undecided"]
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """Is one statement that a text makes of its repository.
 
     Args:
@@ -26,11 +24,10 @@ class Claim:
     text: str
     line: int
     column: int = 1
-    data: Any = field(default=None, compare=False)
+    data: Any = None
 
 
-@dataclass(frozen=True)
-class Fix:
+class Fix(NamedTuple):
     """Replaces text on one line of a document.
 
     Args:
@@ -46,8 +43,7 @@ class Fix:
     is_safe: bool = True
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Is what became of a claim: proven, refuted or undecided, each with the reason.
 
     Args:
@@ -94,16 +90,14 @@ class Verdict:
         return cls("false", evidence, rule, message, now, confidence, fix)
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """Is a claim with its verdict."""
 
     claim: Claim
     verdict: Verdict
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """Is one thing to report: a refuted claim, or a fault of form.
 
     Args:
@@ -134,4 +128,9 @@ class Finding:
 
     def at(self, severity: Severity) -> Finding:
         """Returns the same finding with another severity."""
-        return replace(self, severity=severity)
+        return self._replace(severity=severity)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns it as plain data, the keys in the order above."""
+        fix = self.fix._asdict() if self.fix is not None else None
+        return {**self._asdict(), "fix": fix}

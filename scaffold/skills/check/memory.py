@@ -13,9 +13,9 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from scaffold.repository.files import Files
 from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
@@ -23,8 +23,7 @@ from scaffold.skills.check.documents import Document
 from scaffold.skills.check.settings import Settings
 
 
-@dataclass(frozen=True)
-class Remembered:
+class Remembered(NamedTuple):
     """Is what was found in one document.
 
     Args:
@@ -67,7 +66,7 @@ class Memory:
     def keep(self, key: str, findings: Sequence[Finding], judged: Sequence[Judged]) -> None:
         """Remembers what was found for a key."""
         rows = [_row(each) for each in judged]
-        self.fresh[key] = {"findings": [asdict(each) for each in findings], "judged": rows}
+        self.fresh[key] = {"findings": [each.to_json() for each in findings], "judged": rows}
 
     def write(self, files: Files, identity: str) -> None:
         """Writes what is known now; a disk that takes nothing is no fault of the check."""

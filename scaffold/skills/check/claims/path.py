@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from scaffold.repository.whole import Repository
@@ -114,7 +113,7 @@ def weighed(verdict: Verdict, span: Span) -> Verdict:
         return verdict
     if stance.is_doubted and not (stance.is_directed or is_moved):
         return Verdict.open("the words around it leave open whether it is there")
-    return replace(verdict, confidence="low")
+    return verdict._replace(confidence="low")
 
 
 def _name(path: str) -> str:
@@ -153,7 +152,7 @@ def _judge_line(
         f"{path} has {count} lines",
     )
     weighty = verdict if named.span is None else weighed(verdict, named.span)
-    return replace(weighty, now=f"{path} ends at line {count}")
+    return weighty._replace(now=f"{path} ends at line {count}")
 
 
 PATHS = Kind("path", find_paths, judge_path)

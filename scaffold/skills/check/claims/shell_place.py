@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Confidence, Verdict
@@ -191,7 +191,7 @@ def _missing(
     if verdict.state != "false" or verdict.rule != "path-missing":
         return verdict
     message = f"{word.text!r} does not exist"
-    return replace(verdict, rule=rule, message=message, confidence=_confidence(line))
+    return verdict._replace(rule=rule, message=message, confidence=_confidence(line))
 
 
 def _why_silent(text: str, word: Word, line: Invocation, document: Document) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import asdict
 from typing import Any
 
 from scaffold.skills.check.checking import Outcome
@@ -31,7 +30,7 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
 
 def finding_json(finding: Finding) -> dict[str, Any]:
     """Returns one finding, with its fingerprint."""
-    return {**asdict(finding), "fingerprint": fingerprint(finding)}
+    return {**finding.to_json(), "fingerprint": fingerprint(finding)}
 
 
 def fingerprint(finding: Finding) -> str:
