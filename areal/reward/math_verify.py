@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from areal.reward.extraction import final_answer, numbers_equal, read_number
 
 # math-verify's patterns take more than linear time; an unmarked answer stands at the end anyway.
 _TAIL_CHARS = 2000
+_STOP_PERIOD_S = 0.2
 # What the parsers raise for text that no reader could make sense of: too deep, too many digits.
 _UNREADABLE = (ValueError, RecursionError, OverflowError)
 
@@ -142,7 +144,7 @@ def _within(timeout_s: float | None, compute: Callable[[], Any]) -> Any:
     thread.start()
     thread.join(timeout_s)
     if not outcome:
-        _raise_in(thread)
+        threading.Thread(target=_stop, args=(thread,), name="math-verify-stop", daemon=True).start()
         raise RewardTimeoutError(f"math-verify needed more than {timeout_s} s for one comparison")
     succeeded, result = outcome[0]
     if not succeeded:
@@ -150,10 +152,30 @@ def _within(timeout_s: float | None, compute: Callable[[], Any]) -> Any:
     return result
 
 
-def _raise_in(thread: threading.Thread) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_TimeIsUpError)
-    )
+def _stop(thread: threading.Thread) -> None:
+    """Raises in a thread until it ends.
+
+    Once is not enough: what is raised while a finaliser or a weak reference's callback runs is
+    reported by the interpreter and dropped, and the computation would go on for ever.
+    """
+    _drop_reports()
+    while thread.is_alive():
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_TimeIsUpError)
+        )
+        thread.join(_STOP_PERIOD_S)
+
+
+@functools.cache
+def _drop_reports() -> None:
+    """Keeps the interpreter from reporting that a finaliser was stopped, once in a process."""
+    report = sys.unraisablehook
+
+    def hook(unraisable: Any, /) -> None:
+        if unraisable.exc_type is not _TimeIsUpError:
+            report(unraisable)
+
+    sys.unraisablehook = hook
 
 
 @functools.cache

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from areal.api.errors import RewardError, RewardTimeoutError
 from areal.reward import MathVerifyWorker, get_math_verify_worker
-from areal.reward.math_verify import math_verify_reward_fn
+from areal.reward.math_verify import _within, math_verify_reward_fn
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,32 @@ def test_precision_is_in_decimal_places() -> None:
     assert MathVerifyWorker(precision=2).verify(r"\boxed{3.14}", "3.1415") == 1.0
     assert MathVerifyWorker(precision=6).verify(r"\boxed{3.14}", "3.1415") == 0.0
     assert MathVerifyWorker(precision=2).verify(r"\boxed{3.14}", r"\pi") == 1.0
+
+
+def test_a_computation_is_stopped_though_a_callback_swallows_the_first_attempt() -> None:
+    threads: list[threading.Thread] = []
+    is_free = threading.Event()
+
+    class Thing:
+        pass
+
+    def in_callback(_: object) -> None:
+        while not is_free.is_set():  # what is raised here, the interpreter drops
+            pass
+
+    def compute() -> None:
+        threads.append(threading.current_thread())
+        thing = Thing()
+        seen = weakref.ref(thing, in_callback)
+        del thing
+        while seen() is None:
+            pass
+
+    with pytest.raises(RewardTimeoutError):
+        _within(0.2, compute)
+    is_free.set()
+    threads[0].join(10)
+    assert not threads[0].is_alive()
 
 
 def test_one_worker_serves_a_process() -> None:
