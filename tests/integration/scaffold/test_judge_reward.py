@@ -343,6 +343,7 @@ def test_the_pool_tells_a_silent_judge_from_a_bad_answer(
     monkeypatch.setenv("JUDGE_MODEL", "a model")
     monkeypatch.setenv("JUDGE_CACHE_DIR", "")
     judge.steps = [BUSY, "SCORE: 0", "SCORE: 0.5", (400, {})]
+    AsyncRewardWrapper.shutdown()  # workers of an earlier test have the environment of its time
     wrapper = AsyncRewardWrapper(made.judged_reward_fn, max_workers=1, max_retries=0)
 
     async def main() -> list[Any]:
