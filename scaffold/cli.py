@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from scaffold import __version__
+from scaffold.docs_commands import add_docs_commands
 from scaffold.printing import (
     give_up_printing,
     mend_streams,
@@ -409,6 +410,17 @@ main.add_command(skills)
 
 add_skill_commands(skills, TARGET, JSON, DRY_RUN)
 add_vcs_commands(main, TARGET, JSON)
+
+
+@click.group("docs", cls=Commands, help="Keeps the Chinese pages in step with the English ones.")
+def docs() -> None:
+    pass
+
+
+main.add_command(docs)
+
+
+add_docs_commands(docs, TARGET, JSON)
 
 
 @click.group("archon", cls=Commands, help="Tells what is known and proven of models.")

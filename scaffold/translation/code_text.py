@@ -1,0 +1,68 @@
+"""Code without its comments, which are the only part of it that a translation changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+HASH = (
+    "bash", "cfg", "cmake", "conf", "console", "dockerfile", "docker", "elixir", "fish",
+    "gitignore", "graphql", "hcl", "ini", "julia", "make", "makefile", "nim", "perl", "powershell",
+    "properties", "ps1", "py", "pycon", "python", "python3", "r", "rb", "ruby", "sh", "shell",
+    "shell-session", "terraform", "tf", "toml", "yaml", "yml", "zsh",
+)  # fmt: skip
+SLASH = (
+    "c", "c++", "cc", "cpp", "cs", "csharp", "cu", "cuda", "dart", "go", "groovy", "h", "hpp",
+    "java", "javascript", "js", "json5", "jsonc", "jsx", "kotlin", "less", "objc", "php", "proto",
+    "protobuf", "rs", "rust", "scala", "scss", "swift", "ts", "tsx", "typescript", "zig",
+)  # fmt: skip
+DASH = (
+    "ada", "haskell", "hs", "lua", "sql",
+)  # fmt: skip
+ANGLE = (
+    "html", "markdown", "md", "svg", "vue", "xml",
+)  # fmt: skip
+PERCENT = (
+    "erlang", "latex", "matlab", "tex",
+)  # fmt: skip
+_LINE_MARKS = {
+    **dict.fromkeys(HASH, r"(?:(?<=\s)|(?<![\s\S]))#[^\n]*"),
+    **dict.fromkeys(SLASH, r"(?<!:)//[^\n]*|/\*.*?\*/"),
+    "css": r"/\*.*?\*/",
+    **dict.fromkeys(DASH, r"--[^\n]*"),
+    **dict.fromkeys(ANGLE, r"<!--.*?-->"),
+    **dict.fromkeys(PERCENT, r"(?<!\\)%[^\n]*"),
+    **dict.fromkeys(["clojure", "lisp", "scheme", "asm"], r";[^\n]*"),
+}
+# A quote that its line does not close is an apostrophe.
+_STRING = (
+    r'"""(?:\\.|[^\\])*?"""' r"|'''(?:\\.|[^\\])*?'''"
+    r'|"(?:\\.|[^"\\\n])*"' r"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\\n])*`"
+)  # fmt: skip
+
+
+def language_of(info: str) -> str:
+    """Returns the language that the words behind a fence name, or nothing."""
+    words = re.findall(r"[\w+#.-]+", info)
+    if info.startswith("{") and len(words) > 1:  # {code-block} python
+        words = words[1:]
+    return words[0].lstrip(".").lower() if words else ""
+
+
+def without_comments(text: str, language: str) -> str:
+    """Returns code with a mark for each comment; text as it is where the language has none."""
+    marks = _LINE_MARKS.get(language)
+    if marks is None:
+        return text
+    parts = re.compile(rf"(?P<string>{_STRING})|(?P<comment>{marks})", re.DOTALL)
+    return "".join(_kept(text, parts))
+
+
+def _kept(text: str, parts: re.Pattern[str]) -> Iterator[str]:
+    at = 0
+    for found in parts.finditer(text):
+        if found.lastgroup == "comment":
+            yield text[at : found.start()].rstrip(" \t")
+            yield " <comment>"
+            at = found.end()
+    yield text[at:]

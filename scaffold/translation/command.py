@@ -1,0 +1,81 @@
+"""The commands of ``scaffold docs``: each reads the documents and returns its report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from scaffold.report import Report
+from scaffold.spec import escaped
+from scaffold.translation.agreement import check_page
+from scaffold.translation.documents import Documents
+from scaffold.translation.finding import Finding
+from scaffold.translation.freshness import page_states, shown
+from scaffold.translation.plan import plan_page
+from scaffold.translation.plan import shown as shown_plan
+
+
+def docs_status(start: Path) -> Report:
+    """Says which pages are missing or behind, section by section."""
+    documents = Documents.at(start)
+    states = page_states(documents)
+    counts = Counter(state.state for state in states)
+    sections = Counter(pair.state for state in states for pair in state.pairs)
+    rows = [row for state in states if not state.is_fine for row in shown(state)]
+    layout = documents.layout
+    where = f"{layout.source} -> {layout.translation}, " if layout.source else ""
+    told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    rows.append(f"{len(states)} pages ({where}{layout.how}): {told}")
+    return Report(
+        "docs status",
+        ok=all(state.is_fine for state in states),
+        text="".join(f"{escaped(row)}\n" for row in rows),
+        extra={
+            "pages": [state.to_json() for state in states],
+            "counts": {"pages": dict(counts), "sections": dict(sections)},
+        },
+    )
+
+
+def docs_plan(start: Path, page: str, keys: tuple[str, ...], *, everything: bool) -> Report:
+    """Gives what is needed to translate a page."""
+    documents = Documents.at(start)
+    plan = plan_page(documents, documents.resolve(page, start), keys, everything=everything)
+    check = (("scaffold", "docs", "check", plan.page),)
+    return Report("docs plan", check=check, text=shown_plan(plan), extra=plan.to_json())
+
+
+def docs_check(start: Path, pages: tuple[str, ...]) -> Report:
+    """Proves that translations agree with their pages; those that are missing are named."""
+    documents = Documents.at(start)
+    wanted = [documents.resolve(page, start) for page in pages] or documents.wanted_pages()
+    there = [page for page in wanted if documents.has(page) and _is_translated(documents, page)]
+    lacking = [page for page in wanted if page not in there]
+    findings = [finding for page in there for finding in check_page(documents, page)]
+    findings += [_no_translation(documents, page) for page in lacking if pages]
+    rows = [finding.to_text() for finding in findings]
+    rows.append(f"{len(there)} pages checked, {len(findings)} findings")
+    warnings: list[str] = []
+    if lacking and not pages:
+        warnings.append(f"{len(lacking)} pages have no translation; `scaffold docs status`")
+    behind = sum(
+        pair.state in ("stale", "unmarked") for page in there for pair in documents.pairs(page)
+    )
+    if behind:
+        warnings.append(f"{behind} sections are behind; `scaffold docs status`")
+    return Report(
+        "docs check",
+        ok=not findings,
+        text="".join(f"{escaped(row)}\n" for row in rows),
+        warnings=tuple(warnings),
+        extra={"findings": [finding.to_json() for finding in findings], "checked": there},
+    )
+
+
+def _no_translation(documents: Documents, page: str) -> Finding:
+    other = documents.layout.pages[page]
+    return Finding(other, 1, "page", "none", f"the translation of {page}", f"{page}:1")
+
+
+def _is_translated(documents: Documents, page: str) -> bool:
+    return documents.has(documents.layout.pages[page])

@@ -1,0 +1,54 @@
+"""Two sections that are to agree, and passages of them that stand in the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scaffold.translation.finding import Finding
+from scaffold.translation.page import Passage, Section
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Is a section with the one that translates it.
+
+    Args:
+        page: The page of the source.
+        other: The page of the translation.
+        source: The section of the source.
+        translation: The section of the translation.
+    """
+
+    page: str
+    other: str
+    source: Section
+    translation: Section
+
+    def finding(self, rule: str, line: int, found: str, expected: str, source: int) -> Finding:
+        """Returns a finding with both places."""
+        return Finding(self.other, line, rule, found, expected, f"{self.page}:{source}")
+
+    def passages(self, *, is_same_shape: bool) -> Iterator[tuple[Passage, Passage]]:
+        """Yields passages that stand in the same place.
+
+        Args:
+            is_same_shape: Whether the blocks agree; if not, all text of a section is one passage.
+        """
+        if not is_same_shape:
+            yield _joined(self.source), _joined(self.translation)
+            return
+        ours = {passage.slot: passage for passage in self.source.passages}
+        theirs = {passage.slot: passage for passage in self.translation.passages}
+        for slot in {**ours, **theirs}:
+            yield (
+                ours.get(slot, Passage(slot, self.source.line)),
+                theirs.get(slot, Passage(slot, self.translation.line)),
+            )
+
+
+def _joined(section: Section) -> Passage:
+    found = Passage((), section.line)
+    for passage in section.passages:
+        found.join(passage)
+    return found

@@ -1,0 +1,138 @@
+"""The documents of a repository, each page read when it is first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from scaffold.repository.files import Files, list_files
+from scaffold.repository.tool_table import read_tool_table
+from scaffold.spec import RequestError, nearest
+from scaffold.translation.glossary import Glossary, read_glossary
+from scaffold.translation.layout import Layout, find_layout
+from scaffold.translation.page import Page
+from scaffold.translation.pairing import Pair, pair_sections
+from scaffold.translation.reading import read_page
+from scaffold.translation.settings import Settings, read_settings
+
+
+class Documents:
+    """Is the pages of a repository and their translations.
+
+    Args:
+        files: The repository's files.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self.settings: Settings = read_settings(files)
+        self.layout: Layout = find_layout(files, self.settings)
+        self._pages: dict[str, Page] = {}
+
+    @classmethod
+    def at(cls, start: Path) -> Documents:
+        """Returns the documents of the repository that a folder lies in."""
+        return cls(list_files(find_root(start)))
+
+    @cached_property
+    def glossary(self) -> Glossary:
+        """The terms."""
+        return read_glossary(self.files, self.layout.glossary)
+
+    def has(self, path: str) -> bool:
+        """Tells whether a page exists."""
+        return path in self.files.paths
+
+    def page(self, path: str) -> Page:
+        """Returns a page that exists.
+
+        Raises:
+            RequestError: It cannot be read as text.
+        """
+        if path not in self._pages:
+            text = self.files.text(path)
+            if text is None:
+                raise RequestError(
+                    f"{path} {self.files.why_unreadable(path)}",
+                    code="source_unreadable",
+                    hint="mend the page, or leave it out under [tool.scaffold.docs] exclude",
+                )
+            self._pages[path] = read_page(path, text)
+        return self._pages[path]
+
+    def why_excluded(self, path: str) -> str:
+        """Returns why a page stays untranslated, or nothing."""
+        return self.settings.why_excluded(path)
+
+    def wanted_pages(self) -> list[str]:
+        """Returns the pages that are to be translated."""
+        return [path for path in self.layout.pages if not self.why_excluded(path)]
+
+    def pairs(self, path: str) -> list[Pair]:
+        """Returns the sections of a page with those that translate them."""
+        other = self.layout.pages[path]
+        translations = self.page(other).sections if self.has(other) else ()
+        excluded = self.settings.excluded_sections(path)
+        return pair_sections(self.page(path).sections, translations, excluded)
+
+    def resolve(self, given: str, start: Path) -> str:
+        """Returns the page of the source that a name means: its path, or its translation's.
+
+        Args:
+            given: A path from the working folder or from the root, or the end of one.
+            start: The working folder.
+
+        Raises:
+            RequestError: There is no such page, or nobody translates it.
+        """
+        page = self._named(given, start)
+        reason = self.why_excluded(page)
+        if reason:
+            raise RequestError(
+                f"{page} stays untranslated: {reason}",
+                code="page_unknown",
+                hint="[tool.scaffold.docs] in pyproject.toml says so, under exclude or generated",
+            )
+        return page
+
+    def _named(self, given: str, start: Path) -> str:
+        sources = {other: page for page, other in self.layout.pages.items()}
+        for base in (start, self.files.root):
+            try:
+                place = (base / given).resolve().relative_to(self.files.root.resolve()).as_posix()
+            except (ValueError, OSError):
+                continue
+            if place in self.layout.pages:
+                return place
+            if place in sources:
+                return sources[place]
+        ends = [page for page in self.layout.pages if f"/{page}".endswith(f"/{given}")]
+        if len(ends) == 1:
+            return ends[0]
+        raise RequestError(
+            f"no page {given!r} is to be translated{nearest(given, self.layout.pages)}",
+            code="page_unknown",
+            hint="`scaffold docs status` lists the pages",
+        )
+
+
+def find_root(start: Path) -> Path:
+    """Returns the folder whose documents are meant.
+
+    It is the nearest one upwards that has a table [tool.scaffold.docs], not beyond the repository;
+    else the repository's top folder; without git the folder itself.
+    """
+    for folder in (start, *start.parents):
+        if _is_configured(folder):
+            return folder
+        if (folder / ".git").exists():
+            return folder
+    return start
+
+
+def _is_configured(folder: Path) -> bool:
+    try:
+        text = (folder / "pyproject.toml").read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        return False
+    return "tool.scaffold.docs" in text and bool(read_tool_table(text, "docs"))

@@ -1,0 +1,114 @@
+"""Which pages and sections have no translation, or one of an older state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from scaffold.translation.documents import Documents
+from scaffold.translation.page import Section
+from scaffold.translation.pairing import Pair
+
+WORDS = {
+    "current": "is up to date",
+    "stale": "changed in the source since it was translated",
+    "missing": "has no translation",
+    "unmarked": "carries no marker, so nothing tells of which state it is the translation",
+    "orphan": "has no section in the source any more",
+    "excluded": "stays untranslated",
+}
+FINE = frozenset({"current", "excluded"})
+
+
+class PageState(NamedTuple):
+    """Is what can be said of the translation of a page.
+
+    Args:
+        page: The page; empty where only a translation is left.
+        translation: Its translation.
+        state: As for sections.
+        reason: Why it is excluded.
+        pairs: Its sections.
+    """
+
+    page: str
+    translation: str
+    state: str
+    reason: str = ""
+    pairs: tuple[Pair, ...] = ()
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing is to be done."""
+        return self.state in FINE
+
+    def counts(self) -> dict[str, int]:
+        """Returns how many sections are in each state."""
+        return dict(Counter(pair.state for pair in self.pairs))
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the state as part of a report."""
+        return {
+            "page": self.page,
+            "translation": self.translation,
+            "state": self.state,
+            "reason": self.reason,
+            "sections": [_row(pair) for pair in self.pairs],
+        }
+
+
+def page_states(documents: Documents) -> list[PageState]:
+    """Returns the state of every page, and of translations whose page is gone."""
+    found = [page_state(documents, page) for page in documents.layout.pages]
+    gone = [PageState("", path, "orphan") for path in documents.layout.orphans]
+    return [*found, *gone]
+
+
+def page_state(documents: Documents, page: str) -> PageState:
+    """Returns the state of one page."""
+    other = documents.layout.pages[page]
+    reason = documents.why_excluded(page)
+    if reason:
+        return PageState(page, other, "excluded", reason)
+    if not documents.has(page):
+        return PageState(page, other, "orphan")
+    pairs = tuple(documents.pairs(page))
+    if not documents.has(other):
+        return PageState(page, other, "missing", "", pairs)
+    is_fine = all(pair.state in FINE for pair in pairs)
+    return PageState(page, other, "current" if is_fine else "stale", "", pairs)
+
+
+def shown(state: PageState) -> list[str]:
+    """Returns what people read of a page that is not fine."""
+    if state.state == "orphan":
+        return [f"{state.translation}  orphan: its page is gone; delete it"]
+    if state.state == "missing":
+        return [f"{state.translation}  missing: {len(state.pairs)} sections of {state.page}"]
+    rows = [f"{state.translation}  stale"]
+    behind = [pair for pair in state.pairs if pair.state not in FINE]
+    return [*rows, *(f"  {p.state:<8} {_place(state, p)}  {_name(p)}" for p in behind)]
+
+
+def _place(state: PageState, pair: Pair) -> str:
+    if pair.translation is not None:
+        return f"{state.translation}:{pair.translation.line}"
+    assert pair.source is not None, "one of the two is there"
+    return f"{state.page}:{pair.source.line}"
+
+
+def _name(pair: Pair) -> str:
+    section = pair.source or pair.translation
+    assert section is not None, "one of the two is there"
+    return f"{section.key} ({section.title})" if section.title else section.key
+
+
+def _row(pair: Pair) -> dict[str, Any]:
+    return {
+        "key": pair.key,
+        "state": pair.state,
+        "title": (pair.source or pair.translation or Section(0, 0)).title,
+        "source_line": pair.source.line if pair.source else None,
+        "translation_line": pair.translation.line if pair.translation else None,
+        "marker": str(pair.source.wanted) if pair.source else None,
+    }

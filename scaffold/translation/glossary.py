@@ -1,0 +1,122 @@
+"""The terms of a translation: what each is called, and what stays as it is."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+from scaffold.repository.files import Files
+from scaffold.spec import RequestError
+
+
+class Term(NamedTuple):
+    """Is a term of the source with what may stand for it; () where it stays as it is."""
+
+    name: str
+    translations: tuple[str, ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the term stays as it is."""
+        return not self.translations
+
+    def is_in(self, prose: str) -> bool:
+        """Tells whether a text of the source uses the term, in the plural too."""
+        return bool(self.pattern.search(prose))
+
+    def is_kept_in(self, prose: str) -> bool:
+        """Tells whether a translation has the term, in the singular or the plural."""
+        return bool(self.pattern.search(prose))
+
+    def is_translated_in(self, prose: str) -> bool:
+        """Tells whether a translation has one of the words for the term."""
+        folded = re.sub(r"\s+", "", prose).lower()
+        return any(re.sub(r"\s+", "", each).lower() in folded for each in self.translations)
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What finds the term, in the singular or the plural."""
+        words = r"[\s-]+".join(re.escape(word) for word in self.name.split())
+        # Chinese letters are letters to `\w`, and stand directly beside a term.
+        return re.compile(rf"(?<![A-Za-z0-9_]){words}(?:s|es)?(?![A-Za-z0-9_])", re.IGNORECASE)
+
+
+class Glossary:
+    """Holds the terms of a repository.
+
+    Args:
+        path: The file.
+        terms: The terms.
+    """
+
+    def __init__(self, path: str, terms: Iterable[Term]) -> None:
+        self.path = path
+        self._terms = list(terms)
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The terms, longer ones first: where one stands in another, that one counts."""
+        return tuple(sorted(self._terms, key=lambda term: (-len(term.name), term.name)))
+
+    def used_in(self, prose: str) -> list[Term]:
+        """Returns the terms that a text uses; one inside a longer one counts where it is alone."""
+        found: list[Term] = []
+        for term in self.terms:
+            if term.is_in(prose):
+                found.append(term)
+                prose = term.pattern.sub(" ", prose)
+        return sorted(found)
+
+
+def read_glossary(files: Files, path: str) -> Glossary:
+    """Returns the glossary of a repository, an empty one where there is no file.
+
+    Raises:
+        RequestError: The file is wrong.
+    """
+    if path not in files.paths:
+        return Glossary(path, ())
+    text = files.text(path)
+    if text is None:
+        raise _wrong(path, files.why_unreadable(path))
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _wrong(path, f"is no TOML: {error}") from error
+    unknown = [key for key in table if key not in ("keep", "terms")]
+    if unknown:
+        raise _wrong(path, f"has the key {unknown[0]!r}; known are keep and terms")
+    return Glossary(
+        path, [*_kept(path, table.get("keep", [])), *_told(path, table.get("terms", {}))]
+    )
+
+
+def _kept(path: str, value: Any) -> list[Term]:
+    rows = cast("list[Any]", value) if isinstance(value, list) else []
+    words = [row for row in rows if isinstance(row, str) and row.strip()]
+    if not isinstance(value, list) or len(words) < len(rows):
+        raise _wrong(path, "has a `keep` that is no list of words")
+    return [Term(word) for word in words]
+
+
+def _told(path: str, value: Any) -> list[Term]:
+    if not isinstance(value, dict):
+        raise _wrong(path, "has `terms` that are no table")
+    found: list[Term] = []
+    for name, given in cast("dict[str, Any]", value).items():
+        words = cast("list[Any]", given) if isinstance(given, list) else [given]
+        if not (words and all(isinstance(word, str) and word.strip() for word in words)):
+            raise _wrong(path, f"translates {name!r} by no word")
+        found.append(Term(name, tuple(words)))
+    return found
+
+
+def _wrong(path: str, why: str) -> RequestError:
+    return RequestError(
+        f"the glossary {path} {why}",
+        code="target_invalid",
+        hint='write keep = ["rollout"] and, under [terms], "reward" = "..."',
+    )

@@ -1,0 +1,104 @@
+"""The text inside a block, taken apart: words, code, links, images, tags, with their lines."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from scaffold.translation.page import Passage, Piece, Slot
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_TAG = re.compile(r"<(?P<name>[A-Za-z][\w-]*)(?P<rest>[^>]*)>")
+_ATTRIBUTE = re.compile(
+    r"(?P<key>[\w:-]+)\s*=\s*(?:\"(?P<a>[^\"]*)\"|'(?P<b>[^']*)'|(?P<c>[^\s>]+))"
+)
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_ROLE = re.compile(r"\{(?:ref|doc|term|numref|eq|any|abbr|download|(?:[\w-]+:)+[\w-]+)\}$")
+_ROLE_TARGET = re.compile(r"<[^<>]+>$")
+_SHOWN = frozenset({"alt", "title", "aria-label", "summary", "label"})
+"""Attributes whose text a reader sees, and which are translated."""
+
+
+class Html:
+    """Takes tags and comments out of HTML.
+
+    Args:
+        anchors: Where ids go.
+        comments: Where comments go.
+    """
+
+    def __init__(self, anchors: list[Piece], comments: list[Piece]) -> None:
+        self._anchors = anchors
+        self._comments = comments
+
+    def read(self, html: str, line: int, into: Passage) -> None:
+        """Reads a piece of HTML that begins at a line."""
+        for found in _COMMENT.finditer(html):
+            at = line + html.count("\n", 0, found.start())
+            self._comments.append(Piece(found.group(), at))
+        bare = _COMMENT.sub(lambda found: "\n" * found.group().count("\n"), html)
+        for found in _TAG.finditer(bare):
+            self._tag(found, line + bare.count("\n", 0, found.start()), into)
+        words = re.sub(r"<[^>]*>", " ", bare).strip()
+        into.prose += f" {words}"
+        into.plain += words
+
+    def _tag(self, found: re.Match[str], line: int, into: Passage) -> None:
+        kept = [found["name"].lower()]
+        for each in _ATTRIBUTE.finditer(found["rest"]):
+            key = each["key"].lower()
+            value = next(text for text in each.group("a", "b", "c") if text is not None)
+            if key == "href":
+                into.links.append(Piece(unquote(value), line))
+            elif key == "src":
+                into.images.append(Piece(unquote(value), line))
+            elif key in ("id", "name"):
+                self._anchors.append(Piece(value, line))
+            elif key not in _SHOWN:
+                kept.append(f'{key}="{value}"')
+        into.tags.append(Piece(" ".join(kept), line))
+
+
+def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
+    """Returns the passage that a token of inline content holds.
+
+    Args:
+        token: The token.
+        slot: Where it stands.
+        line: The line where it begins.
+        html: Takes in tags and comments.
+    """
+    found = Passage(slot, line)
+    at = line
+    for child in token.children or []:
+        match child.type:
+            case "text":
+                found.prose += child.content
+                found.plain += child.content
+            case "softbreak" | "hardbreak":
+                found.prose += "\n"
+                found.plain += " "
+                at += 1
+            case "code_inline":
+                code = child.content
+                found.codes.append(Piece(_code(code, found.prose), at))
+                found.prose += " \N{OBJECT REPLACEMENT CHARACTER} "
+                found.plain += code
+            case "link_open":
+                found.links.append(Piece(unquote(str(child.attrGet("href") or "")), at))
+            case "image":
+                found.images.append(Piece(unquote(str(child.attrGet("src") or "")), at))
+            case "html_inline":
+                html.read(child.content, at, found)
+            case _:
+                pass
+    return found
+
+
+def _code(code: str, before: str) -> str:
+    """Returns what has to stay of inline code: of a MyST role with a text, where it leads."""
+    target = _ROLE_TARGET.search(code)
+    return target.group() if target and _ROLE.search(before) else " ".join(code.split())

@@ -1,0 +1,154 @@
+"""Where a repository keeps its pages and their translations into Chinese."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from scaffold.repository.files import Files
+from scaffold.spec import TargetError
+from scaffold.translation.settings import Settings
+
+LANGUAGE = r"(?:zh|cn)(?:[-_](?:cn|hans|hans[-_]cn))?"
+"""Simplified Chinese, as folders and files are named for it; letters may be upper case."""
+
+SOURCE_FOLDERS = ("docs", "doc", "documentation", "content")
+_LANGUAGE = re.compile(rf"{LANGUAGE}\Z", re.IGNORECASE)
+_OTHER_LANGUAGE = re.compile(
+    r"(?:ar|cn|de|es|fa|fr|hi|id|it|ja|jp|ko|kr|pl|pt|ru|tr|uk|vi|zh)(?:[-_][a-z]{2,4})?/",
+    re.IGNORECASE,
+)
+_SUFFIXED = re.compile(rf"(?P<stem>.+?)[._-]{LANGUAGE}\.(?P<end>md|markdown)\Z", re.IGNORECASE)
+_PAGE = re.compile(r".+\.(?:md|markdown)\Z", re.IGNORECASE)
+_SKIPPED = re.compile(r"(?:^|/)(?:\.[^/]+|node_modules|vendor|third_party|site-packages)/")
+_DOCUSAURUS = "docusaurus-plugin-content-docs/current"
+
+
+@dataclass
+class Layout:
+    """Is where pages are.
+
+    Args:
+        source: The folder of the pages; empty where each stands beside its translation.
+        translation: The folder of the translations, or empty.
+        how: How both were found, for people.
+        pages: Each page with its translation, whether that exists or not.
+        orphans: Translations whose page is gone.
+        glossary: The file with the terms, whether it exists or not.
+    """
+
+    source: str
+    translation: str
+    how: str
+    pages: dict[str, str] = field(default_factory=dict[str, str])
+    orphans: tuple[str, ...] = ()
+    glossary: str = ""
+
+
+def find_layout(files: Files, settings: Settings) -> Layout:
+    """Returns where pages and translations are, as configured or as found.
+
+    Raises:
+        TargetError: There are no pages, or nothing tells where their translations go.
+    """
+    paths = sorted(path for path in files.paths if _PAGE.match(path) and not _SKIPPED.search(path))
+    if settings.source:
+        layout = Layout(settings.source, settings.translation, "as configured")
+        if not any(_below(path, settings.source) for path in paths):
+            raise TargetError(
+                f"the folder {settings.source!r} of [tool.scaffold.docs] holds no Markdown file",
+                code="docs_missing",
+                hint="name the folder of the pages as `source` in pyproject.toml",
+            )
+    else:
+        layout = _found(files, paths)
+    _fill(layout, paths)
+    layout.pages |= {page: other for page, other in _beside(paths) if page not in layout.pages}
+    layout.pages |= dict(settings.pages)
+    if not layout.pages:
+        raise TargetError(
+            f"{files.root} has no pages with a Chinese translation beside them",
+            code="docs_missing",
+            hint="name both folders as `source` and `translation` under [tool.scaffold.docs] in "
+            "pyproject.toml",
+        )
+    layout.pages = dict(sorted(layout.pages.items()))
+    layout.glossary = settings.glossary or posixpath.join(layout.translation, "glossary.toml")
+    return layout
+
+
+def _found(files: Files, paths: list[str]) -> Layout:
+    folders = {folder for path in paths for folder in _folders(path)}
+    for english, chinese in _folder_pairs(folders):
+        return Layout(english, chinese, "found")
+    for folder in sorted(folders):
+        if folder.rpartition("/")[2].lower() == "en" and _is_documentation(folder):
+            return Layout(folder, f"{folder[:-2]}zh", "found; no translation yet")
+    return Layout("", "", "pages with their translation beside them")
+
+
+def _folder_pairs(folders: set[str]) -> Iterator[tuple[str, str]]:
+    """Yields folders of pages with the folders of their translations, the surest first."""
+    ordered = sorted(folders, key=lambda folder: (folder.count("/"), folder))
+    chinese = [folder for folder in ordered if _LANGUAGE.match(folder.rpartition("/")[2])]
+    for folder in chinese:  # docs/en and docs/zh
+        parent = folder.rpartition("/")[0]
+        for name in ("en", "en-us", "en_us", "en-US", "en_US"):
+            english = posixpath.join(parent, name)
+            if english in folders:
+                yield english, folder
+    for name in SOURCE_FOLDERS:
+        if name not in folders:
+            continue
+        for folder in ordered:  # docs and docs_zh
+            if re.fullmatch(rf"{name}[-_.]{LANGUAGE}", folder, re.IGNORECASE):
+                yield name, folder
+        for folder in chinese:  # docs with docs/zh, i18n/zh, zh/docs
+            parent, _, last = folder.rpartition("/")
+            inner = posixpath.join("i18n", last)
+            if parent == name:
+                yield name, folder
+            elif folder == inner:
+                current = f"{folder}/{_DOCUSAURUS}"
+                yield name, current if current in folders else folder
+            elif posixpath.join(folder, name) in folders:
+                yield name, posixpath.join(folder, name)
+
+
+def _fill(layout: Layout, paths: Iterable[str]) -> None:
+    """Takes in the pages of the two folders."""
+    if not layout.source:
+        return
+    others = {path for path in paths if _below(path, layout.translation)}
+    for path in paths:
+        if _below(path, layout.source) and path not in others and not _SUFFIXED.match(path):
+            inner = path[len(layout.source) + 1 :]
+            if not _OTHER_LANGUAGE.match(inner):
+                layout.pages[path] = f"{layout.translation}/{inner}"
+    layout.orphans = tuple(sorted(others - set(layout.pages.values())))
+
+
+def _beside(paths: list[str]) -> Iterator[tuple[str, str]]:
+    """Yields pages whose translation stands beside them under a name with the language."""
+    there = {path.lower(): path for path in paths}
+    for path in paths:
+        if found := _SUFFIXED.match(path):
+            page = there.get(f"{found['stem']}.{found['end']}".lower())
+            page = page or there.get(f"{found['stem']}.en.{found['end']}".lower())
+            if page:
+                yield page, path
+
+
+def _folders(path: str) -> Iterator[str]:
+    parts = path.split("/")
+    return ("/".join(parts[:count]) for count in range(1, len(parts)))
+
+
+def _below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder}/")
+
+
+def _is_documentation(folder: str) -> bool:
+    return folder.partition("/")[0] in (*SOURCE_FOLDERS, "i18n", "en")

@@ -1,0 +1,120 @@
+"""Where the links and images of a translation have to lead."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import NamedTuple
+
+from scaffold.translation.documents import Documents
+
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|/")
+_LANGUAGE_IN_URL = re.compile(r"(?<=[/.])(?:en|zh)(?:[-_](?:us|cn|hans))?(?=[/.]|$)", re.IGNORECASE)
+
+
+class Leads(NamedTuple):
+    """Is where a link leads: a path from the root, or an address; and an anchor."""
+
+    path: str
+    anchor: str
+
+
+class Expected(NamedTuple):
+    """Is what a link of the page becomes in the translation.
+
+    Args:
+        text: How it is written.
+        leads: Every place that agrees.
+    """
+
+    text: str
+    leads: frozenset[Leads]
+
+
+class Links:
+    """Follows the links of a page and of its translation.
+
+    Args:
+        documents: The documents.
+        page: The page.
+    """
+
+    def __init__(self, documents: Documents, page: str) -> None:
+        self._documents = documents
+        self._page = page
+        self._other = documents.layout.pages[page]
+
+    def found(self, href: str) -> Leads:
+        """Returns where a link of the translation leads."""
+        return _resolved(href, self._other)
+
+    def expected(self, href: str) -> Expected:
+        """Returns what a link of the page becomes."""
+        if _ELSEWHERE.match(href):
+            return Expected(href, frozenset({_resolved(href, self._page)}))
+        leads = _resolved(href, self._page)
+        target, extension = self._page_at(leads.path)
+        if target is None or not self._has_translation(target):
+            return self._same(href, leads)
+        other = self._documents.layout.pages[target]
+        anchor = self._anchor(target, leads.anchor)
+        path = other.removesuffix(extension)
+        text = "" if target == self._page else posixpath.relpath(path, _folder(self._other))
+        return Expected(_joined(text, anchor), frozenset({Leads(path, anchor)}))
+
+    def expected_image(self, src: str) -> Expected:
+        """Returns what the image of a page becomes: the same one, or one made for the language."""
+        if _ELSEWHERE.match(src):
+            return Expected(src, frozenset({_resolved(src, self._page)}))
+        return self._same(src, _resolved(src, self._page))
+
+    def _same(self, href: str, leads: Leads) -> Expected:
+        """Returns a link to the same place, or to its like among the translations."""
+        layout = self._documents.layout
+        text = posixpath.relpath(leads.path or ".", _folder(self._other))
+        text += "/" if href.partition("#")[0].endswith("/") else ""
+        agreeing = {leads}
+        if layout.source and leads.path.startswith(f"{layout.source}/"):
+            twin = f"{layout.translation}/{leads.path[len(layout.source) + 1 :]}"
+            if self._documents.files.has(twin):
+                agreeing.add(Leads(twin, leads.anchor))
+        return Expected(_joined(text, leads.anchor), frozenset(agreeing))
+
+    def _page_at(self, path: str) -> tuple[str | None, str]:
+        """Returns the page at a path, which sites let one write without its ending."""
+        for extension in ("", ".md"):
+            if path + extension in self._documents.layout.pages:
+                return path + extension, extension
+        return None, ""
+
+    def _has_translation(self, page: str) -> bool:
+        is_there = self._documents.has(self._documents.layout.pages[page])
+        return is_there and self._documents.has(page) and not self._documents.why_excluded(page)
+
+    def _anchor(self, page: str, anchor: str) -> str:
+        """Returns the anchor of the section that translates the one of an anchor."""
+        section = self._documents.page(page).at_anchor(anchor) if anchor else None
+        if section is None or anchor in [each.text for each in section.anchors]:
+            return anchor
+        for pair in self._documents.pairs(page):
+            if pair.source is not None and pair.source.key == section.key and pair.translation:
+                return pair.translation.slug
+        return anchor
+
+
+def _resolved(href: str, page: str) -> Leads:
+    path, _, anchor = href.partition("#")
+    if _ELSEWHERE.match(href):
+        # Sites have a folder or a host for each language.
+        return Leads(_LANGUAGE_IN_URL.sub("*", path), anchor)
+    if not path:
+        return Leads(page, anchor)
+    return Leads(posixpath.normpath(posixpath.join(_folder(page), path)), anchor)
+
+
+def _joined(path: str, anchor: str) -> str:
+    return f"{path}#{anchor}" if anchor else path
+
+
+def _folder(path: str) -> str:
+    return posixpath.dirname(path) or "."

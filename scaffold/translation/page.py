@@ -1,0 +1,197 @@
+"""What a page of documentation consists of: sections, with their blocks, passages and markers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+PREAMBLE = "preamble"
+"""The key of what stands above a page's first heading, its front matter included."""
+
+MARKER_FORM = "<!-- scaffold: source {key} {hash} -->"
+_MARKER = re.compile(r"\A<!--\s*scaffold:\s*source\s+(?P<key>\S+)\s+(?P<hash>[0-9a-f]+)\s*-->\Z")
+
+Slot = tuple[str | int, ...]
+"""Where a passage stands among the blocks of its section: ("item", 1, 2) is the second item of the
+section's first list."""
+
+
+class Piece(NamedTuple):
+    """Is something short, with the line of the page that it stands on."""
+
+    text: str
+    line: int
+
+
+class Marker(NamedTuple):
+    """Says of which section, and of which state of it, a section is the translation."""
+
+    key: str
+    hash: str
+    line: int
+
+    def __str__(self) -> str:
+        """Returns the line as it stands in the page."""
+        return MARKER_FORM.format(key=self.key, hash=self.hash)
+
+
+class Block(NamedTuple):
+    """Is a list, table, block of code or the like, nested ones too.
+
+    Args:
+        kind: What it is, in words.
+        line: Its first line.
+        size: The items of a list; the rows and columns of a table.
+        info: The language of code, or the sort of an admonition.
+        text: The code.
+    """
+
+    kind: str
+    line: int
+    size: tuple[int, ...] = ()
+    info: str = ""
+    text: str = ""
+
+
+@dataclass
+class Passage:
+    """Is text that flows: a heading, paragraphs, an item, a cell.
+
+    Args:
+        slot: Where it stands.
+        line: Its first line.
+        prose: The words, without code.
+        plain: The words and the code, as a reader sees them.
+        codes: Its inline code.
+        links: Where its links lead.
+        images: Where its images are.
+        tags: Its HTML tags, by name and attributes.
+    """
+
+    slot: Slot
+    line: int
+    prose: str = ""
+    plain: str = ""
+    codes: list[Piece] = field(default_factory=list[Piece])
+    links: list[Piece] = field(default_factory=list[Piece])
+    images: list[Piece] = field(default_factory=list[Piece])
+    tags: list[Piece] = field(default_factory=list[Piece])
+
+    def join(self, other: Passage) -> None:
+        """Takes in what follows in the same place."""
+        self.prose += f"\n{other.prose}"
+        self.plain += f"\n{other.plain}"
+        for name in ("codes", "links", "images", "tags"):
+            getattr(self, name).extend(getattr(other, name))
+
+
+@dataclass
+class Section:
+    """Is a heading with its text up to the next heading of any level.
+
+    Args:
+        line: The line of its heading, from 1.
+        level: That of the heading; 0 stands for what is above the first one.
+        title: The heading as a reader sees it.
+        key: What it is known by in its page.
+        hash: The digest of its content.
+        slug: The anchor that GitHub gives the heading.
+        end: The line of the next section.
+        passages: Its text, the heading first.
+        blocks: Its blocks in their order.
+        comments: Its HTML comments, markers left out.
+        markers: Its markers.
+        anchors: The anchors that it sets itself.
+    """
+
+    line: int
+    level: int
+    title: str = ""
+    key: str = PREAMBLE
+    hash: str = ""
+    slug: str = ""
+    end: int = 0
+    passages: list[Passage] = field(default_factory=list[Passage])
+    blocks: list[Block] = field(default_factory=list[Block])
+    comments: list[Piece] = field(default_factory=list[Piece])
+    markers: list[Marker] = field(default_factory=list[Marker])
+    anchors: list[Piece] = field(default_factory=list[Piece])
+
+    @property
+    def wanted(self) -> Marker:
+        """The marker that a translation of this state carries; its line means nothing."""
+        return Marker(self.key, self.hash, self.line)
+
+    def passage(self, slot: Slot, line: int) -> Passage:
+        """Returns the passage of a place, an empty one where there is none yet."""
+        for each in self.passages:
+            if each.slot == slot:
+                return each
+        self.passages.append(Passage(slot, line))
+        return self.passages[-1]
+
+
+class FrontMatter(NamedTuple):
+    """Is the YAML at the top of a page: its keys, and why they cannot be read where they cannot."""
+
+    keys: tuple[str, ...] = ()
+    end: int = 0
+    text: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """Is a page, read.
+
+    Args:
+        path: Relative to the repository's root.
+        lines: Its lines, without their ends.
+        front: Its front matter.
+        sections: In their order.
+    """
+
+    path: str
+    lines: tuple[str, ...]
+    front: FrontMatter
+    sections: tuple[Section, ...]
+
+    def text(self, section: Section) -> str:
+        """Returns the source text of a section, without its markers and the blank lines around."""
+        taken = {marker.line for marker in section.markers}
+        rows = [
+            row
+            for number, row in enumerate(
+                self.lines[section.line - 1 : section.end - 1], section.line
+            )
+            if number not in taken
+        ]
+        return "\n".join(_without_doubled_gaps(rows)).strip("\n")
+
+    def find(self, key: str) -> Section | None:
+        """Returns the section of a key."""
+        return next((each for each in self.sections if each.key == key), None)
+
+    def at_anchor(self, anchor: str) -> Section | None:
+        """Returns the section that an anchor leads to, by the heading's own or by one set in it."""
+        for each in self.sections:
+            if anchor in (each.slug, each.slug.lower()) or anchor in [a.text for a in each.anchors]:
+                return each
+        return None
+
+
+def read_marker(comment: str, line: int) -> Marker | None:
+    """Returns the marker that a comment is, or None."""
+    found = _MARKER.match(comment.strip())
+    return Marker(found["key"], found["hash"], line) if found else None
+
+
+def _without_doubled_gaps(rows: list[str]) -> Iterator[str]:
+    """Yields rows; of the two blank ones that a marker leaves behind, one."""
+    before = "x"
+    for row in rows:
+        if row.strip() or before.strip():
+            yield row
+        before = row

@@ -1,0 +1,136 @@
+"""Which section of a translation stands for which one of its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from scaffold.translation.page import Marker, Section
+
+State = Literal["current", "stale", "missing", "unmarked", "orphan", "excluded"]
+
+
+class Pair(NamedTuple):
+    """Is a section of the source with the one that translates it; one of them may be missing.
+
+    Args:
+        source: The section of the source.
+        translation: The section of the translation.
+        state: What can be said of the translation.
+        marker: The marker by which they were paired, or None.
+    """
+
+    source: Section | None
+    translation: Section | None
+    state: State
+    marker: Marker | None = None
+
+    @property
+    def key(self) -> str:
+        """What the pair is known by."""
+        section = self.source or self.translation
+        assert section is not None, "one of the two is there"
+        return section.key
+
+
+def pair_sections(
+    sources: Sequence[Section], translations: Sequence[Section], excluded: frozenset[str]
+) -> list[Pair]:
+    """Pairs sections by their markers, and where those fail by order and level.
+
+    Args:
+        sources: The sections of the source.
+        translations: Those of the translation.
+        excluded: The keys of sections that nobody needs to translate.
+
+    Returns:
+        The pairs in the order of the source, then sections of the translation without a source.
+    """
+    matching = _Matching(sources, translations)
+    matching.by(lambda section: (section.key, section.hash), lambda mark: (mark.key, mark.hash))
+    matching.by(lambda section: section.hash, lambda mark: mark.hash)
+    matching.by(lambda section: section.key, lambda mark: mark.key)
+    matching.by_order()
+    pairs = [matching.pair(at, is_excluded=each.key in excluded) for at, each in enumerate(sources)]
+    return [*pairs, *matching.orphans()]
+
+
+class _Matching:
+    def __init__(self, sources: Sequence[Section], translations: Sequence[Section]) -> None:
+        self._sources = sources
+        self._translations = translations
+        self._found: dict[int, int] = {}
+        self._markers: dict[int, Marker] = {}
+        self._taken: set[int] = set()
+
+    def by(
+        self, of_source: Callable[[Section], Hashable], of_marker: Callable[[Marker], Hashable]
+    ) -> None:
+        """Pairs what is left where a marker says the same as a source section."""
+        wanted: dict[Hashable, list[int]] = {}
+        for at, section in enumerate(self._sources):
+            if at not in self._found:
+                wanted.setdefault(of_source(section), []).append(at)
+        for at, section in self._open():
+            for marker in section.markers:
+                places = wanted.get(of_marker(marker))
+                if places:
+                    self._take(places.pop(0), at, marker)
+                    break
+
+    def by_order(self) -> None:
+        """Pairs what is left between two pairs, by the levels of the headings."""
+        anchors = self._chain()
+        for (low, left), (high, right) in pairwise(anchors):
+            sources = [at for at in range(low + 1, high) if at not in self._found]
+            others = [at for at in range(left + 1, right) if at not in self._taken]
+            before = [self._sources[at].level for at in sources]
+            after = [self._translations[at].level for at in others]
+            matcher = SequenceMatcher(None, before, after, autojunk=False)
+            for _, i1, i2, j1, j2 in matcher.get_opcodes():
+                if i2 - i1 == j2 - j1:  # else nothing tells which of them is missing
+                    for source, other in zip(sources[i1:i2], others[j1:j2], strict=True):
+                        self._take(source, other, None)
+
+    def pair(self, at: int, *, is_excluded: bool) -> Pair:
+        """Returns the pair of a source section."""
+        source = self._sources[at]
+        other = self._found.get(at)
+        translation = None if other is None else self._translations[other]
+        marker = None if other is None else self._markers.get(other)
+        if is_excluded:
+            return Pair(source, translation, "excluded", marker)
+        if translation is None:
+            return Pair(source, None, "missing")
+        if marker is None:
+            return Pair(source, translation, "stale" if translation.markers else "unmarked")
+        return Pair(
+            source, translation, "current" if marker.hash == source.hash else "stale", marker
+        )
+
+    def orphans(self) -> Iterable[Pair]:
+        """Yields the sections of the translation that have no source."""
+        return [Pair(None, section, "orphan") for _, section in self._open()]
+
+    def _open(self) -> Iterator[tuple[int, Section]]:
+        for at, section in enumerate(self._translations):
+            if at not in self._taken:
+                yield at, section
+
+    def _take(self, source: int, translation: int, marker: Marker | None) -> None:
+        self._found[source] = translation
+        self._taken.add(translation)
+        if marker is not None:
+            self._markers[translation] = marker
+
+    def _chain(self) -> list[tuple[int, int]]:
+        """Returns the longest run of pairs that stand in one order, with both ends around it."""
+        rows = sorted(self._found.items())
+        best: list[list[tuple[int, int]]] = []
+        for at, row in enumerate(rows):
+            before = [best[each] for each in range(at) if rows[each][1] < row[1]]
+            best.append([*max([[], *before], key=len), row])
+        longest = max([[], *best], key=len)
+        return [(-1, -1), *longest, (len(self._sources), len(self._translations))]

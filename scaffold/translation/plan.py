@@ -1,0 +1,198 @@
+"""What whoever translates a page needs: the sections, what changed, the terms, what stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from scaffold.report import unified_diff
+from scaffold.spec import RequestError, nearest
+from scaffold.translation.documents import Documents
+from scaffold.translation.freshness import WORDS
+from scaffold.translation.glossary import Term
+from scaffold.translation.history import old_sections
+from scaffold.translation.links import Links
+from scaffold.translation.page import Section
+from scaffold.translation.pairing import Pair
+
+
+class Task(NamedTuple):
+    """Is one section to translate.
+
+    Args:
+        pair: The section and its translation.
+        source: The text to translate.
+        old_source: The text that was translated, where git knows it.
+        translation: The translation so far.
+    """
+
+    pair: Pair
+    source: str
+    old_source: str | None
+    translation: str | None
+
+    @property
+    def marker(self) -> str:
+        """The line that goes below the heading."""
+        assert self.pair.source is not None, "what has no source is no task"
+        return str(self.pair.source.wanted)
+
+    @property
+    def diff(self) -> str:
+        """What changed in the source since it was translated."""
+        if self.old_source is None or self.pair.source is None:
+            return ""
+        before, after = f"{self.old_source}\n".encode(), f"{self.source}\n".encode()
+        return unified_diff(self.pair.source.key, before, after)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the task as part of a report."""
+        source, other = self.pair.source, self.pair.translation
+        assert source is not None, "what has no source is no task"
+        return {
+            "key": source.key,
+            "state": self.pair.state,
+            "marker": self.marker,
+            "source_line": source.line,
+            "source": self.source,
+            "old_source": self.old_source,
+            "diff": self.diff,
+            "translation_line": other.line if other else None,
+            "translation": self.translation,
+        }
+
+
+class Plan(NamedTuple):
+    """Is all that is to be done on a page.
+
+    Args:
+        page: The page.
+        other: Its translation.
+        tasks: The sections to translate.
+        orphans: Sections of the translation to delete.
+        terms: The terms that the sections use.
+        codes: The inline code that they hold.
+        links: Where their links have to lead.
+    """
+
+    page: str
+    other: str
+    tasks: list[Task]
+    orphans: list[Section]
+    terms: list[Term]
+    codes: list[str]
+    links: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the plan as part of a report."""
+        return {
+            "page": self.page,
+            "translation": self.other,
+            "sections": [task.to_json() for task in self.tasks],
+            "orphans": [{"line": each.line, "title": each.title} for each in self.orphans],
+            "glossary": {term.name: list(term.translations) or "keep" for term in self.terms},
+            "keep": {"code": self.codes, "links": self.links},
+        }
+
+
+def plan_page(documents: Documents, page: str, keys: Sequence[str], *, everything: bool) -> Plan:
+    """Returns what is to be done on a page.
+
+    Args:
+        documents: The documents.
+        page: The page.
+        keys: Only these sections; () means those that are missing or behind.
+        everything: Whether to include sections that are up to date.
+
+    Raises:
+        RequestError: The page has no section of a key.
+    """
+    pairs = documents.pairs(page)
+    known = [pair.key for pair in pairs if pair.source]
+    for key in keys:
+        if key not in known:
+            raise RequestError(
+                f"{page} has no section {key!r}{nearest(key, known)}",
+                code="usage",
+                hint=f"`scaffold docs status --json` lists the sections of {page}",
+            )
+    wanted = ["missing", "stale", "unmarked", *(["current"] if everything or keys else [])]
+    chosen = [
+        pair
+        for pair in pairs
+        if pair.source and pair.state in wanted and (not keys or pair.key in keys)
+    ]
+    sources = [pair.source for pair in chosen if pair.source]
+    prose = "\n".join(passage.prose for each in sources for passage in each.passages)
+    codes = [code.text for each in sources for p in each.passages for code in p.codes]
+    return Plan(
+        page,
+        documents.layout.pages[page],
+        _tasks(documents, page, chosen),
+        [pair.translation for pair in pairs if pair.translation and not pair.source],
+        documents.glossary.used_in(prose),
+        sorted(set(codes)),
+        _links(documents, page, sources),
+    )
+
+
+def _tasks(documents: Documents, page: str, pairs: list[Pair]) -> list[Task]:
+    hashes = frozenset(p.marker.hash for p in pairs if p.marker and p.state == "stale")
+    old = old_sections(documents.files, page, hashes)
+    other = documents.layout.pages[page]
+    tasks: list[Task] = []
+    for pair in pairs:
+        assert pair.source is not None, "what has no source is no task"
+        done = documents.page(other).text(pair.translation) if pair.translation else None
+        before = old.get(pair.marker.hash) if pair.marker else None
+        tasks.append(Task(pair, documents.page(page).text(pair.source), before, done))
+    return tasks
+
+
+def _links(documents: Documents, page: str, sections: list[Section]) -> dict[str, str]:
+    links = Links(documents, page)
+    found: dict[str, str] = {}
+    for section in sections:
+        for passage in section.passages:
+            found |= {piece.text: links.expected(piece.text).text for piece in passage.links}
+            found |= {piece.text: links.expected_image(piece.text).text for piece in passage.images}
+    return dict(sorted(found.items()))
+
+
+def shown(plan: Plan) -> str:
+    """Returns a plan as people and agents read it."""
+    rows = [f"{plan.page} -> {plan.other}: {len(plan.tasks)} sections to translate", ""]
+    for task in plan.tasks:
+        rows += _shown_task(plan, task)
+    for section in plan.orphans:
+        rows += [f"=== delete {plan.other}:{section.line}, {section.title!r}", ""]
+    if plan.terms:
+        rows += ["=== terms", *map(_shown_term, plan.terms), ""]
+    if plan.codes:
+        rows += ["=== code that stays", *(f"`{code}`" for code in plan.codes), ""]
+    if plan.links:
+        rows += ["=== links", *(f"{old} -> {new}" for old, new in plan.links.items()), ""]
+    return "\n".join(rows).rstrip("\n") + "\n"
+
+
+def _shown_task(plan: Plan, task: Task) -> list[str]:
+    source = task.pair.source
+    assert source is not None, "what has no source is no task"
+    rows = [
+        f"=== {source.key}: {WORDS[task.pair.state]}",
+        f"--- write below the heading: {task.marker}",
+        f"--- source, {plan.page}:{source.line}",
+        task.source,
+    ]
+    if task.diff:
+        rows += ["--- changed in the source since", task.diff.rstrip("\n")]
+    elif task.pair.state == "stale":
+        rows += ["--- git does not know the source that was translated; compare all of it"]
+    if task.translation is not None and task.pair.translation is not None:
+        rows += [f"--- translation so far, {plan.other}:{task.pair.translation.line}"]
+        rows += [task.translation]
+    return [*rows, ""]
+
+
+def _shown_term(term: Term) -> str:
+    return f"{term.name}: {'stays' if term.is_kept else ' or '.join(term.translations)}"

@@ -1,0 +1,268 @@
+"""A page's text as its sections: markdown-it finds the blocks, as CommonMark and GitHub do."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
+
+from scaffold.translation.dialects import plain_lines
+from scaffold.translation.inline import Html, read_inline
+from scaffold.translation.page import (
+    PREAMBLE,
+    Block,
+    FrontMatter,
+    Page,
+    Piece,
+    Section,
+    Slot,
+    read_marker,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+HASH_DIGITS = 12
+_LABEL = re.compile(r"\(([\w:.-]+)\)=\s*\Z")
+_OWN_ID = re.compile(r"\s*\{:?\s*#(?P<id>[\w:.-]+)[^{}]*\}\s*$")
+
+
+def read_page(path: str, text: str) -> Page:
+    """Returns a page by its text, whatever line ends it has."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    front = _front_matter(lines)
+    plain = plain_lines(["" if at < front.end else row for at, row in enumerate(lines)])
+    reader = _Reader(front)
+    reader.read(_parser().parse("\n".join(plain.lines)))
+    sections = reader.finish(len(lines) + 1, plain.admonitions)
+    return Page(path, tuple(lines), front, tuple(sections))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # costs 50 ms; help and completion do without
+
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser.validateLink = lambda url: True
+    return parser
+
+
+def _front_matter(lines: list[str]) -> FrontMatter:
+    if not lines or lines[0].rstrip() != "---":
+        return FrontMatter()
+    end = next((at for at, row in enumerate(lines[1:], 1) if row.rstrip() in ("---", "...")), None)
+    if end is None:
+        return FrontMatter()
+    text = "\n".join(lines[1:end])
+    import yaml  # costs 25 ms; most pages have no front matter
+
+    try:
+        value: Any = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return FrontMatter((), end + 1, text, str(error).splitlines()[0])
+    if value is None:
+        return FrontMatter((), end + 1, text)
+    if not isinstance(value, dict):
+        return FrontMatter()  # two rules around text, and no front matter
+    return FrontMatter(tuple(map(str, cast("dict[Any, Any]", value))), end + 1, text)
+
+
+class _Reader:
+    """Turns the parser's tokens into sections."""
+
+    def __init__(self, front: FrontMatter) -> None:
+        self._front = front
+        self._sections: list[Section] = [Section(1, 0)]
+        self._digested: list[list[str]] = [[front.text] if front.text else []]
+        self._lists: list[list[int]] = []
+        """Of each list around: its number in the section, its items, its place among blocks."""
+        self._table: list[int] = []
+        """Of the table around: its number, rows, columns, the column, its place among blocks."""
+        self._in_heading = False
+
+    def read(self, tokens: list[Token]) -> None:
+        """Reads all tokens in order."""
+        for token in tokens:
+            if token.type == "heading_open" and token.level == 0:
+                self._start(token)
+            if self._is_marker(token):
+                continue
+            self._digest(token)
+            self._read(token)
+
+    def finish(self, end: int, admonitions: Iterable[Piece]) -> list[Section]:
+        """Returns the sections once all is read."""
+        for piece in admonitions:
+            line = piece.line + 1
+            section = next(each for each in reversed(self._sections) if each.line <= line)
+            section.blocks.append(Block("admonition", line, info=piece.text))
+            self._digested[self._sections.index(section)].append(f"admonition {piece.text}")
+        for section, after in zip(self._sections, self._sections[1:], strict=False):
+            section.end = after.line
+        self._sections[-1].end = end
+        for section, parts in zip(self._sections, self._digested, strict=True):
+            section.blocks.sort(key=lambda block: block.line)
+            digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape"))
+            section.hash = digest.hexdigest()[:HASH_DIGITS]
+        first, *rest = self._sections
+        # A comment alone, such as a licence, is no text that anybody translates.
+        says = any(each.prose.strip() for each in first.passages) or first.blocks
+        is_empty = not (says or self._front.text or first.markers)
+        if is_empty and rest:
+            rest[0].anchors[:0] = first.anchors
+        found = rest if is_empty and rest else self._sections
+        _name(found)
+        return found
+
+    def _start(self, token: Token) -> None:
+        self._sections.append(Section(_line(token), int(token.tag[1:])))
+        self._digested.append([])
+        self._lists, self._table = [], []
+        self._in_heading = True
+
+    @property
+    def _section(self) -> Section:
+        return self._sections[-1]
+
+    def _is_marker(self, token: Token) -> bool:
+        if token.type != "html_block" or token.level:
+            return False
+        marker = read_marker(token.content, _line(token))
+        if marker is None:
+            return False
+        self._section.markers.append(marker)
+        return True
+
+    def _digest(self, token: Token) -> None:
+        exact = token.type in ("fence", "code_block")
+        content = token.content if exact else " ".join(token.content.split())
+        content = unicodedata.normalize("NFC", content)
+        self._digested[-1].append(f"{token.type} {token.tag} {token.info.strip()} {content}")
+
+    def _read(self, token: Token) -> None:
+        match token.type:
+            case "heading_close":
+                self._in_heading = False
+            case "bullet_list_open":
+                self._open_list(token, "bullet list")
+            case "ordered_list_open":
+                self._open_list(token, "numbered list")
+            case "list_item_open":
+                self._lists[-1][1] += 1
+            case "bullet_list_close" | "ordered_list_close":
+                _, items, place = self._lists.pop()
+                self._resize(place, (items,))
+            case "table_open":
+                place = self._add(Block("table", _line(token)))
+                self._table = [self._count("table"), 0, 0, 0, place]
+            case "tr_open":
+                self._table[1] += 1
+                self._table[3] = 0
+            case "th_open" | "td_open":
+                self._table[3] += 1
+                self._table[2] = max(self._table[2], self._table[3])
+            case "table_close":
+                self._resize(self._table[4], (self._table[1], self._table[2]))
+                self._table = []
+            case "blockquote_open":
+                self._add(Block("quote", _line(token)))
+            case "hr":
+                self._add(Block("rule", _line(token)))
+            case "fence" | "code_block":
+                kind = "code block" if token.type == "fence" else "indented code"
+                info = token.info.strip()
+                self._add(Block(kind, _line(token), (), info, token.content))
+            case "html_block":
+                html = Html(self._section.anchors, self._section.comments)
+                line = _line(token)
+                html.read(token.content, line, self._section.passage(self._slot(), line))
+            case "inline":
+                self._inline(token)
+            case _:
+                pass
+
+    def _inline(self, token: Token) -> None:
+        section, line = self._section, _line(token)
+        label = _LABEL.match(token.content)
+        if label:
+            section.anchors.append(Piece(label[1], line))
+            return
+        slot: Slot = ("heading",) if self._in_heading else self._slot()
+        passage = read_inline(token, slot, line, Html(section.anchors, section.comments))
+        if self._in_heading:
+            own = _OWN_ID.search(passage.plain)
+            section.title = _OWN_ID.sub("", passage.plain).strip()
+            if own:
+                section.anchors.append(Piece(own["id"], line))
+        existing = next((each for each in section.passages if each.slot == slot), None)
+        if existing is None:
+            section.passages.append(passage)
+        else:
+            existing.join(passage)
+
+    def _slot(self) -> Slot:
+        """Returns the place of text that comes now."""
+        if self._table:
+            return ("cell", self._table[0], self._table[1], self._table[3])
+        if self._lists:
+            return ("item", self._lists[-1][0], self._lists[-1][1])
+        # Lists around are closed here, so what stands before are blocks that text follows.
+        return ("text", len(self._section.blocks))
+
+    def _open_list(self, token: Token, kind: str) -> None:
+        place = self._add(Block(kind, _line(token)))
+        number = self._count("bullet list") + self._count("numbered list")
+        self._lists.append([number, 0, place])
+
+    def _add(self, block: Block) -> int:
+        self._section.blocks.append(block)
+        return len(self._section.blocks) - 1
+
+    def _resize(self, place: int, size: tuple[int, ...]) -> None:
+        self._section.blocks[place] = self._section.blocks[place]._replace(size=size)
+
+    def _count(self, kind: str) -> int:
+        return sum(block.kind == kind for block in self._section.blocks)
+
+
+def _line(token: Token) -> int:
+    assert token.map is not None, "markdown-it maps every block"
+    return token.map[0] + 1
+
+
+def _name(sections: list[Section]) -> None:
+    """Gives every section its anchor and its key."""
+    slugs: dict[str, int] = {}
+    keys: set[str] = set()
+    for section in sections:
+        if section.level == 0:
+            section.key = PREAMBLE
+        else:
+            base = slug_of(section.title)
+            count = slugs.get(base, -1) + 1
+            slugs[base] = count
+            section.slug = f"{base}-{count}" if count else base
+            section.key = _unused(re.sub("-{2,}", "-", base).strip("-") or "section", keys)
+        keys.add(section.key)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    number, found = 1, name
+    while found in taken or found == PREAMBLE:
+        number += 1
+        found = f"{name}-{number}"
+    return found
+
+
+def slug_of(title: str) -> str:
+    """Returns the anchor of a heading.
+
+    Source: GitHub's rule: lower case, spaces become hyphens, what is neither a letter, a digit, a
+    hyphen nor an underscore goes.
+    """
+    return re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")

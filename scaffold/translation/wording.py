@@ -1,0 +1,129 @@
+"""Do the words of a translation agree with its page: code, links, numbers, terms?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from scaffold.translation.comparison import Comparison
+from scaffold.translation.finding import Finding
+from scaffold.translation.glossary import Glossary
+from scaffold.translation.links import Expected, Links
+from scaffold.translation.numbers import foreign_numbers, missing_numbers
+from scaffold.translation.page import Passage, Piece
+
+_CHINESE = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
+_WORD = re.compile(r"(?<![\w.])[a-z]{2,}(?![\w.])")
+_MIN_WORDS = 4
+"""So many words of lower case are a sentence, and no list of names."""
+
+
+def check_passage(at: Comparison, source: Passage, passage: Passage) -> Iterator[Finding]:
+    """Yields what two passages of the same place do not share, links apart."""
+    yield from _check_codes(at, source, passage)
+    yield from _check_numbers(at, source, passage)
+    pieces = {piece.text for piece in passage.tags}
+    wanted = {piece.text for piece in source.tags}
+    for tag in sorted(wanted - pieces):
+        yield at.finding("html", passage.line, "none", f"<{tag}>", source.line)
+    for tag in sorted(pieces - wanted):
+        yield at.finding("html", passage.line, f"<{tag}>", "none", source.line)
+    is_english = len(_WORD.findall(passage.prose)) >= _MIN_WORDS
+    if is_english and not _CHINESE.search(passage.prose):
+        said = " ".join(passage.plain.split())
+        shown = said if len(said) <= 60 else f"{said[:57]}..."
+        yield at.finding("untranslated", passage.line, f"{shown!r}", "Chinese", source.line)
+
+
+def check_links(
+    at: Comparison, links: Links, source: Passage, passage: Passage
+) -> Iterator[Finding]:
+    """Yields links and images of two passages that do not lead to the same."""
+    yield from _check_leads(at, "link", links.expected, links, (source.links, passage.links))
+    images = (source.images, passage.images)
+    yield from _check_leads(at, "image", links.expected_image, links, images)
+
+
+def check_terms(at: Comparison, glossary: Glossary) -> Iterator[Finding]:
+    """Yields the terms of a section that its translation lacks."""
+    source = "\n".join(passage.prose for passage in at.source.passages)
+    prose = "\n".join(passage.prose for passage in at.translation.passages)
+    for term in glossary.used_in(source):
+        line = next((p.line for p in at.source.passages if term.is_in(p.prose)), at.source.line)
+        if term.is_kept and not term.is_kept_in(prose):
+            wanted = f"{term.name!r}, which stays as it is"
+            yield at.finding("term", at.translation.line, "none", wanted, line)
+        elif not term.is_kept and not term.is_translated_in(prose):
+            wanted = f"{' or '.join(term.translations)} for {term.name!r}"
+            yield at.finding("term", at.translation.line, "none", wanted, line)
+
+
+def check_comments(at: Comparison) -> Iterator[Finding]:
+    """Yields comments that are missing, too many, or that direct a tool in other words."""
+    ours, theirs = at.source.comments, at.translation.comments
+    if len(ours) != len(theirs):
+        found, wanted = _counted(theirs), _counted(ours)
+        yield at.finding("comment", at.translation.line, found, wanted, at.source.line)
+        return
+    for source, comment in zip(ours, theirs, strict=True):
+        # What a tool reads has other signs than letters; the rest of a comment may be translated.
+        lost = [
+            word
+            for word in re.findall(r"[A-Za-z][\w.:/=*-]*[\w*]:?", source.text)
+            if re.search(r"[:_/=*-]", word) and word not in comment.text
+        ]
+        if lost:
+            found = " ".join(comment.text.split())
+            yield at.finding("comment", comment.line, found, " ".join(lost), source.line)
+
+
+def _counted(comments: list[Piece]) -> str:
+    return f"{len(comments)} comment{'' if len(comments) == 1 else 's'}"
+
+
+def _check_codes(at: Comparison, source: Passage, passage: Passage) -> Iterator[Finding]:
+    ours, theirs = {p.text for p in source.codes}, {p.text for p in passage.codes}
+    lost = list(dict.fromkeys(p for p in source.codes if p.text not in theirs))
+    new = list(dict.fromkeys(p for p in passage.codes if p.text not in ours))
+    for place in range(max(len(lost), len(new))):
+        wanted = lost[place] if place < len(lost) else None
+        found = new[place] if place < len(new) else None
+        yield at.finding(
+            "inline-code",
+            found.line if found else passage.line,
+            f"`{found.text}`" if found else "none",
+            f"`{wanted.text}`" if wanted else "none",
+            wanted.line if wanted else source.line,
+        )
+
+
+def _check_numbers(at: Comparison, source: Passage, passage: Passage) -> Iterator[Finding]:
+    lost = missing_numbers(source.prose, passage.prose)
+    new = foreign_numbers(source.prose, passage.prose)
+    if lost or new:
+        found, wanted = ", ".join(new) or "none", ", ".join(lost) or "none"
+        yield at.finding("number", passage.line, found, wanted, source.line)
+
+
+def _check_leads(
+    at: Comparison,
+    rule: str,
+    expected: Callable[[str], Expected],
+    links: Links,
+    pieces: tuple[Iterable[Piece], Iterable[Piece]],
+) -> Iterator[Finding]:
+    wanted = {piece: expected(piece.text) for piece in pieces[0]}
+    agreeing = {lead for each in wanted.values() for lead in each.leads}
+    found = {links.found(piece.text) for piece in pieces[1]}
+    lost = [(piece, each) for piece, each in wanted.items() if not each.leads & found]
+    new = [piece for piece in pieces[1] if links.found(piece.text) not in agreeing]
+    for place in range(max(len(lost), len(new))):
+        source = lost[place][0] if place < len(lost) else None
+        other = new[place] if place < len(new) else None
+        yield at.finding(
+            rule,
+            other.line if other else at.translation.line,
+            other.text if other else "none",
+            lost[place][1].text if source else "none",
+            source.line if source else at.source.line,
+        )

@@ -1,0 +1,220 @@
+"""Every way in which a translation can disagree is found, and a good one is no news."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaffold.repository.files import list_files
+from scaffold.translation.agreement import check_page
+from scaffold.translation.documents import Documents
+from scaffold.translation.finding import Finding
+
+ENGLISH = """\
+---
+title: Rewards
+order: 1
+---
+
+# Rewards
+
+A reward scores one completion; see [the target](target.md#find-it) and `scaffold verify`.
+It takes 2 seconds on [our site](https://example.org/en/a).
+
+## First steps
+
+<!-- scaffold:begin tree docs -->
+
+1. Run `make test`.
+2. Read [above](#rewards), then stop here for today.
+
+| option | means |
+|---|---|
+| `--take` | where the answer stands in the text |
+| `--json` | prints one object for a program |
+
+```bash
+make test      # run every test
+scaffold list
+```
+
+> [!NOTE]
+> Read this twice.
+
+![The curve](images/curve.png)
+
+<a id="mine"></a>
+"""
+
+CHINESE = """\
+---
+title: 奖励
+order: 1
+---
+
+# Reward
+
+Reward 给一条 completion 打分；参见[目标](target.md#找到它)和 `scaffold verify`。
+在[我们的网站](https://example.org/zh/a)上需要 2 秒。
+
+## 第一步
+
+<!-- scaffold:begin tree docs -->
+
+1. 运行 `make test`。
+2. 阅读[上文](#reward)，今天就到这里。
+
+| 选项 | 含义 |
+|---|---|
+| `--take` | 答案在文本中的位置 |
+| `--json` | 为程序输出一个对象 |
+
+```bash
+make test      # 运行所有测试
+scaffold list
+```
+
+> [!NOTE]
+> 请读两遍。
+
+![曲线](../en/images/curve.png)
+
+<a id="mine"></a>
+"""
+
+GLOSSARY = 'keep = ["reward", "completion"]\n\n[terms]\n"option" = ["选项"]\n'
+
+
+def documents(root: Path, english: str = ENGLISH, chinese: str = CHINESE) -> Documents:
+    files = {
+        "docs/en/page.md": english,
+        "docs/zh/page.md": chinese,
+        "docs/en/target.md": "# Target\n\n## Find it\n",
+        "docs/zh/target.md": "# 目标\n\n## 找到它\n",
+        "docs/en/other.md": "# Other\n",
+        "docs/en/images/curve.png": "",
+        "docs/zh/glossary.toml": GLOSSARY,
+    }
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    return Documents(list_files(root))
+
+
+def findings(root: Path, english: str = ENGLISH, chinese: str = CHINESE) -> list[Finding]:
+    return check_page(documents(root, english, chinese), "docs/en/page.md")
+
+
+def test_a_good_translation_is_no_news(tmp_path: Path) -> None:
+    assert findings(tmp_path) == []
+
+
+DEFECTS = [
+    # what is wrong, the line in the translation, the rule, found, expected
+    ("order: 1\n---\n\n# R", "---\n\n# R", 1, "front-matter", "none", "the key order"),
+    ("title: 奖励\n", "title: 奖励\nextra: 1\n", 1, "front-matter", "the key extra", "none"),
+    ("## 第一步", "### 第一步", 11, "heading", "level 3", "level 2"),
+    ("和 `scaffold verify`", "", 8, "inline-code", "none", "`scaffold verify`"),
+    ("`scaffold verify`", "`scaffold 验`", 8, "inline-code", "`scaffold 验`", "`scaffold verify`"),
+    ("`--take`", "`--拿`", 20, "inline-code", "`--拿`", "`--take`"),
+    ("2 秒", "3 秒", 8, "number", "3", "2"),
+    ("target.md#找到它", "target.md#find-it", 8, "link", "target.md#find-it", "target.md#找到它"),
+    ("target.md#找到它", "../en/target.md#find-it", 8, "link", "../en/target.md#find-it",
+     "target.md#找到它"),
+    ("(#reward)", "(#rewards)", 16, "link", "#rewards", "#reward"),
+    ("https://example.org/zh/a", "https://example.com/zh/a", 9, "link", "https://example.com/zh/a",
+     "https://example.org/en/a"),
+    ("2. 阅读[上文](#reward)，今天就到这里。\n", "", 15, "list", "a numbered list of 1 item",
+     "a numbered list of 2 items"),
+    ("| `--json` | 为程序输出一个对象 |\n", "", 18, "table", "a table of 2 rows and 2 columns",
+     "a table of 3 rows and 2 columns"),
+    ("scaffold list\n```", "scaffold 列表\n```", 25, "code", "`scaffold 列表`", "`scaffold list`"),
+    ("make test      # 运行", "make test -x  # 运行", 24, "code", "`make test -x <comment>`",
+     "`make test <comment>`"),
+    ("```bash", "```sh", 23, "code", "a code block (sh)", "a code block (bash)"),
+    ("[!NOTE]", "[!TIP]", 28, "admonition", "an admonition (tip)", "an admonition (note)"),
+    ("> [!NOTE]\n> 请读两遍。\n\n", "", 11, "quote", "none", "a quote"),
+    ("images/curve.png", "images/other.png", 31, "image", "../en/images/other.png",
+     "../en/images/curve.png"),
+    ("<!-- scaffold:begin tree docs -->\n", "", 11, "comment", "0 comments", "1 comment"),
+    ("scaffold:begin tree", "scaffold:开始 tree", 13, "comment",
+     "<!-- scaffold:开始 tree docs -->", "scaffold:begin"),
+    ('<a id="mine"></a>', '<a id="yours"></a>', 1, "anchor", "none", "the anchor 'mine'"),
+    ("一条 completion ", "一条文本", 6, "term", "none", "'completion', which stays as it is"),
+    ("| 选项 |", "| 开关 |", 11, "term", "none", "选项 for 'option'"),
+    ("答案在文本中的位置", "where the answer stands in the text", 20, "untranslated",
+     "'where the answer stands in the text'", "Chinese"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "rule", "found", "expected"),
+    DEFECTS,
+    ids=[f"{row[3]}-{at}" for at, row in enumerate(DEFECTS)],
+)
+def test_a_defect_is_found_where_it_stands(
+    tmp_path: Path, old: str, new: str, line: int, rule: str, found: str, expected: str
+) -> None:
+    assert old in CHINESE
+    rows = findings(tmp_path, chinese=CHINESE.replace(old, new))
+    told = [(row.line, row.rule, row.found, row.expected) for row in rows]
+    assert (line, rule, found, expected) in told, told
+    assert len(told) <= 3, told
+    assert all(row.file == "docs/zh/page.md" and "docs/en/page.md:" in row.source for row in rows)
+
+
+def test_sections_that_are_missing_or_too_many(tmp_path: Path) -> None:
+    more = findings(tmp_path, ENGLISH + "\n## Last\n\nwords\n")
+    assert [(row.rule, row.found) for row in more] == [("heading", "none")]
+    assert "a section for 'Last', marked <!-- scaffold: source last " in more[0].expected
+    (fewer,) = findings(tmp_path, chinese=CHINESE + "\n### 多余\n")
+    assert (fewer.rule, fewer.found, fewer.line) == ("heading", "the section '多余'", 35)
+
+
+def test_sections_in_another_order(tmp_path: Path) -> None:
+    english = "# A\n\n## B\n\nb\n\n## C\n\nc\n"
+    read = documents(tmp_path, english, "# 甲\n").page("docs/en/page.md")
+    b, c = (str(section.wanted) for section in read.sections[1:])
+    (found,) = findings(tmp_path, english, f"# 甲\n\n## 丙\n\n{c}\n\n丙\n\n## 乙\n\n{b}\n\n乙\n")
+    assert (found.rule, found.line) == ("order", 3)
+
+
+def test_two_markers_in_a_section(tmp_path: Path) -> None:
+    english = "# A\n\nwords\n"
+    mark = str(documents(tmp_path, english).page("docs/en/page.md").sections[0].wanted)
+    (found,) = findings(tmp_path, english, f"# 甲\n\n{mark}\n\n{mark}\n\n字\n")
+    assert (found.rule, found.line, found.found) == ("marker", 5, mark)
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("[a](other.md)", "[甲](../en/other.md)"),  # has no translation yet
+        ("[a](./target.md)", "[甲](target.md)"),
+        ("[a](target)", "[甲](target)"),
+        ("[a](../../README.md)", "[甲](../../README.md)"),
+        ("[a](images/)", "[甲](../en/images/)"),
+        ("[a](page.md#a)", "[甲](#甲)"),
+        ("[a][b]\n\n[b]: other.md", "[甲](../en/other.md)"),
+        ('<a href="target.md">a</a>', '<a href="target.md">甲</a>'),
+        ("<https://example.org/x>", "<https://example.org/x>"),
+        ('<img src="images/curve.png" alt="A">', '<img src="../en/images/curve.png" alt="甲">'),
+    ],
+)
+def test_links_follow_the_folder_and_the_language(
+    tmp_path: Path, english: str, chinese: str
+) -> None:
+    assert findings(tmp_path, f"# A\n\n{english}\n", f"# 甲\n\n{chinese}\n") == []
+
+
+def test_an_image_of_the_language_may_stand_in_its_place(tmp_path: Path) -> None:
+    documents(tmp_path)
+    (tmp_path / "docs/zh/images").mkdir()
+    (tmp_path / "docs/zh/images/curve.png").write_bytes(b"")
+    assert findings(tmp_path, chinese=CHINESE.replace("../en/images", "images")) == []
+
+
+def test_an_untranslated_list_of_names_is_no_finding(tmp_path: Path) -> None:
+    text = "# A\n\nClaude Code, Codex, OpenCode, torch, click\n"
+    assert findings(tmp_path, text, text.replace("# A", "# 甲")) == []
