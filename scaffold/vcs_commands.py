@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.standing import start_folder
+
 if TYPE_CHECKING:
     from scaffold.report import Report
 
@@ -25,15 +27,24 @@ def add_vcs_commands(group: click.Group, target: click.Option, json: click.Optio
 
 
 _COMMIT_MSG: list[click.Parameter] = [
-    click.Option(["--check"], metavar="FILE", required=True, help="The message to check.")
+    click.Option(
+        ["--check"],
+        metavar="FILE|REV..REV",
+        help="Check the message in a file, or those of a range of commits.",
+    )
 ]
 
 
-def commit_msg(check: str, target: str | None, **_: Any) -> Report:
-    """Checks that a commit message is a Conventional Commit.
+def commit_msg(check: str | None, target: str | None, **_: Any) -> Report:
+    """Drafts the message for what is staged, or checks messages.
 
-    Git's hook commit-msg passes the file. Messages that git writes itself are accepted.
+    The draft is a Conventional Commit with the evidence for its type and scope; the why is yours.
+    Git's hook commit-msg passes --check a file. Messages that git writes itself are accepted.
     """
-    from scaffold.vcs.message_check import check_message_file
+    if check is not None:
+        from scaffold.vcs.message_check import check_messages
 
-    return check_message_file(check, target)
+        return check_messages(check, target)
+    from scaffold.vcs.commit_message import draft_commit_message
+
+    return draft_commit_message(start_folder(target))

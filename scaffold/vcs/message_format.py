@@ -20,6 +20,8 @@ TYPES = (
 FORM = "type(scope)!: subject"
 MAX_SUBJECT = 72
 MAX_BODY = 100
+WHY = "WHY: say here why it changes; the diff shows what."
+"""Stands in a draft where the author is to write; a message that still holds it is unfinished."""
 
 
 class Rules(NamedTuple):
@@ -244,6 +246,9 @@ def _line_problems(row: Row, is_footer: bool, width: int) -> Iterator[Problem]:
     if len(row.text) > width and not _may_be_long(row.text, width):
         what = f"the line has {len(row.text)} characters; at most {width} are allowed"
         yield Problem(row.number, width + 1, "body-width", f"{what}, URLs and code apart")
+    if row.text == WHY:
+        what = "this line of the draft is the author's; write why, or take it out"
+        yield Problem(row.number, 1, "draft", what)
     if not _BREAKING.match(row.text):
         return
     if not _BREAKING_FOOTER.match(row.text):

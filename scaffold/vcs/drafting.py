@@ -1,0 +1,143 @@
+"""The draft of a commit message: what the diff shows, and room for what only the author knows."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scaffold.vcs.changes import FileChange
+from scaffold.vcs.inference import Guess
+from scaffold.vcs.key_changes import KeyChanges, SymbolChange
+from scaffold.vcs.manifest_reading import Dependency
+from scaffold.vcs.message_format import WHY, Rules
+
+MAX_LISTED = 12
+_VERBS = {
+    "added": "add", "removed": "remove", "moved": "move", "changed": "change",
+}  # fmt: skip
+_BY_STATUS = {"A": "add", "D": "remove", "R": "move", "C": "copy", "T": "change", "M": "change"}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Is a message before its author has finished it.
+
+    Args:
+        header: The first line.
+        points: The key changes, one a line.
+        breaking: What breaks callers, one footer each.
+        references: Issues that the branch speaks of.
+    """
+
+    header: str
+    points: tuple[str, ...]
+    breaking: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+
+    def text(self, width: int) -> str:
+        """Returns the message, lines at most so wide where they can be broken."""
+        points = [_wrapped(point, "- ", width) for point in self.points]
+        parts = [self.header, WHY, "\n".join(points), "\n".join(self._footers(width))]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def _footers(self, width: int) -> Iterator[str]:
+        for line in self.breaking:
+            yield _wrapped(line, "BREAKING CHANGE: ", width)
+        for each in self.references:
+            yield f"Refs: {each}"
+
+
+def draft_message(
+    changes: Sequence[FileChange],
+    key: KeyChanges,
+    guesses: tuple[Guess, Guess],
+    references: tuple[str, ...],
+    rules: Rules,
+) -> Draft:
+    """Returns the draft for a diff.
+
+    Args:
+        changes: The diff.
+        key: Its key changes.
+        guesses: Its type and its scope.
+        references: Issues that the branch speaks of.
+        rules: What the repository sets of messages.
+    """
+    breaking = tuple(str(each.breaks) for each in key.breaking)
+    mark = "!" if breaking else ""
+    scope = f"({guesses[1].word})" if guesses[1].word else ""
+    head = f"{guesses[0].word}{scope}{mark}: "
+    subject = _subject(changes, key, rules.max_subject - len(head))
+    return Draft(head + subject, tuple(point_lines(key)), breaking, references)
+
+
+def point_lines(key: KeyChanges) -> Iterator[str]:
+    """Yields the key changes as people read them, the longest lists cut."""
+    for action in ("added", "removed", "changed", "moved"):
+        rows = [each for each in key.symbols if each.action == action]
+        for row in rows[:MAX_LISTED]:
+            yield _symbol_line(row)
+        if len(rows) > MAX_LISTED:
+            yield f"{_VERBS[action]} {len(rows) - MAX_LISTED} more public definitions"
+    for old, new in key.moved[:MAX_LISTED]:
+        yield f"move {old} to {new}"
+    if len(key.moved) > MAX_LISTED:
+        yield f"move {len(key.moved) - MAX_LISTED} more files"
+    yield from map(dependency_line, key.dependencies)
+
+
+def dependency_line(row: Dependency) -> str:
+    """Returns what happens to a package, as people read it."""
+    if row.old is None:
+        return f"add the dependency {row.name} {row.new} ({row.file})".replace("  ", " ")
+    if row.new is None:
+        return f"drop the dependency {row.name} ({row.file})"
+    return f"{row.name}: {row.old or 'any version'} -> {row.new or 'any version'} ({row.file})"
+
+
+def _symbol_line(row: SymbolChange) -> str:
+    if row.action == "moved":
+        return f"move {row.kind} {row.name} from {row.old_path} to {row.path}"
+    if row.action == "changed":
+        return f"change {row.kind} {row.name}{row.old_head} -> {row.new_head} ({row.path})"
+    return f"{_VERBS[row.action]} {row.kind} {row.name} ({row.path})"
+
+
+def _subject(changes: Sequence[FileChange], key: KeyChanges, room: int) -> str:
+    """Returns the plainest sentence that fits: what happens to the first definitions, or files."""
+    for action in ("added", "removed", "moved", "changed"):
+        names = [each.name for each in key.symbols if each.action == action]
+        if names:
+            return _sentence(_VERBS[action], names, room)
+    if key.dependencies:
+        old = [each.old for each in key.dependencies]
+        verb = "add" if not any(old) else "update"
+        return _sentence(verb, [each.name for each in key.dependencies], room)
+    verb = _BY_STATUS.get(changes[0].status, "change")
+    same = [each for each in changes if _BY_STATUS.get(each.status) == verb]
+    names = [each.path.rpartition("/")[2] for each in (same if len(same) > 1 else changes)]
+    return _sentence(verb if len(same) == len(changes) else "change", names, room)
+
+
+def _sentence(verb: str, names: Sequence[str], room: int) -> str:
+    names = list(dict.fromkeys(names))
+    for count in (3, 2, 1):
+        shown, rest = names[:count], len(names) - count
+        tail = f" and {rest} more" if rest > 0 else ""
+        if len(shown) > 1 and not tail:
+            shown = [*shown[:-2], f"{shown[-2]} and {shown[-1]}"]
+        text = f"{verb} {', '.join(shown)}{tail}"
+        if len(text) <= room:
+            return text
+    return f"{verb} {len(names)} {'place' if len(names) == 1 else 'places'}"
+
+
+def _wrapped(text: str, lead: str, width: int) -> str:
+    return textwrap.fill(
+        lead + text,
+        width,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
