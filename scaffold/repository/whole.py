@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scaffold.repository.compose import Services, services_of
 from scaffold.repository.files import Files, list_files
 from scaffold.repository.guidance import agent_names, command_names, skill_names
 from scaffold.repository.images import Images
@@ -87,6 +88,11 @@ class Repository:
     def images(self) -> Images:
         """The container images that its files use."""
         return Images(self.files)
+
+    @cached_property
+    def services(self) -> Services:
+        """The services that its compose files define."""
+        return services_of(self.files)
 
     @cached_property
     def pytest(self) -> PytestNames:

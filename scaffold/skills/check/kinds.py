@@ -5,6 +5,7 @@ from __future__ import annotations
 from scaffold.skills.check.claims.called_upon import CALLED_UPON
 from scaffold.skills.check.claims.calls import CALLS
 from scaffold.skills.check.claims.command import COMMANDS
+from scaffold.skills.check.claims.compose import SERVICES
 from scaffold.skills.check.claims.config_key import CONFIG_KEYS
 from scaffold.skills.check.claims.count import COUNTS
 from scaffold.skills.check.claims.data_block import DATA_BLOCKS
@@ -56,4 +57,5 @@ KINDS: tuple[Kind, ...] = (
     COMMANDS,
     OPTIONS,
     TASKS,
+    SERVICES,
 )

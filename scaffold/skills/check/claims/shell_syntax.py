@@ -1,9 +1,10 @@
-"""Blocks of shell: are their quotes and here-documents closed?"""
+"""Blocks of shell: are their quotes, here-documents, loops and conditions closed?"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from scaffold.repository.shell_words import Fault, Script
 from scaffold.repository.whole import Repository
@@ -19,6 +20,44 @@ _STARTS = re.compile(
 )
 _SKETCH = re.compile(r"\.\.\.|…|<[a-z][^>\n]*>|\[[^\]\n]*\||^\s*[-*] |^\s*\d+\. ", re.MULTILINE)
 
+_CLOSED_BY = {"if": "fi", "case": "esac"} | dict.fromkeys(
+    ("for", "while", "until", "select"), "done"
+)
+# What makes plain that a word was meant as a keyword: "if" alone begins many an English line.
+_CONFIRMED_BY = {"then": "fi", "do": "done"}
+_PASSED = frozenset({"then", "do", "else", "elif", "!", "time", "{"})
+
+
+class _Opened(NamedTuple):
+    line: int
+    word: str
+    is_plain: bool
+
+
+def unclosed(script: Script) -> Fault | None:
+    """Returns the first loop or condition that no word of the block closes, or None."""
+    opened: list[_Opened] = []
+    for simple in script.commands:
+        for word in simple.words:
+            text = "" if word.is_quoted else word.text
+            if text in _CLOSED_BY:
+                is_plain = text == "case" and simple.words[-1].text == "in"
+                opened.append(_Opened(word.line, text, is_plain))
+            else:
+                opened = _after(text, opened)
+            if text not in _PASSED and text != "if":
+                break  # what follows are arguments
+    plain = next((each for each in opened if each.is_plain), None)
+    return Fault(plain.line, "compound", plain.word) if plain else None
+
+
+def _after(text: str, opened: list[_Opened]) -> list[_Opened]:
+    """Returns what is open behind a word: one less behind `done`, and certain behind `do`."""
+    if opened and _CLOSED_BY[opened[-1].word] == _CONFIRMED_BY.get(text):
+        return [*opened[:-1], opened[-1]._replace(is_plain=True)]
+    closed = [at for at, each in enumerate(opened) if _CLOSED_BY[each.word] == text]
+    return opened[: closed[-1]] if closed else opened
+
 
 def find_shell_blocks(document: Document) -> Iterator[Claim]:
     """Yields the blocks that are shell for certain."""
@@ -26,26 +65,33 @@ def find_shell_blocks(document: Document) -> Iterator[Claim]:
         if block.is_closed and block.text.strip():
             first = block.text.strip().split("\n")[0]
             line, what = block.line, first
-            if script.faults:
-                at = script.faults[0].line
+            fault = script.faults[0] if script.faults else unclosed(script)
+            if fault is not None:
+                at = fault.line
                 line, what = block.line + at, block.text.split("\n")[at].strip()
             reason = block_silence(block) or ""
-            yield Claim("shell", what, line, 1, (script, block.text, reason))
+            yield Claim("shell", what, line, 1, (fault, block.text, reason))
 
 
 def judge_shell_block(claim: Claim, document: Document, repository: Repository) -> Verdict:
     """Judges a block of shell."""
     del document, repository  # the text alone decides
-    script: Script
-    script, text, reason = claim.data
-    if not script.faults:
-        return Verdict.holds("its quotes and here-documents are closed")
-    fault: Fault = script.faults[0]
+    fault: Fault | None
+    fault, text, reason = claim.data
+    if fault is None:
+        return Verdict.holds("all that it opens is closed")
     if reason or _SKETCH.search(text):
         return Verdict.open(reason or "it is a sketch and no shell")
     first = claim.text.split(maxsplit=1)[0] if claim.text else ""
     if fault.what == "quote" and first not in FOREIGN and not _STARTS.match(claim.text):
         return Verdict.open("the line may be no shell")
+    if fault.what == "compound":
+        closing = _CLOSED_BY[fault.text]
+        return Verdict.fails(
+            "shell-syntax",
+            f"the {fault.text!r} is not closed",
+            f"no {closing!r} follows it in the block",
+        )
     if fault.what == "heredoc":
         return Verdict.fails(
             "shell-syntax",

@@ -27,6 +27,11 @@ SHELL_RULES: dict[str, Rule] = {
         "A command that a text calls exists in the repository's program.",
         "The program stops with a usage error, and the agent guesses another command.",
     ),
+    "compose-service-missing": Rule(
+        "error",
+        "A service that `docker compose` is given stands in a compose file of the repository.",
+        "The command stops with `no such service`, and nothing that needs it runs.",
+    ),
     "console-script-missing": Rule(
         "error",
         "A program that the project installs leads to a function that exists.",
@@ -104,7 +109,7 @@ SHELL_RULES: dict[str, Rule] = {
     ),
     "shell-syntax": Rule(
         "error",
-        "A block of shell closes its quotes and here-documents.",
+        "A block of shell closes its quotes, here-documents, loops and conditions.",
         "The shell waits for more, or runs something else than was meant.",
     ),
     "task-missing": Rule(
