@@ -462,7 +462,7 @@ class Sequences(RuleBasedStateMachine):
 
 
 def test_any_sequence() -> None:
-    run_state_machine_as_test(Sequences, settings=settings(max_examples=24, stateful_step_count=16))
+    run_state_machine_as_test(Sequences, settings=settings(max_examples=12, stateful_step_count=16))
 
 
 @pytest.mark.slow

@@ -49,6 +49,10 @@ TYPES = {
 }
 
 
+# Most of a minute each: `make test-full` runs them.
+SLOW = {"gemma2", "llama4_text", "longcat_flash", "mimo_v2_flash", "beam"}
+
+
 @pytest.fixture
 def overlay(tmp_path: Path) -> Iterator[Path]:
     """Is a folder whose packages stand among the models for the length of a test."""
@@ -63,7 +67,10 @@ def overlay(tmp_path: Path) -> Iterator[Path]:
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("model_type", TYPES)
+@pytest.mark.parametrize(
+    "model_type",
+    [pytest.param(each, marks=pytest.mark.slow if each in SLOW else ()) for each in TYPES],
+)
 def test_a_model_is_written_and_proven_equal(model_type: str, overlay: Path) -> None:
     request: dict[str, Any] = {"model_type": model_type, "config": None, "fast": True}
     with warnings.catch_warnings():

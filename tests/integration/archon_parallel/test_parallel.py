@@ -73,10 +73,10 @@ EXPERT_MODES = {
 }
 
 
-def committed(which):
-    """Returns the cases of all committed models."""
+def committed(which, models=ARCHON_MODELS):
+    """Returns the cases of committed models, all of them unless they are named."""
     cases = []
-    for model_type in ARCHON_MODELS:
+    for model_type in models:
         args_class = get_model_spec(model_type).model_args_class
         has_experts = any(field.name == "moe_args" for field in dataclasses.fields(args_class))
         for mode, dims in MODES[which] + (EXPERT_MODES[which] if has_experts else ()):
@@ -152,7 +152,8 @@ COMPILED = [
 
 
 ON_TWO = committed("two") + ZOO_CASES[2]
-ON_FOUR = committed("four") + ZOO_CASES[4]
+# What fails on four processes and not on two does so in any model with the feature.
+ON_FOUR = committed("four", ("deepseek_v3", "gemma3_text")) + ZOO_CASES[4]
 
 
 def name_of(case):
@@ -230,7 +231,7 @@ def test_parameters_compute_in_bf16_and_gradients_stay_in_fp32(on_two, name):
 
 @pytest.mark.slow
 def test_four_processes_compute_what_one_does_in_all_modes(tmp_path):
-    for ranks in launch(committed("full"), 4, tmp_path).values():
+    for ranks in launch(committed("four") + committed("full"), 4, tmp_path).values():
         check_equal(ranks)
 
 

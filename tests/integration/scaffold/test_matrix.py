@@ -48,7 +48,13 @@ def make(target: str, folder: Path) -> Path:
     return root
 
 
-@pytest.fixture(params=TARGETS)
+# The least and the most like this repository; `make test-full` takes all.
+SHORT = ("project", "older")
+
+
+@pytest.fixture(
+    params=[pytest.param(each, marks=() if each in SHORT else pytest.mark.slow) for each in TARGETS]
+)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Makes each target in turn."""
     return make(request.param, tmp_path)

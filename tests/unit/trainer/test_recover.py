@@ -136,7 +136,12 @@ def assert_same(found: BaseTrainer, expected: BaseTrainer, *folders: Path) -> No
 
 
 COSINE = "actor.optimizer.lr_scheduler_type=cosine"
-PLACES = [("after update", 0), ("after update", 3), ("after save", 2), ("after update", 6)]
+PLACES = [
+    pytest.param(("after update", 0), marks=pytest.mark.slow),
+    ("after update", 3),
+    ("after save", 2),
+    pytest.param(("after update", 6), marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(scope="module", params=BACKENDS)

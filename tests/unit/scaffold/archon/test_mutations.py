@@ -64,7 +64,17 @@ WITHOUT_EFFECT = {
 SHOWN_BY: dict[str, dict[str, Any]] = {"gemma3_text": {"rms_norm_eps": 1e-3}}
 
 
-@pytest.mark.parametrize("model_type", sorted(ARCHON_MODELS))
+# Experts, windows, and two plain ones; `make test-full` takes all.
+SHORT = {"deepseek_v3", "gemma3_text", "llama", "olmo2"}
+
+
+@pytest.mark.parametrize(
+    "model_type",
+    [
+        pytest.param(each, marks=() if each in SHORT else pytest.mark.slow)
+        for each in sorted(ARCHON_MODELS)
+    ],
+)
 def test_every_mistake_in_a_registered_model_is_caught(model_type: str) -> None:
     made, not_caught = missed(model_type, **SHOWN_BY.get(model_type, {}))
 
