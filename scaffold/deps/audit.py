@@ -1,0 +1,132 @@
+"""``scaffold deps audit``: what a release of a package changes for the uses in a tree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from scaffold.deps.collecting import collect
+from scaffold.deps.fetching import fetch_release, parse_version
+from scaffold.deps.finding import LEVELS, Finding
+from scaffold.deps.judging import Judge
+from scaffold.deps.naming import Names, names_of, read_names
+from scaffold.deps.release import Release
+from scaffold.deps.servers import Server, ServerJudge
+from scaffold.deps.use import Use
+from scaffold.report import Report, Step
+from scaffold.repository.files import Files, list_files
+
+_ORDER = {level: number for number, level in enumerate(LEVELS)}
+
+
+def audit(
+    root: Path,
+    package: str,
+    old: str,
+    new: str,
+    *,
+    python: str | None = None,
+    show_undecided: bool = False,
+) -> Report:
+    """Binds every use of a package to two releases, read as text.
+
+    Args:
+        root: The tree.
+        package: The distribution.
+        old: The release that the tree was written for.
+        new: The one that it is to run with.
+        python: The interpreter whose pip is asked; None for the one that runs this.
+        show_undecided: Whether people are shown what cannot be decided, too.
+
+    Raises:
+        ScaffoldError: A version or name is wrong, the index lacks a release or does not answer.
+    """
+    files = list_files(root)
+    named = names_of(files, package)
+    versions = parse_version(old), parse_version(new)
+    places = [fetch_release(named.distribution, each, python) for each in versions]
+    releases = [Release(str(each), place) for each, place in zip(versions, places, strict=True)]
+    names = _all_names(named, [read_names(named.distribution, each) for each in places])
+    uses, findings, unread = judge_tree(files, names, *releases)
+    report = Report("deps audit")
+    report.warnings = tuple(f"{path} does not parse and is left out" for path in unread)
+    counts = Counter(each.level for each in findings)
+    concerned = {each.use for each in findings}
+    report.ok = not counts["breaks"]
+    report.next = tuple(_step(each) for each in findings if each.level == "breaks")
+    report.extra = {
+        "package": named.distribution,
+        "old": releases[0].version,
+        "new": releases[1].version,
+        "imports": list(names.imports),
+        "findings": [each.to_json() for each in findings],
+        "counts": {
+            "uses": len(uses),
+            "unchanged": len(uses) - len(concerned & set(uses)),
+            **{level: counts[level] for level in LEVELS},
+        },
+    }
+    report.text = _text(report, findings, show_undecided)
+    return report
+
+
+def judge_tree(
+    files: Files, names: Names, old: Release, new: Release
+) -> tuple[list[Use], list[Finding], list[str]]:
+    """Returns a tree's uses of a package, what there is to say of them, and what did not parse."""
+    found = collect(files, names)
+    judge = Judge(old, new)
+    servers = Server(old), Server(new)
+    server = ServerJudge(*servers, (old.version, new.version))
+    uses = list(found.uses)
+    uses += [each for each in found.requests if server.is_served(each)] if found.requests else []
+    findings: list[Finding] = []
+    for use in uses:
+        if use.kind == "flag":
+            findings += server.flag(use)
+        elif use.kind == "endpoint":
+            findings += server.endpoint(use)
+        else:
+            findings += judge.judge(use)
+    unique = dict.fromkeys(findings)
+    ordered = sorted(unique, key=lambda each: (_ORDER[each.level], each.use.path, each.use.line))
+    return uses, ordered, found.unread
+
+
+def _all_names(named: Names, read: Iterable[Names]) -> Names:
+    """Joins the names that the tree uses with those that the releases bring."""
+    imports, programs = set(named.imports), set(named.programs)
+    for each in read:
+        imports |= set(each.imports)
+        programs |= set(each.programs)
+    if named.source == "its own name":
+        imports -= set(named.imports) - {one for each in read for one in each.imports}
+    return Names(named.distribution, tuple(sorted(imports)), tuple(sorted(programs)), named.source)
+
+
+def _step(finding: Finding) -> Step:
+    why = f"{finding.verdict}: {finding.use.name}: {finding.why}"
+    return Step(finding.use.path, finding.use.line, f"{why}{_instead(finding)}")
+
+
+def _instead(finding: Finding) -> str:
+    return f"; likely {finding.likely}" if finding.likely else ""
+
+
+def _text(report: Report, findings: list[Finding], show_undecided: bool) -> str:
+    rows: list[str] = []
+    for each in findings:
+        if each.level == "undecided" and not show_undecided:
+            continue
+        use = each.use
+        rows.append(f"{each.level:<11}{use.path}:{use.line}  {use.name}  {each.verdict}")
+        rows.append(f"           {each.why}{_instead(each)}")
+        if each.level == "breaks" and each.old:
+            rows += [f"           old  {each.old}", f"           new  {each.new}"]
+    counts = report.extra["counts"]
+    rows.append(
+        f"{report.extra['package']} {report.extra['old']} -> {report.extra['new']}: "
+        + ", ".join(f"{number} {name}" for name, number in counts.items())
+    )
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,241 @@
+"""Whether a call that fits the old signature fits the new one, and means the same."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scaffold.deps.finding import Level
+from scaffold.deps.keywords import taken_by_kwargs
+from scaffold.deps.release import Meaning, Release
+from scaffold.deps.texts import (
+    Function,
+    names_in,
+    parameter_deprecation,
+    renamed_parameter,
+    taken_by_decorator,
+)
+from scaffold.repository.binding import bind_names
+from scaffold.repository.python_index import Parameter, Signature
+
+
+@dataclass(frozen=True)
+class Change:
+    """Is one difference that a call meets; its fields are those of a finding."""
+
+    verdict: str
+    level: Level
+    why: str
+    likely: str = ""
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Is one release's end of a call: its signature, and the ``def`` behind it."""
+
+    release: Release
+    signature: Signature
+    node: Function | None
+
+
+def call_changes(
+    old: tuple[Release, Meaning], new: tuple[Release, Meaning], call: ast.Call
+) -> Iterator[Change]:
+    """Yields the differences between two releases that a call meets."""
+    before, after = _side(*old), _side(*new)
+    if before is None or after is None:
+        which = old[0].version if before is None else new[0].version
+        yield Change("undecided", "undecided", f"what it takes in {which} is not certain")
+        return
+    given = _Given(call)
+    if given.problem(before.signature, taken_by_decorator(before.node) if before.node else ()):
+        yield Change(
+            "undecided", "undecided", f"the call does not fit {old[0].version} as its text reads"
+        )
+        return
+    broken = list(_unbound(before, after, given))
+    yield from broken
+    yield from _keywords(before, after, given, {each.likely for each in broken})
+    if not broken:
+        yield from _reordered(before.signature, after.signature, given)
+        yield from _defaults(before, after, given)
+
+
+class _Given:
+    """Is what a call gives."""
+
+    def __init__(self, call: ast.Call) -> None:
+        self.positional = sum(not isinstance(each, ast.Starred) for each in call.args)
+        self.keywords = [each.arg for each in call.keywords if each.arg is not None]
+        starred = self.positional < len(call.args)
+        self.is_open = starred or len(self.keywords) < len(call.keywords)
+
+    def problem(self, signature: Signature, more: frozenset[str] | tuple[str, ...] = ()) -> bool:
+        keywords = [each for each in self.keywords if each not in more]
+        return bind_names(signature, self.positional, keywords, lenient=self.is_open) is not None
+
+    def fills(self, signature: Signature) -> set[str]:
+        """Returns the parameters that the call gives, by position or by name."""
+        slots = [each.name for each in signature.parameters if each.kind.startswith("positional")]
+        return {*slots[: self.positional], *self.keywords}
+
+
+def _side(release: Release, meaning: Meaning) -> _Side | None:
+    signature = release.signature(meaning)
+    if signature is None:
+        return None
+    node = release.definition(meaning.found)
+    if isinstance(node, ast.ClassDef):
+        source = release.source(signature.path)
+        node = None if source is None else source.definitions.get(signature.line)
+    return _Side(release, signature, None if isinstance(node, ast.ClassDef) else node)
+
+
+def _unbound(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
+    """Yields why the call no longer binds."""
+    signature = after.signature
+    extra = taken_by_decorator(after.node) if after.node else frozenset[str]()
+    if not signature.takes_any_keyword:
+        for name in given.keywords:
+            if name not in signature.names and name not in extra:
+                yield _dropped(before, after, name)
+    slots = [each for each in signature.parameters if each.kind.startswith("positional")]
+    takes_more = any(each.kind == "var_positional" for each in signature.parameters)
+    if given.positional > len(slots) and not takes_more:
+        yield Change(
+            "too-many-arguments",
+            "breaks",
+            f"it takes {len(slots)} by position and gets {given.positional}",
+        )
+    if given.is_open:
+        return
+    filled = given.fills(signature)
+    required = {each.name for each in before.signature.parameters if not each.has_default}
+    for each in signature.parameters:
+        is_needed = not each.has_default and not each.kind.startswith("var_")
+        if is_needed and each.name not in filled:
+            news = "is required now" if each.name not in required else "is not filled any more"
+            yield Change("parameter-required", "breaks", f"{each.name!r} {news}")
+
+
+def _dropped(before: _Side, after: _Side, name: str) -> Change:
+    likely = _renamed_to(before, after, name)
+    verdict = "parameter-renamed" if likely else "parameter-removed"
+    return Change(verdict, "breaks", f"{after.signature.name}() has no {name!r}", likely)
+
+
+def _renamed_to(before: _Side, after: _Side, name: str) -> str:
+    """Returns the parameter that most likely took the place of one that is gone."""
+    names = after.signature.names
+    if before.node is not None:
+        told = [renamed_parameter(before.node, name)]
+        told += names_in(parameter_deprecation(before.node, name))
+        found = next((each for each in told if each in names), "")
+        if found:
+            return found
+    fresh = [each for each in names if each not in before.signature.names]
+    old = _parameter(before.signature, name)
+    folded = name.replace("_", "").lower()
+    for each in fresh:
+        other = each.replace("_", "").lower()
+        if other == folded or other.endswith(folded) or folded.endswith(other):
+            return each
+    if old is not None and old.annotation is not None and len(fresh) == 1:
+        new = _parameter(after.signature, fresh[0])
+        if new is not None and new.annotation == old.annotation:
+            return fresh[0]
+    return ""
+
+
+def _parameter(signature: Signature, name: str) -> Parameter | None:
+    return next((each for each in signature.parameters if each.name == name), None)
+
+
+def _keywords(before: _Side, after: _Side, given: _Given, told: set[str]) -> Iterator[Change]:
+    """Yields what becomes of keywords that warn, or that only ``**kwargs`` takes now."""
+    if after.node is None:
+        return
+    filled = given.fills(after.signature) if not given.is_open else set(given.keywords)
+    extra = taken_by_decorator(after.node)
+    for name in sorted(filled - told):
+        is_own = name in after.signature.names or name in extra
+        warned = parameter_deprecation(after.node, name) if is_own else ""
+        if warned:
+            likely = renamed_parameter(after.node, name) or next(names_in(warned), "")
+            yield Change("parameter-deprecated", "deprecated", f"{name!r}: {warned}", likely)
+        elif not is_own and name in given.keywords and after.signature.takes_any_keyword:
+            yield from _swallowed(before, after, name)
+
+
+def _swallowed(before: _Side, after: _Side, name: str) -> Iterator[Change]:
+    assert after.node is not None
+    taken = taken_by_kwargs(after.node, name)
+    likely = next((each for each in names_in(taken.text) if each != name), "")
+    if taken.how == "refused":
+        yield Change("keyword-refused", "breaks", f"{name!r}: {taken.text}", likely)
+    elif taken.how == "deprecated":
+        yield Change("parameter-deprecated", "deprecated", f"{name!r}: {taken.text}", likely)
+    elif name in before.signature.names and taken.how == "unread":
+        why = f"{name!r} is a parameter no more: **kwargs takes it, and nothing reads it"
+        yield Change("keyword-unread", "breaks", why, _renamed_to(before, after, name))
+    elif name in before.signature.names and taken.how == "passed":
+        why = f"{name!r} is a parameter no more: **kwargs takes it and hands it on"
+        yield Change("undecided", "undecided", why)
+    elif taken.how == "passed" and before.node is not None:
+        read_before = taken_by_kwargs(before.node, name).how == "read"
+        if read_before and not after.release.defines(name):
+            why = f"{name!r} was read from **kwargs, and stands nowhere in {after.release.version}"
+            yield Change("keyword-unread", "breaks", why)
+
+
+def _reordered(before: Signature, after: Signature, given: _Given) -> Iterator[Change]:
+    if given.is_open and not given.positional:
+        return
+    old = [each.name for each in before.parameters if each.kind.startswith("positional")]
+    new = [each.name for each in after.parameters if each.kind.startswith("positional")]
+    for index, name in enumerate(old[: given.positional]):
+        other = new[index] if index < len(new) else ""
+        if other != name and name in after.names and other in before.names:
+            why = f"argument {index + 1} filled {name!r} and fills {other!r} now"
+            yield Change("reordered", "breaks", why, name)
+        elif other and other != name and name in after.names:
+            why = f"argument {index + 1} filled {name!r} and fills the new {other!r}"
+            yield Change("reordered", "breaks", why, name)
+
+
+def _defaults(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
+    if given.is_open:
+        return
+    filled = given.fills(before.signature) | given.fills(after.signature)
+    for each in before.signature.parameters:
+        other = _parameter(after.signature, each.name)
+        if each.name in filled or other is None or not (each.has_default and other.has_default):
+            continue
+        one, two = _literal(before, each.default), _literal(after, other.default)
+        if one is None or two is None:
+            continue
+        if (type(one[0]), one[0]) != (type(two[0]), two[0]):
+            why = f"{each.name!r} is left out: its default was {one[0]!r} and is {two[0]!r}"
+            yield Change("default-changed", "check", why)
+
+
+def _literal(side: _Side, text: str | None) -> tuple[object] | None:
+    """Returns the value of a default, through a constant's name; None where it is no literal."""
+    if text is None:
+        return None
+    try:
+        return (ast.literal_eval(text),)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        pass
+    if not all(part.isidentifier() for part in text.split(".")):
+        return None
+    found = side.release.index.find_in(side.signature.path, text)
+    source = side.release.source(found.path) if found.kind == "constant" and found.path else None
+    for node in source.tree.body if source is not None else ():
+        if isinstance(node, ast.Assign) and node.lineno == found.line:
+            try:
+                return (ast.literal_eval(node.value),)
+            except (ValueError, TypeError):
+                return None
+    return None

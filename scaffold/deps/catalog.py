@@ -1,0 +1,74 @@
+"""``scaffold deps catalog``: every use of a package, as a checklist."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from scaffold.deps.collecting import Collected, collect
+from scaffold.deps.naming import Names, names_of
+from scaffold.deps.use import KINDS, Use
+from scaffold.report import Report
+from scaffold.repository.files import list_files
+
+
+def catalog(root: Path, package: str) -> Report:
+    """Lists the uses of a package in a tree, from its text alone.
+
+    Args:
+        root: The tree.
+        package: The distribution.
+
+    Raises:
+        ScaffoldError: The name is none of a distribution, or the configured names are wrong.
+    """
+    files = list_files(root)
+    names = names_of(files, package)
+    found = collect(files, names)
+    uses = with_requests(found, runs_server(found.uses))
+    report = Report("deps catalog")
+    report.warnings = tuple(f"{path} does not parse and is left out" for path in found.unread)
+    report.text = page(names, uses)
+    counts = Counter(each.kind for each in uses)
+    report.extra = {
+        "package": names.distribution,
+        "imports": list(names.imports),
+        "named_by": names.source,
+        "uses": [each.to_json() for each in uses],
+        "counts": {kind: counts[kind] for kind in KINDS if counts[kind]},
+        "unread": found.unread,
+    }
+    return report
+
+
+def runs_server(uses: list[Use]) -> bool:
+    """Tells whether a tree runs a program of the package, so that it may ask it over HTTP."""
+    return any(each.kind == "flag" for each in uses)
+
+
+def with_requests(found: Collected, has_server: bool) -> list[Use]:
+    """Returns the uses, with the paths asked for over HTTP where the tree runs the server."""
+    uses = [*found.uses, *(found.requests if has_server else ())]
+    return sorted(uses, key=lambda each: (each.path, each.line))
+
+
+def page(names: Names, uses: list[Use]) -> str:
+    """Returns the checklist as Markdown."""
+    files = len({each.path for each in uses})
+    imports = ", ".join(f"`{each}`" for each in names.imports)
+    rows = [f"# Uses of {names.distribution}", ""]
+    rows += [f"{len(uses)} uses in {files} files, imported as {imports} (by {names.source})."]
+    for kind, heading in KINDS.items():
+        chosen = [each for each in uses if each.kind == kind]
+        if chosen:
+            rows += ["", f"## {heading}", "", *(_row(each) for each in chosen)]
+    return "\n".join(rows) + "\n"
+
+
+def _row(use: Use) -> str:
+    text = f"- [ ] {use.path}:{use.line} `{use.name}`"
+    if use.local and use.local not in use.detail:
+        text += f" through `{use.local}`"
+    if use.detail and use.detail != use.name:
+        text += f": `{use.detail.replace('`', chr(39))}`"
+    return f"{text} ({use.guard})" if use.guard else text

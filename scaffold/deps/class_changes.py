@@ -1,0 +1,102 @@
+"""What a new release changes for the classes of a tree that derive from its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from scaffold.deps.call_changes import Change
+from scaffold.deps.own_code import own_names
+from scaffold.deps.release import Meaning, Release, dotted_ask
+from scaffold.deps.use import CALLED
+from scaffold.repository.python_index import Signature
+from scaffold.repository.signatures import read_signature
+
+End = tuple[Release, Meaning]
+
+
+def subclass_changes(old: End, new: End, derived: ast.ClassDef) -> Iterator[Change]:
+    """Yields what a class of the tree meets in the new release of its base."""
+    lost = _base_names(*old) - _base_names(*new) - {"object", "?"}
+    if lost and _base_names(*old):
+        now = ", ".join(sorted(_base_names(*new))) or "nothing"
+        why = f"it derived from {', '.join(sorted(lost))} and derives from {now}"
+        yield Change("base-changed", "check", why)
+    own = set(own_names(derived))
+    added = _abstract(*new) - _abstract(*old) - own
+    for name in sorted(added):
+        yield Change("abstract-added", "breaks", f"{name!r} is abstract now and not defined here")
+
+
+def override_changes(
+    old: End, new: End, method: ast.FunctionDef | ast.AsyncFunctionDef
+) -> Iterator[Change]:
+    """Yields what a method that replaces one of the package's meets in the new release."""
+    before, after = old[0].signature(old[1]), new[0].signature(new[1])
+    if before is None or after is None:
+        return
+    own = read_signature(method)
+    marks = {ast.unparse(each) for each in method.decorator_list}
+    own = own if "staticmethod" in marks else own.bound()
+    known = {each.name for each in before.parameters}
+    kinds = {each.kind for each in own.parameters}
+    for each in after.parameters:
+        if each.name in known or each.kind.startswith("var_") or each.name in own.names:
+            continue
+        if "var_keyword" in kinds or (each.kind != "keyword_only" and "var_positional" in kinds):
+            continue
+        level = "check" if each.has_default else "breaks"
+        if _has_room(own, before, after, each.name):
+            continue
+        why = f"the base takes {each.name!r} now, which this does not"
+        yield Change("override-signature", level, why, each.name)
+    passed = {each.name for each in after.parameters}
+    if {"var_positional", "var_keyword"} & {each.kind for each in after.parameters}:
+        return
+    for each in own.parameters:
+        needs = not each.has_default and not each.kind.startswith("var_")
+        if needs and each.name in known and each.name not in passed:
+            slots = len([one for one in after.parameters if one.kind.startswith("positional")])
+            mine = [one.name for one in own.parameters if one.kind.startswith("positional")]
+            if each.name in mine[:slots]:
+                continue  # filled by position, under another name
+            why = f"the base does not give {each.name!r} any more"
+            yield Change("override-signature", "breaks", why)
+
+
+def _has_room(own: Signature, before: Signature, after: Signature, name: str) -> bool:
+    """Tells whether the parameter took the place of one that only has another name."""
+    old = [each.name for each in before.parameters if each.kind.startswith("positional")]
+    new = [each.name for each in after.parameters if each.kind.startswith("positional")]
+    mine = [each.name for each in own.parameters if each.kind.startswith("positional")]
+    return name in new and len(new) <= len(old) and new.index(name) < len(mine)
+
+
+def _base_names(release: Release, meaning: Meaning) -> set[str]:
+    node = release.definition(meaning.found)
+    if not isinstance(node, ast.ClassDef):
+        return set()
+    found = {_last(each) for each in node.bases}
+    return found - {"Generic", "Protocol", "ABC"}
+
+
+def _last(node: ast.expr) -> str:
+    node = node.value if isinstance(node, ast.Subscript) else node
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def _abstract(release: Release, meaning: Meaning) -> set[str]:
+    """Returns the names of a class's abstract members."""
+    dotted = dotted_ask(release, meaning.ask)
+    if not dotted or CALLED in dotted or not release.mentions(rb"@(?:\w+\.)?abstract"):
+        return set()
+    found: set[str] = set()
+    for member in (release.index.members(dotted) or {}).values():
+        source = release.source(member.path)
+        node = None if source is None else source.definitions.get(member.line)
+        marks = [ast.unparse(each) for each in node.decorator_list] if node is not None else []
+        if any("abstract" in mark.rpartition(".")[2] for mark in marks):
+            found.add(member.name)
+    return found

@@ -1,0 +1,186 @@
+"""Command lines in a tree that run a program of the package, with the options that they give."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import yaml
+
+from scaffold.deps.naming import Names
+from scaffold.deps.own_code import Code
+from scaffold.deps.use import Use
+from scaffold.repository.files import Files
+from scaffold.repository.shell_words import commands_of, read_shell
+
+_SHELL = re.compile(r"\.(sh|bash|zsh|slurm|sbatch|mk)$|(^|/)(Makefile|justfile|Justfile)$")
+_DOCKER = re.compile(r"(^|/)(Dockerfile|Containerfile)[^/]*$|\.[Dd]ockerfile$")
+_INSTRUCTION = re.compile(r"^\s*(?:RUN|CMD|ENTRYPOINT)\s+(.*)$", re.IGNORECASE)
+_PYTHON = re.compile(r"(?:^|/)(?:python[\d.]*|\$\{?PYTHON\}?|pypy3?)$")
+_WORD = re.compile(r"[A-Za-z][\w-]*$")
+_MOST_DOCUMENT = 400_000
+
+Words = Sequence[str | None]
+"""A command line; None stands for a word that is computed."""
+
+
+def commands_in_files(files: Files, names: Names) -> list[Use]:
+    """Returns the options given to the package's programs in scripts and configurations."""
+    found: list[Use] = []
+    for path in sorted(files.paths):
+        is_yaml = path.endswith((".yml", ".yaml"))
+        if not (is_yaml or _SHELL.search(path) or _DOCKER.search(path)):
+            continue
+        text = files.text(path) or ""
+        if not any(each in text for each in (*names.programs, *names.imports)):
+            continue
+        for line, words in _in_yaml(text) if is_yaml else _in_script(path, text):
+            found += _uses(words, names, path, line)
+    return found
+
+
+def commands_in_python(code: Code, names: Names) -> list[Use]:
+    """Returns the options in lists of words and in shell strings of a Python source."""
+    found: list[Use] = []
+    for node in ast.walk(code.source.tree):
+        if isinstance(node, (ast.List, ast.Tuple)) and len(node.elts) > 1:
+            words = [_text(each) for each in node.elts]
+            found += _uses(words, names, code.source.path, node.lineno)
+        elif isinstance(node, ast.Call) and node.args and _runs_shell(node):
+            text = _text(node.args[0]) or ""
+            for _, words in _in_shell(text):
+                found += _uses(words, names, code.source.path, node.lineno)
+    return found
+
+
+def _text(node: ast.expr) -> str | None:
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(node, ast.JoinedStr):
+        parts = [each.value if isinstance(each, ast.Constant) else "{}" for each in node.values]
+        return "".join(str(each) for each in parts)
+    return value if isinstance(value, str) else None
+
+
+def _runs_shell(node: ast.Call) -> bool:
+    name = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else ""
+    return name.rpartition(".")[2] in (
+        *("run", "Popen", "call", "check_call", "check_output", "system"),
+        *("getoutput", "split", "create_subprocess_shell", "spawn"),
+    )
+
+
+def _in_script(path: str, text: str) -> Iterator[tuple[int, Words]]:
+    if not _DOCKER.search(path):
+        yield from _in_shell(text)
+        return
+    for number, row in _joined(text):
+        instruction = _INSTRUCTION.match(row)
+        if instruction is None:
+            continue
+        body = instruction[1].strip()
+        try:
+            words: Any = json.loads(body) if body.startswith("[") else None
+        except ValueError:
+            words = None
+        if isinstance(words, list):
+            yield number, [str(each) for each in cast("list[Any]", words)]
+        else:
+            yield from ((number, words) for _, words in _in_shell(body))
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """Yields the logical lines of a Dockerfile with the number of each one's first line."""
+    begun, rows = 0, list[str]()
+    for number, row in enumerate(text.splitlines(), 1):
+        begun = begun or number
+        rows.append(row.rstrip().removesuffix("\\"))
+        if not row.rstrip().endswith("\\"):
+            yield begun, " ".join(rows)
+            begun, rows = 0, []
+
+
+def _in_shell(text: str) -> Iterator[tuple[int, Words]]:
+    for each in commands_of(read_shell(text)):
+        line = each.words[0].line + 1
+        yield line, [word.text for word in each.words]
+
+
+def _in_yaml(text: str) -> Iterator[tuple[int, Words]]:
+    """Yields the command lines of compose files, workflows and manifests of pods."""
+    if len(text) > _MOST_DOCUMENT:
+        return
+    try:
+        found: Any = yaml.compose_all(text, Loader=yaml.SafeLoader)  # pyright: ignore[reportUnknownMemberType]  # untyped
+        read = cast("Iterator[object]", found)
+        pending = [each for each in read if isinstance(each, yaml.Node)]
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return
+    while pending:
+        node = pending.pop()
+        if isinstance(node, yaml.MappingNode):
+            fields = {key.value: value for key, value in node.value}
+            words = [*_words(fields.get("command")), *_words(fields.get("args"))]
+            first = fields.get("command") or fields.get("args")
+            if first is not None and words:
+                yield first.start_mark.line + 1, words
+            pending += [value for _, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            pending += node.value
+        elif isinstance(node, yaml.ScalarNode) and (" " in node.value):
+            start = node.start_mark.line + (node.style in ("|", ">"))
+            yield from ((start + line, words) for line, words in _in_shell(node.value))
+
+
+def _words(node: yaml.Node | None) -> list[str]:
+    if isinstance(node, yaml.SequenceNode):
+        rows = [each.value for each in node.value if isinstance(each, yaml.ScalarNode)]
+        return [str(each) for each in rows]
+    return []
+
+
+def _uses(words: Words, names: Names, path: str, line: int) -> Iterator[Use]:
+    """Yields the uses in one command line: its program, and each option that it gives."""
+    for index, word in enumerate(words):
+        if word is None:
+            continue
+        if word.rpartition("/")[2] in names.programs and (index == 0 or _leads(words[:index])):
+            yield from _options(word.rpartition("/")[2], words[index + 1 :], path, line)
+            return
+        if _is_module(words, index, names):
+            program = f"python -m {words[index + 1]}"
+            yield from _options(program, words[index + 2 :], path, line)
+            return
+
+
+def _leads(words: Words) -> bool:
+    """Tells whether words in front of a program only start it: ``exec``, ``uv run``, ``A=b``."""
+    starters = {"exec", "sudo", "env", "nohup", "time", "uv", "run", "poetry", "pdm", "-m", "--"}
+    return all(each is not None and (each in starters or "=" in each) for each in words)
+
+
+def _is_module(words: Words, index: int, names: Names) -> bool:
+    word, following = words[index], words[index + 1] if index + 1 < len(words) else None
+    if word != "-m" or following is None:
+        return False
+    before = words[index - 1] if index else None
+    is_python = before is None or bool(_PYTHON.search(before)) or before == "{}"
+    tops = tuple(names.imports)
+    return is_python and any(following == top or following.startswith(f"{top}.") for top in tops)
+
+
+def _options(program: str, words: Words, path: str, line: int) -> Iterator[Use]:
+    inner: list[str] = []
+    for each in words:
+        if each is None or not _WORD.match(each) or len(inner) == 2:
+            break
+        inner.append(each)
+    name = " ".join([program, *inner[:1]])
+    shown = " ".join(each if each is not None else "..." for each in words)
+    detail = f"{program} {shown}".strip()[:110]
+    yield Use("flag", (name,), path, line, detail)
+    for each in words:
+        if each is not None and re.match(r"--[A-Za-z]", each):
+            yield Use("flag", (name, each.partition("=")[0]), path, line, detail)

@@ -1,0 +1,79 @@
+"""What an audit says of one use: the verdict, how grave it is, and the evidence for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from scaffold.deps.use import Use
+
+Level = Literal["breaks", "check", "deprecated", "guarded", "undecided"]
+
+LEVELS: dict[str, str] = {
+    "breaks": "The use fails, or does nothing, with the new release.",
+    "check": "It runs, and may do something else.",
+    "deprecated": "It runs, and the new release says that it will not for long.",
+    "guarded": "It would fail, and the code around it says what to do then.",
+    "undecided": "The text of the releases does not tell; look at it, or run it.",
+}
+"""How grave a finding is, the gravest first."""
+
+VERDICTS: dict[str, str] = {
+    "removed": "The name is gone.",
+    "moved": "The name is gone from there, and stands in another module.",
+    "renamed": "The name is gone, and another one does its work.",
+    "kind-changed": "A method became a property, or the other way round.",
+    "parameter-removed": "The call gives a keyword that is no longer taken.",
+    "parameter-renamed": "The call gives a keyword that has another name now.",
+    "parameter-required": "The call leaves out what has to be given now.",
+    "too-many-arguments": "The call gives more by position than is taken.",
+    "reordered": "An argument given by position fills another parameter now.",
+    "keyword-refused": "The keyword falls into **kwargs, and the body raises for it.",
+    "keyword-unread": "The keyword falls into **kwargs, and nothing reads it.",
+    "default-changed": "The call leaves out a parameter whose default is another one.",
+    "return-changed": "What it is annotated to return is another type.",
+    "base-changed": "The class derives from other classes.",
+    "override-gone": "The member that a subclass replaces is gone: nothing asks for it.",
+    "override-signature": "The member that a subclass replaces takes other parameters.",
+    "abstract-added": "A subclass lacks a member that is abstract now.",
+    "option-removed": "A program no longer takes the option.",
+    "program-removed": "A program or module that is run is gone.",
+    "endpoint-removed": "No route of this path is served any more.",
+    "deprecated": "The name says that it is deprecated.",
+    "parameter-deprecated": "The call gives a parameter that warns.",
+    "undecided": "Whether it is there, or what it takes, does not show.",
+}
+"""Every verdict and what it means."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Is one thing that an audit says of a use.
+
+    Args:
+        use: The use.
+        verdict: One of VERDICTS.
+        level: One of LEVELS.
+        why: One sentence for a reader.
+        old: What the old release has, with its place.
+        new: What the new release has, with its place.
+        likely: The name to take instead, or "".
+    """
+
+    use: Use
+    verdict: str
+    level: Level
+    why: str
+    old: str = ""
+    new: str = ""
+    likely: str = ""
+
+    def guarded(self) -> Finding:
+        """Returns the finding, softened where the code does without the name."""
+        return replace(self, level="guarded") if self.use.guard and self.level == "breaks" else self
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the finding as JSON has it."""
+        row = {**self.use.to_json(), "verdict": self.verdict, "level": self.level}
+        evidence = {"old": self.old, "new": self.new}
+        return {**row, "why": self.why, "evidence": evidence, "likely": self.likely}

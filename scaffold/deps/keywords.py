@@ -1,0 +1,109 @@
+"""What a function does with one keyword that only its ``**kwargs`` takes."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Literal
+
+from scaffold.deps.texts import Function, has_warning, raised_text
+
+Treatment = Literal["refused", "deprecated", "read", "passed", "unread"]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Is what becomes of a keyword.
+
+    Args:
+        how: ``refused`` (it raises), ``deprecated`` (it warns), ``read``, ``passed`` on to
+            something else, or ``unread``.
+        text: The words of the warning or error.
+        line: Where it is read, or 0.
+    """
+
+    how: Treatment
+    text: str = ""
+    line: int = 0
+
+
+def taken_by_kwargs(node: Function, name: str) -> Taken:
+    """Returns what the body of a function with ``**kwargs`` does with a keyword."""
+    kwargs = node.args.kwarg
+    if kwargs is None:
+        return Taken("unread")
+    held, line = _variables(node, kwargs.arg, name)
+    for each in ast.walk(node):
+        if isinstance(each, ast.If) and _is_about(each.test, held, kwargs.arg, name):
+            refused = raised_text(each.body)
+            if refused is not None and _means_given(each.test):
+                return Taken("refused", refused, each.lineno)
+            warned = has_warning(each.body)
+            if warned:
+                return Taken("deprecated", warned, each.lineno)
+            line = line or each.lineno
+    if line:
+        return Taken("read", "", line)
+    return Taken("passed" if _passes_on(node, kwargs.arg) else "unread")
+
+
+def _variables(node: Function, kwargs: str, name: str) -> tuple[set[str], int]:
+    """Returns the variables that hold the keyword, and the line where it is first read."""
+    held: set[str] = set()
+    line = 0
+    for each in ast.walk(node):
+        if isinstance(each, ast.Assign) and _reads(each.value, kwargs, name):
+            held |= {target.id for target in each.targets if isinstance(target, ast.Name)}
+        if isinstance(each, ast.expr) and _reads(each, kwargs, name):
+            line = line or each.lineno
+    return held, line
+
+
+def _reads(node: ast.expr, kwargs: str, name: str) -> bool:
+    """Tells whether an expression is ``kwargs.pop("name")``, ``.get("name")`` or ``["name"]``."""
+    key: ast.expr | None = None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        if node.func.attr in ("pop", "get", "setdefault") and _is(node.func.value, kwargs):
+            key = node.args[0]
+    elif isinstance(node, ast.Subscript) and _is(node.value, kwargs):
+        key = node.slice
+    return isinstance(key, ast.Constant) and key.value == name
+
+
+def _is_about(test: ast.expr, held: set[str], kwargs: str, name: str) -> bool:
+    names = {each.id for each in ast.walk(test) if isinstance(each, ast.Name)}
+    if held and names <= {*held, "_Unset", "Undefined", "UNSET"} and names & held:
+        return True
+    words = {each.value for each in ast.walk(test) if isinstance(each, ast.Constant)}
+    return kwargs in names and name in words and isinstance(test, (ast.Compare, ast.NamedExpr))
+
+
+def _means_given(test: ast.expr) -> bool:
+    """Tells whether a condition holds for any value that was given: ``x is not None``, ``x``."""
+    if isinstance(test, ast.Compare):
+        return isinstance(test.ops[0], (ast.IsNot, ast.In, ast.NotEq))
+    return isinstance(test, (ast.Name, ast.NamedExpr))
+
+
+def _passes_on(node: Function, kwargs: str) -> bool:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call):
+            handed = [word.value for word in each.keywords if word.arg is None]
+            if any(_is(value, kwargs) for value in [*each.args, *handed]):
+                return True
+        elif any(_is(value, kwargs) for value in _stored(each)):
+            return True
+    return False
+
+
+def _stored(node: ast.AST) -> list[ast.AST]:
+    """Returns the values by which a statement or a dict hands something on."""
+    if isinstance(node, (ast.Assign, ast.Return)):
+        return [node.value] if node.value is not None else []
+    if isinstance(node, ast.For):
+        return list(ast.walk(node.iter))
+    return list(node.values) if isinstance(node, ast.Dict) else []
+
+
+def _is(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name

@@ -1,0 +1,339 @@
+"""The uses of a package in one Python source."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+
+from scaffold.deps.guards import guard_of_test, guard_of_try, guard_of_with
+from scaffold.deps.own_code import Code, Tree
+from scaffold.deps.scoping import Assigned, Scope
+from scaffold.deps.use import CALLED, Chain, Kind, Use
+
+_LONGEST = 110
+_STRING = re.compile(r"[A-Za-z_]\w*(?:\.\w+)+(?::[A-Za-z_][\w.]*)?|[A-Za-z_]\w*:[A-Za-z_][\w.]*")
+_CHECKS = frozenset({"isinstance", "issubclass"})
+_PATCHES = re.compile(r"(^|\.)(patch|patch\.object|patch\.dict|setattr|delattr|patch\.multiple)$")
+
+
+def uses_in(code: Code, tree: Tree) -> list[Use]:
+    """Returns the uses in a source, in the order of its text."""
+    walk = _Walk(code, tree)
+    walk.body(code.source.tree, code.module, "")
+    return sorted(walk.found, key=lambda each: each.line)
+
+
+@dataclass
+class _Walk:
+    """Visits every node once, with the scope and the guards around it."""
+
+    code: Code
+    tree: Tree
+    found: list[Use] = field(default_factory=list[Use])
+
+    def body(self, node: ast.AST, scope: Scope, guard: str) -> None:
+        """Visits what stands inside of a node."""
+        for each in ast.iter_child_nodes(node):
+            self.visit(each, scope, guard)
+
+    def visit(self, node: ast.AST, scope: Scope, guard: str) -> None:
+        """Visits one node."""
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                self._import(node, guard)
+            case ast.ClassDef():
+                self._class(node, scope, guard)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(node, scope, guard)
+            case ast.Lambda():
+                self.body(node, self.code.scope(node, scope), guard)
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                self._comprehension(node, scope, guard)
+            case ast.Try():
+                self._try(node, scope, guard)
+            case ast.If() | ast.IfExp():
+                self._if(node, scope, guard)
+            case ast.With() | ast.AsyncWith():
+                self.body(node, scope, guard or guard_of_with(node))
+            case ast.Call():
+                self._call(node, scope, guard)
+            case ast.Attribute() | ast.Name():
+                self._named(node, scope, guard)
+            case ast.AnnAssign() | ast.arg():
+                self._annotated(node, scope, guard)
+            case ast.Raise():
+                self._raise(node, scope, guard)
+            case ast.Constant():
+                self._string(node, "string", guard)
+            case _:
+                self.body(node, scope, guard)
+
+    def _add(
+        self,
+        kind: Kind,
+        chain: Chain | None,
+        node: ast.expr | ast.stmt | ast.arg,
+        guard: str,
+        detail: str = "",
+        **more: ast.AST,
+    ) -> None:
+        if chain is None or not self.tree.belongs(_plain(chain.parts)):
+            return
+        if chain.parts[-1] == CALLED:
+            return
+        is_made = kind in ("call", "decorator") and "__init__" not in chain.own
+        if chain.is_local and kind != "subclass" and not is_made:
+            return  # a class of the tree stands here for itself
+        call, inner = more.get("call"), more.get("about")
+        self.found.append(
+            Use(
+                kind,
+                chain.parts,
+                self.code.source.path,
+                node.lineno,
+                detail,
+                guard,
+                call if isinstance(call, ast.Call) else None,
+                inner,
+                chain.local,
+            )
+        )
+
+    def _import(self, node: ast.Import | ast.ImportFrom, guard: str) -> None:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            return
+        text = _short(node)
+        for each in node.names:
+            if isinstance(node, ast.Import):
+                names = each.name
+            else:
+                star = each.name == "*"
+                names = node.module or "" if star else f"{node.module}.{each.name}"
+            self._add("import", Chain(tuple(names.split("."))), node, guard, detail=text)
+
+    def _class(self, node: ast.ClassDef, scope: Scope, guard: str) -> None:
+        for each in node.decorator_list:
+            self._decorator(each, scope, guard)
+        is_derived = False
+        for base in node.bases:
+            chain = self.code.value(base, scope)
+            if chain is not None and not is_derived:
+                is_derived = True
+                self._add("subclass", chain, base, guard, detail=f"class {node.name}", about=node)
+                if self.tree.belongs(_plain(chain.parts)):
+                    self._overrides(node, chain, guard)
+            if chain is None or isinstance(base, (ast.Call, ast.Subscript)):
+                self.body(base, scope, guard)
+        inner = self.code.scope(node, scope)
+        for each in [*node.keywords, *node.body]:
+            self.visit(each, inner, guard)
+
+    def _overrides(self, node: ast.ClassDef, chain: Chain, guard: str) -> None:
+        """Adds the members of the package's class that a class of the tree may replace."""
+        for each in node.body:
+            if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                detail = f"{node.name}.{each.name}({_shortened(ast.unparse(each.args))})"
+                self._replace(chain, (each.name,), each, guard, detail)
+            elif isinstance(each, ast.ClassDef):
+                self._replace(chain, (each.name,), each, guard, f"class {node.name}.{each.name}")
+                for row in each.body:
+                    targets = row.targets if isinstance(row, ast.Assign) else []
+                    for target in targets:
+                        if isinstance(target, ast.Name):
+                            detail = f"{node.name}.{each.name}.{target.id}"
+                            self._replace(chain, (each.name, target.id), row, guard, detail)
+
+    def _replace(
+        self, chain: Chain, names: tuple[str, ...], node: ast.stmt, guard: str, detail: str
+    ) -> None:
+        member = Chain((*chain.parts, *names), local=chain.local)
+        self._add("override", member, node, guard, detail=detail, about=node)
+
+    def _function(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, guard: str
+    ) -> None:
+        for each in node.decorator_list:
+            self._decorator(each, scope, guard)
+        inner = self.code.scope(node, scope)
+        for each in [*node.args.defaults, *node.args.kw_defaults]:
+            if each is not None:
+                self.visit(each, scope, guard)
+        arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        arguments += [each for each in (node.args.vararg, node.args.kwarg) if each is not None]
+        for each in arguments:
+            self._annotated(each, scope, guard)
+        if node.returns is not None:
+            self._annotation(node.returns, scope, guard)
+        for each in node.body:
+            self.visit(each, inner, guard)
+
+    def _decorator(self, node: ast.expr, scope: Scope, guard: str) -> None:
+        if isinstance(node, ast.Call):
+            self._call(node, scope, guard, "decorator")
+            return
+        chain = self.code.value(node, scope)
+        self._add("decorator", chain, node, guard, detail=f"@{_short(node)}")
+        if chain is None:
+            self.visit(node, scope, guard)
+
+    def _comprehension(
+        self,
+        node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
+        scope: Scope,
+        guard: str,
+    ) -> None:
+        inner = Scope(node, scope)
+        for each in node.generators:
+            for name in ast.walk(each.target):
+                if isinstance(name, ast.Name):
+                    inner.bind(name.id, Assigned(None))
+        self.body(node, inner, guard)
+
+    def _try(self, node: ast.Try, scope: Scope, guard: str) -> None:
+        forgiven = guard_of_try(node)
+        for each in node.body:
+            self.visit(each, scope, guard or forgiven)
+        for handler in node.handlers:
+            kinds = handler.type
+            rows = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds] if kinds else []
+            for each in rows:
+                chain = self.code.value(each, scope)
+                self._add("exception", chain, each, guard, detail=f"except {_short(each)}")
+            for each in handler.body:
+                self.visit(each, scope, guard or forgiven)
+        for each in [*node.orelse, *node.finalbody]:
+            self.visit(each, scope, guard)
+
+    def _if(self, node: ast.If | ast.IfExp, scope: Scope, guard: str) -> None:
+        asked = guard_of_test(node.test)
+        self.visit(node.test, scope, guard or asked)
+        if isinstance(node, ast.IfExp):
+            self.visit(node.body, scope, guard or asked)
+            self.visit(node.orelse, scope, guard or asked)
+            return
+        for each in [*node.body, *node.orelse]:
+            self.visit(each, scope, guard or asked)
+
+    def _raise(self, node: ast.Raise, scope: Scope, guard: str) -> None:
+        raised = node.exc
+        if isinstance(raised, (ast.Name, ast.Attribute)):
+            chain = self.code.value(raised, scope)
+            self._add("exception", chain, raised, guard, detail=f"raise {_short(raised)}")
+        elif raised is not None:
+            self.visit(raised, scope, guard)
+        if node.cause is not None:
+            self.visit(node.cause, scope, guard)
+
+    def _annotated(self, node: ast.AnnAssign | ast.arg, scope: Scope, guard: str) -> None:
+        if node.annotation is not None:
+            self._annotation(node.annotation, scope, guard)
+        if isinstance(node, ast.AnnAssign):
+            if not isinstance(node.target, ast.Name):
+                self.visit(node.target, scope, guard)
+            if node.value is not None:
+                self.visit(node.value, scope, guard)
+
+    def _annotation(self, node: ast.expr, scope: Scope, guard: str) -> None:
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            chain = self.code.value(node, scope)
+            self._add("annotation", chain, node, guard, detail=_short(node))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                inner = ast.parse(node.value, mode="eval").body
+            except (SyntaxError, ValueError, RecursionError):
+                return
+            for each in ast.walk(inner):
+                if hasattr(each, "lineno"):
+                    ast.copy_location(each, node)
+            self._annotation(inner, scope, guard)
+        elif isinstance(node, ast.Call):
+            self.visit(node, scope, guard)
+        else:
+            for each in ast.iter_child_nodes(node):
+                if isinstance(each, ast.expr):
+                    self._annotation(each, scope, guard)
+
+    def _call(self, node: ast.Call, scope: Scope, guard: str, kind: Kind = "call") -> None:
+        chain = self.code.value(node.func, scope)
+        sign = "@" if kind == "decorator" else ""
+        self._add(kind, chain, node, guard, detail=f"{sign}{_short(node)}", call=node)
+        self._below(node.func, scope, guard)
+        rest = [*node.args, *(word.value for word in node.keywords)]
+        name = _dotted(node.func)
+        if name in _CHECKS and len(rest) == 2:
+            self._check(rest.pop(), scope, guard)
+        elif name in ("getattr", "hasattr"):
+            forgiving = name == "hasattr" or len(node.args) == 3
+            self._by_name(node, scope, guard or (f"{name}()" if forgiving else ""), "reference")
+        elif _PATCHES.search(name):
+            asks = any(word.arg in ("raising", "create") for word in node.keywords)
+            self._by_name(node, scope, guard or ("raising=False" if asks else ""), "patch")
+            if rest and isinstance(rest[0], ast.Constant):
+                self._string(rest.pop(0), "patch", guard, _short(node))
+        for each in rest:
+            self.visit(each, scope, guard)
+
+    def _check(self, node: ast.expr, scope: Scope, guard: str) -> None:
+        for each in node.elts if isinstance(node, ast.Tuple) else [node]:
+            chain = self.code.value(each, scope)
+            self._add("check", chain, each, guard, detail=_short(each))
+            if chain is None:
+                self.visit(each, scope, guard)
+
+    def _by_name(self, node: ast.Call, scope: Scope, guard: str, kind: Kind) -> None:
+        """Adds the member that a literal names: ``getattr(module, "name")``."""
+        if len(node.args) < 2:
+            return
+        owner, name = node.args[:2]
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            chain = self.code.value(owner, scope)
+            member = None if chain is None else chain.member(name.value)
+            self._add(kind, member, node, guard, detail=_short(node))
+
+    def _named(self, node: ast.Attribute | ast.Name, scope: Scope, guard: str) -> None:
+        is_name = isinstance(node, ast.Name)
+        chain = self.code.value(node, scope)
+        if not isinstance(node.ctx, ast.Load):
+            if not is_name:
+                self._add("patch", chain, node, guard, detail=f"{_short(node)} = ...")
+        elif chain is not None and not (is_name and len(chain.parts) < 2):
+            self._add("reference", chain, node, guard, detail=_short(node))
+        self._below(node, scope, guard)
+
+    def _below(self, node: ast.expr, scope: Scope, guard: str) -> None:
+        """Visits what an attribute is taken of, once the names in front are used up."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name):
+            self.visit(node, scope, guard)
+
+    def _string(self, node: ast.expr, kind: Kind, guard: str, detail: str = "") -> None:
+        value = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(value, str) and len(value) < 200 and _STRING.fullmatch(value):
+            parts = tuple(value.replace(":", ".").split("."))
+            self._add(kind, Chain(parts), node, guard, detail=detail or repr(value))
+
+
+def _plain(parts: tuple[str, ...]) -> str:
+    """Returns the dotted name that a chain begins with, up to its first call."""
+    return ".".join(parts[: parts.index(CALLED)] if CALLED in parts else parts)
+
+
+def _dotted(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+    except RecursionError:
+        return ""
+
+
+def _short(node: ast.AST) -> str:
+    try:
+        return _shortened(ast.unparse(node))
+    except (RecursionError, ValueError):
+        return "..."
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -1,0 +1,342 @@
+"""One release of a package, unpacked: what its names are and what they say of themselves."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from scaffold.deps.refusing import Given, given_on_first_use
+from scaffold.deps.texts import Defined, Function
+from scaffold.deps.use import CALLED
+from scaffold.repository.files import Files, walk
+from scaffold.repository.found import Found
+from scaffold.repository.python_index import PythonIndex, Signature
+from scaffold.repository.signatures import read_signature
+from scaffold.repository.sources import Source, Sources
+
+_TRUSTED = re.compile(
+    r"deprecat|docstring|doc_|^wraps|requires?_|^staticmethod$|^classmethod$|no_grad|override"
+    r"|abstractmethod|contextmanager|^final$|_example|can_return|check_model|merge_with_config|^t\."
+)
+"""Decorators that leave the parameters of what they decorate as they are."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Is a question to the index: a name inside of a file, or a dotted one with path ""."""
+
+    path: str
+    name: str
+
+    def member(self, name: str) -> Ask:
+        """Returns the question for an attribute."""
+        return Ask(self.path, f"{self.name}.{name}")
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Is what a chain means in one release.
+
+    Args:
+        found: The last thing that was found, or what is missing.
+        ask: How it was asked for.
+        lacking: Where it is not there: the name that is not.
+        given: What the module's ``__getattr__`` does with it, or None.
+    """
+
+    found: Found
+    ask: Ask
+    lacking: str = ""
+    given: Given | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it certainly is there."""
+        return self.found.exists or self.found.kind == "third_party"
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it certainly is not there."""
+        return self.found.is_missing
+
+
+class Release:
+    """Is one release of a package as text.
+
+    Args:
+        version: Its version.
+        root: The folder that it was unpacked to.
+    """
+
+    def __init__(self, version: str, root: Path) -> None:
+        self.version = version
+        self.root = root
+        self.files = Files(root, list(walk(root)), has_git=False)
+        self.index = PythonIndex(self.files)
+        self._sources = Sources(self.files, self.index.modules)
+        self._meanings: dict[tuple[str, ...], Meaning] = {}
+
+    def follow(self, parts: tuple[str, ...]) -> Meaning:
+        """Says what a chain means, through calls by what is annotated or plain to see."""
+        if parts not in self._meanings:
+            self._meanings[parts] = self._follow(parts)
+        return self._meanings[parts]
+
+    def _follow(self, parts: tuple[str, ...]) -> Meaning:
+        end = parts.index(CALLED) if CALLED in parts else len(parts)
+        meaning = self.follow_ask(Ask("", ".".join(parts[:end])))
+        receiver = meaning.ask
+        for part in parts[end:]:
+            if not meaning.found.exists:
+                return meaning
+            if part == CALLED:
+                result = self._result(meaning, receiver)
+                if result is None:
+                    return _unsure(meaning, "what its call gives is not written down")
+                meaning, receiver = self.follow_ask(result), result
+                continue
+            member = self.follow_ask(meaning.ask.member(part))
+            if member.found.kind == "undecided" and meaning.found.kind in ("attribute", "constant"):
+                held = self._held(meaning, receiver)
+                member = member if held is None else self.follow_ask(held.member(part))
+            receiver, meaning = meaning.ask, member
+        return meaning
+
+    def follow_ask(self, ask: Ask) -> Meaning:
+        """Says what a name means, asked for in a file or dotted."""
+        found = self._find(ask)
+        if found.exists or found.kind == "third_party":
+            return Meaning(found, ask)
+        parts = ask.name.split(".")
+        for count in range(1, len(parts) + 1):
+            before = Ask(ask.path, ".".join(parts[:count]))
+            outer = self._find(before)
+            if not outer.exists:
+                break
+        else:
+            return Meaning(found, ask, parts[-1])
+        lacking = parts[count - 1]
+        given = None
+        if outer.kind == "undecided" and outer.path:
+            names = self.index.dotted_names(outer.path)
+            given = given_on_first_use(self.source, self.index, outer.path, names, lacking)
+        if given is not None and given.target and count == len(parts):
+            moved = self._find(Ask("", given.target))
+            if moved.exists:
+                return Meaning(moved, Ask("", given.target), "", given)
+        if given is not None and given.is_refused:
+            gone = outer._replace(kind="missing", evidence=given.text, line=given.line)
+            return Meaning(gone._replace(path=given.path), ask, lacking, given)
+        return Meaning(outer._replace(name=ask.name), ask, lacking, given)
+
+    def _find(self, ask: Ask) -> Found:
+        index = self.index
+        found = index.find_in(ask.path, ask.name) if ask.path else index.find(ask.name)
+        if found.kind != "undecided" or "." not in ask.name:
+            return found
+        owner, _, name = ask.name.rpartition(".")
+        outer = self._find(Ask(ask.path, owner))
+        if not outer.exists or outer.path is None or outer.line is None:
+            return found
+        return self._rebound(outer, owner.rpartition(".")[2], name) or found
+
+    def _rebound(self, outer: Found, owner: str, name: str) -> Found | None:
+        """Finds a member through ``Name = make(Name)`` and through ``Name = Other``."""
+        source = self.source(outer.path or "")
+        if source is None or outer.kind not in ("constant", "attribute"):
+            return None
+        node = _statement_at(source, outer.line or 0)
+        value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+        bases: list[str] = []
+        if isinstance(value, (ast.Name, ast.Attribute)):
+            bases = [ast.unparse(value)]
+        elif isinstance(value, ast.Call) and any(
+            isinstance(each, ast.Name) and each.id == owner for each in value.args
+        ):
+            bases = [
+                ast.unparse(base)
+                for each in source.tree.body
+                if isinstance(each, ast.ClassDef) and each.name == owner
+                for base in each.bases
+            ]
+        for base in bases:
+            found = self.index.find_in(source.path, f"{base}.{name}")
+            if found.exists:
+                return found
+        return None
+
+    def source(self, path: str) -> Source | None:
+        """Returns a source of the release; None where it does not parse."""
+        return self._sources.get(path)
+
+    def definition(self, found: Found) -> Defined | None:
+        """Returns the ``def`` or ``class`` that was found, or None."""
+        source = self.source(found.path) if found.path else None
+        return None if source is None else source.definitions.get(found.line or 0)
+
+    def signature(self, meaning: Meaning) -> Signature | None:
+        """Returns what a call takes; decorators known to leave parameters alone are passed by."""
+        found = meaning.found
+        if not found.exists:
+            return None
+        signature = self.index.signature_of(found)
+        if signature is not None:
+            return signature
+        node = self.definition(found)
+        if isinstance(node, ast.ClassDef):
+            return self._constructor(node, found, 0)
+        if node is None or not found.is_certain or not _is_plain(node):
+            return None
+        return self._read(node, found, is_method="." in meaning.ask.name)
+
+    def _constructor(self, node: ast.ClassDef, found: Found, depth: int) -> Signature | None:
+        if node.keywords or depth > 8:
+            return None
+        for each in node.body:
+            if isinstance(each, ast.FunctionDef) and each.name in ("__init__", "__new__"):
+                if each.name == "__new__" or not _is_plain(each):
+                    return None
+                signature = self._read(each, found, is_method=True)
+                return signature._replace(name=node.name, receiver=None)
+        if len(node.bases) != 1 or not all(_is_trusted(each) for each in node.decorator_list):
+            return None
+        base = self.index.find_in(found.path or "", ast.unparse(node.bases[0]))
+        inner = self.definition(base)
+        if not base.is_certain or not isinstance(inner, ast.ClassDef):
+            return None
+        made = self.index.signature_of(base) or self._constructor(inner, base, depth + 1)
+        return None if made is None else made._replace(name=node.name)
+
+    def _read(self, node: Function, found: Found, *, is_method: bool) -> Signature:
+        signature = read_signature(node)._replace(path=found.path or "")
+        marks = {ast.unparse(each) for each in node.decorator_list}
+        source = self.source(found.path or "")
+        is_inner = source is not None and node not in source.tree.body
+        if not is_method or not is_inner or "staticmethod" in marks:
+            return signature
+        return signature.bound()
+
+    def _result(self, meaning: Meaning, receiver: Ask) -> Ask | None:
+        """Returns the class of which a call gives an instance; None where it does not show."""
+        if meaning.found.kind == "class":
+            return meaning.ask
+        node = self.definition(meaning.found)
+        if node is None or isinstance(node, ast.ClassDef):
+            return None
+        owner = self._owner(meaning, receiver)
+        if node.returns is not None:
+            return self._class_of(node.returns, meaning.found.path or "", owner)
+        given = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
+        if not given:
+            return None
+        if all(isinstance(each, ast.Name) and each.id == "self" for each in given):
+            return owner
+        made = {ast.unparse(each.func) for each in given if isinstance(each, ast.Call)}
+        if len(made) == 1 and all(isinstance(each, ast.Call) for each in given):
+            name = made.pop()
+            if name == "cls":
+                return owner
+            found = self.index.find_in(meaning.found.path or "", name)
+            return Ask(meaning.found.path or "", name) if found.kind == "class" else None
+        return None
+
+    def _owner(self, meaning: Meaning, receiver: Ask) -> Ask | None:
+        """Returns the class whose method was found."""
+        owner = self._find(receiver)
+        return receiver if owner.kind == "class" and receiver != meaning.ask else None
+
+    def _held(self, meaning: Meaning, receiver: Ask) -> Ask | None:
+        """Returns the class that an attribute or property holds, where an annotation says so."""
+        found = meaning.found
+        owner = self._owner(meaning, receiver)
+        node = self.definition(found)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return node.returns and self._class_of(node.returns, found.path or "", owner)
+        source = self.source(found.path or "")
+        statement = None if source is None else _statement_at(source, found.line or 0)
+        if isinstance(statement, ast.AnnAssign):
+            return self._class_of(statement.annotation, found.path or "", owner)
+        return None
+
+    def _class_of(self, node: ast.expr, path: str, owner: Ask | None) -> Ask | None:
+        """Returns the class that an annotation names, without Optional and quotes."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                return self._class_of(ast.parse(node.value, mode="eval").body, path, owner)
+            except (SyntaxError, ValueError, RecursionError):
+                return None
+        if isinstance(node, ast.BinOp):
+            sides = [each for each in (node.left, node.right) if ast.unparse(each) != "None"]
+            return self._class_of(sides[0], path, owner) if len(sides) == 1 else None
+        if isinstance(node, ast.Subscript):
+            if ast.unparse(node.value).rpartition(".")[2] != "Optional":
+                return None
+            return self._class_of(node.slice, path, owner)
+        name = ast.unparse(node)
+        if name.rpartition(".")[2] == "Self" or (len(name) == 1 and owner is not None):
+            return owner
+        found = self.index.find_in(path, name)
+        if found.kind == "constant" and self._is_variable(found):
+            return owner
+        return Ask(path, name) if found.kind == "class" and found.path else None
+
+    def _is_variable(self, found: Found) -> bool:
+        """Tells whether a name is a ``TypeVar``: of a method, it stands for the receiver."""
+        source = self.source(found.path) if found.path else None
+        node = None if source is None else _statement_at(source, found.line or 0)
+        value = node.value if isinstance(node, ast.Assign) else None
+        return isinstance(value, ast.Call) and ast.unparse(value.func).endswith("TypeVar")
+
+    @cached_property
+    def _blob(self) -> bytes:
+        rows = (self.files.data(path) or b"" for path in self.files.python)
+        return b"\n".join(rows)
+
+    def defines(self, name: str) -> bool:
+        """Tells whether any source may bring a name: by definition, import, or as a string."""
+        word = re.escape(name.encode())
+        return self._may_bring(word) if re.search(rb"\b%s\b" % word, self._blob) else False
+
+    def _may_bring(self, word: bytes) -> bool:
+        pattern = (
+            rb"(?:class|def)[ \t]+%s\b|(?m:^[ \t]*(?:\w+\.)*%s[ \t]*[:=])|[\"']%s[\"']"
+            rb"|\bas[ \t]+%s\b|\bimport[ \t(][^\n]*\b%s\b|(?m:^[ \t]+%s,[ \t]*(?:#[^\n]*)?$)"
+        )
+        return re.search(pattern % ((word,) * 6), self._blob) is not None
+
+    def mentions(self, pattern: bytes) -> bool:
+        """Tells whether a pattern stands anywhere in the sources."""
+        return re.search(pattern, self._blob) is not None
+
+
+def dotted_ask(release: Release, ask: Ask) -> str:
+    """Returns the absolute dotted name that a question is about; "" where it has none."""
+    if not ask.path:
+        return ask.name
+    names = release.index.dotted_names(ask.path)
+    return f"{names[0]}.{ask.name}" if names else ""
+
+
+def _unsure(meaning: Meaning, reason: str) -> Meaning:
+    evidence = f"{meaning.found.evidence}: {reason}"
+    found = meaning.found._replace(kind="undecided", evidence=evidence)
+    return replace(meaning, found=found)
+
+
+def _statement_at(source: Source, line: int) -> ast.stmt | None:
+    for each in ast.walk(source.tree):
+        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.lineno == line:
+            return each
+    return None
+
+
+def _is_plain(node: Function) -> bool:
+    return all(_is_trusted(each) for each in node.decorator_list)
+
+
+def _is_trusted(decorator: ast.expr) -> bool:
+    name = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    return _TRUSTED.search(name.rpartition(".")[2].lower()) is not None

@@ -1,0 +1,73 @@
+"""Tables of a release that say what its old names became."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from scaffold.deps.release import Release
+
+_TABLE = re.compile(
+    r"(?:RENAMED|REMOVED|REPLACED|MOVED|OBSOLETE)|(?:renamed|removed|replaced|moved)_", re.ASCII
+)
+_WORDS = rb"RENAMED|REMOVED|REPLACED|MOVED|OBSOLETE|renamed_|removed_|replaced_|moved_"
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """Is one row: the new name, or "" where the table lists what was removed."""
+
+    new: str
+    evidence: str
+
+
+class Renames:
+    """Finds names in the literal tables of a release that tell of renames and removals.
+
+    Args:
+        release: The new release.
+    """
+
+    def __init__(self, release: Release) -> None:
+        self._release = release
+        self._rows: dict[str, Renamed] | None = None
+
+    def of(self, name: str, owner: str) -> Renamed | None:
+        """Returns the row for a name, bare or with its module or class in front of it."""
+        if self._rows is None:
+            self._rows = self._read()
+        spellings = [f"{owner}:{name}", f"{owner}.{name}", name]
+        return next((self._rows[each] for each in spellings if each in self._rows), None)
+
+    def _read(self) -> dict[str, Renamed]:
+        found: dict[str, Renamed] = {}
+        for path in self._release.files.python:
+            data = self._release.files.data(path) or b""
+            source = self._release.source(path) if re.search(_WORDS, data) else None
+            for node in source.tree.body if source is not None else ():
+                targets = node.targets if isinstance(node, ast.Assign) else []
+                targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
+                for target in targets:
+                    if isinstance(target, ast.Name) and _TABLE.search(target.id):
+                        value = getattr(node, "value", None)
+                        found |= _rows(value, f"{target.id} in {path}:{node.lineno}")
+        return found
+
+
+def _rows(value: ast.expr | None, place: str) -> dict[str, Renamed]:
+    if isinstance(value, ast.Dict):
+        pairs = zip(value.keys, value.values, strict=True)
+        return {
+            key.value: Renamed(_text(new), place)
+            for key, new in pairs
+            if isinstance(key, ast.Constant) and isinstance(key.value, str)
+        }
+    rows = value.elts if isinstance(value, (ast.Set, ast.List, ast.Tuple)) else []
+    texts = [each.value for each in rows if isinstance(each, ast.Constant)]
+    return {each: Renamed("", place) for each in texts if isinstance(each, str)}
+
+
+def _text(node: ast.expr) -> str:
+    value = node.value if isinstance(node, ast.Constant) else ""
+    return value if isinstance(value, str) and value.isprintable() and " " not in value else ""

@@ -1,0 +1,48 @@
+"""HTTP paths that a Python source asks a server for."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from scaffold.deps.own_code import Code
+from scaffold.deps.use import Use
+
+_METHODS = frozenset({"get", "post", "put", "delete", "patch", "head", "options"})
+_OTHERS = frozenset({"request", "stream", "urlopen", "Request", "send", "fetch", "urljoin"})
+_PATH = re.compile(r"^(?:https?://[^/\s]+|\{\})?(/[A-Za-z][\w\-./{}:]*)(?:\?\S*)?$")
+
+
+def requests_in(code: Code) -> list[Use]:
+    """Returns the paths of requests, with their method where the call's name tells it."""
+    found: list[Use] = []
+    for node in ast.walk(code.source.tree):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        if name not in _METHODS and name not in _OTHERS:
+            continue
+        method = name.upper() if name in _METHODS else "ANY"
+        for each in node.args[:2]:
+            path = _path(each)
+            if path:
+                detail = f"{name}({ast.unparse(each)})"[:110]
+                found.append(Use("endpoint", (method, path), code.source.path, each.lineno, detail))
+    return found
+
+
+def _path(node: ast.expr) -> str:
+    """Returns the path in a text or f-string, with ``{}`` for what is filled in; "" for none."""
+    text = ""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        text = node.value
+    elif isinstance(node, ast.JoinedStr):
+        parts = [each.value if isinstance(each, ast.Constant) else "{}" for each in node.values]
+        text = "".join(str(each) for each in parts)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        right = node.right
+        text = str(right.value) if isinstance(right, ast.Constant) else ""
+    text = re.sub(r"^https?://\{\}(?::\{\}|:\d+)?", "{}", text)
+    found = _PATH.match(text)
+    return found[1].rstrip("/") if found else ""

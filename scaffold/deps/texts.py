@@ -1,0 +1,144 @@
+"""What a definition says of itself: deprecations, and the names that its texts send to."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+Defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+_WARNING = re.compile(r"(Pending)?Deprecat\w*|FutureWarning")
+_DIRECTIVE = re.compile(
+    r"^[ \t]*(?:\.\. deprecated::[^\n]*(?:\n[ \t]+\S[^\n]*)*|DEPRECATED\b[^\n]*"
+    r"|Deprecated[:. ][^\n]*)",
+    re.MULTILINE,
+)
+_SENDS = re.compile(
+    r"(?:\b[Uu]se|[Ii]n favou?r of|[Rr]eplaced (?:by|with)|[Rr]enamed to|[Mm]oved to|[Rr]eplace "
+    r"\S+ with|switch to)\s+(?:the\s+|your\s+|a\s+|keyword\s+|argument\s+)*"
+    r"[`'\"]*(?::\w+:)?[`'\"~]*([A-Za-z_][\w.]*\w)"
+)
+_MIGRATES = re.compile(r"[Mm]igrate to [^`'\"]{0,40}[`'\"]@?([A-Za-z_][\w.]*\w)")
+_NO_NAMES = frozenset({"the", "instead", "it", "this", "that", "an", "your", "of", "in", "for"})
+
+
+def deprecation_of(node: Defined) -> str:
+    """Returns what a definition says of its own deprecation; "" where it says nothing."""
+    for each in node.decorator_list:
+        name = ast.unparse(each.func if isinstance(each, ast.Call) else each)
+        is_of_parameter = "kwarg" in name or "param" in name or "arg" in name.rpartition("_")[2]
+        if "deprecat" in name.lower() and not is_of_parameter:
+            return _texts(each) or f"@{name}"
+    written = _DIRECTIVE.search(ast.get_docstring(node) or "")
+    if written:
+        return " ".join(written[0].split())
+    body: list[ast.stmt] = node.body
+    if isinstance(node, ast.ClassDef):
+        makers = [each for each in node.body if isinstance(each, ast.FunctionDef)]
+        body = [row for each in makers if each.name == "__init__" for row in each.body]
+    for row in body:
+        warned = _warning(row.value) if isinstance(row, ast.Expr) else ""
+        if warned:
+            return warned
+    return ""
+
+
+def parameter_deprecation(node: Function, name: str) -> str:
+    """Returns the warning that giving a parameter brings; "" where there is none."""
+    for each in node.decorator_list:
+        if isinstance(each, ast.Call) and "deprecat" in ast.unparse(each.func).lower():
+            first = each.args[0] if each.args else None
+            if isinstance(first, ast.Constant) and first.value == name:
+                return f"@{ast.unparse(each)}"
+    for each in ast.walk(node):
+        if isinstance(each, ast.If) and _asks_for(each.test, name):
+            warned = [_warning(row.value) for row in each.body if isinstance(row, ast.Expr)]
+            if any(warned):
+                return next(text for text in warned if text)
+    return ""
+
+
+def renamed_parameter(node: Function, name: str) -> str:
+    """Returns the new name that a decorator of deprecated parameters gives one, or ""."""
+    for each in node.decorator_list:
+        if not isinstance(each, ast.Call) or "deprecat" not in ast.unparse(each.func).lower():
+            continue
+        first = each.args[0] if each.args else None
+        if isinstance(first, ast.Constant) and first.value == name:
+            words = {word.arg: word.value for word in each.keywords}
+            new = words.get("new_name")
+            return str(new.value) if isinstance(new, ast.Constant) else ""
+    return ""
+
+
+def taken_by_decorator(node: Function) -> frozenset[str]:
+    """Returns the keywords that decorators of deprecated parameters take beside the ``def``."""
+    found: set[str] = set()
+    for each in node.decorator_list:
+        if isinstance(each, ast.Call) and "deprecat" in ast.unparse(each.func).lower():
+            first = each.args[0] if each.args else None
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                found.add(first.value)
+    return frozenset(found)
+
+
+def names_in(text: str) -> Iterator[str]:
+    """Yields the names that a text sends its reader to ("use `x` instead")."""
+    for found in [*_SENDS.finditer(text), *_MIGRATES.finditer(text)]:
+        name = found[1].strip(".")
+        if name.lower() not in _NO_NAMES:
+            yield name
+
+
+def has_warning(body: list[ast.stmt]) -> str:
+    """Returns the text of the first warning of deprecation in statements, or ""."""
+    for row in body:
+        for each in ast.walk(row):
+            if isinstance(each, ast.Call):
+                warned = _warning(each)
+                if warned:
+                    return warned
+    return ""
+
+
+def raised_text(body: list[ast.stmt]) -> str | None:
+    """Returns the words of the ``raise`` that ends statements; None where they do not end so."""
+    last = body[-1] if body else None
+    if not isinstance(last, ast.Raise) or last.exc is None:
+        return None
+    return _texts(last.exc) or ast.unparse(last.exc)
+
+
+def _warning(node: ast.expr) -> str:
+    """Returns the words of a call that warns of a deprecation; "" for any other expression."""
+    if not isinstance(node, ast.Call):
+        return ""
+    name = ast.unparse(node.func).lower()
+    if not re.search(r"warn|deprecat", name):
+        return ""
+    told = ast.unparse(node)
+    if not _WARNING.search(told) and "deprecat" not in told.lower():
+        return ""
+    return _texts(node) or told[:200]
+
+
+def _texts(node: ast.AST) -> str:
+    words = [
+        each.value
+        for each in ast.walk(node)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+    words = [each for each in words if len(each) > 3]
+    return " ".join(" ".join(words).split())[:300]
+
+
+def _asks_for(test: ast.expr, name: str) -> bool:
+    """Tells whether a condition is about a parameter having been given."""
+    first = test.values[0] if isinstance(test, ast.BoolOp) else test
+    names = [each.id for each in ast.walk(first) if isinstance(each, ast.Name)]
+    words = [each.value for each in ast.walk(first) if isinstance(each, ast.Constant)]
+    if name in words:
+        return True
+    return bool(names) and names[0] == name and not isinstance(first, ast.Call)

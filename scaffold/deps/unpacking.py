@@ -1,0 +1,90 @@
+"""Unpacks the text of a distribution: sources and metadata, nothing that runs, nothing outside."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from scaffold.spec import ScaffoldError
+
+_TEXTS = (".py", ".pyi", ".pyx")
+_METADATA = frozenset(
+    {"METADATA", "PKG-INFO", "RECORD", "entry_points.txt", "top_level.txt"}
+    | {"pyproject.toml", "setup.cfg", "setup.py"}
+)
+_COMPILED = (".so", ".pyd")
+MAX_MEMBER_BYTES = 8_000_000
+MAX_BYTES = 600_000_000
+MAX_MEMBERS = 200_000
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Writes the sources and metadata of a wheel or source archive below a folder.
+
+    Extensions become empty files: their names count, their content is not text. Links are left
+    out, and so is all that lies deeper than what a release is read for.
+
+    Raises:
+        ScaffoldError: The archive is broken, too large, or names a path outside of itself.
+    """
+    total = 0
+    try:
+        for number, (name, data) in enumerate(_members(archive)):
+            total += len(data)
+            if number > MAX_MEMBERS or total > MAX_BYTES:
+                raise _unreadable(archive, "it unpacks to more than what a package holds")
+            place = folder / _safe(archive, name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+    except (zipfile.BadZipFile, tarfile.TarError, OSError, EOFError, ValueError) as error:
+        raise _unreadable(archive, str(error)) from error
+
+
+def _members(archive: Path) -> Iterator[tuple[str, bytes]]:
+    if archive.name.endswith((".whl", ".zip")):
+        with zipfile.ZipFile(archive) as file:
+            shared = "" if archive.name.endswith(".whl") else _shared(file.namelist())
+            for info in file.infolist():
+                if _is_wanted(info.filename, info.file_size) and not info.is_dir():
+                    is_text = not info.filename.endswith(_COMPILED)
+                    yield info.filename[len(shared) :], file.read(info) if is_text else b""
+        return
+    with tarfile.open(archive) as file:
+        members = file.getmembers()
+        shared = _shared([each.name for each in members if each.isfile()])
+        for each in members:
+            if each.isfile() and _is_wanted(each.name, each.size):
+                opened = file.extractfile(each) or io.BytesIO()
+                is_text = not each.name.endswith(_COMPILED)
+                yield each.name[len(shared) :], opened.read() if is_text else b""
+
+
+def _is_wanted(name: str, size: int) -> bool:
+    if name.endswith(_COMPILED):
+        return True
+    last = name.rpartition("/")[2]
+    return (name.endswith(_TEXTS) or last in _METADATA) and size <= MAX_MEMBER_BYTES
+
+
+def _shared(names: list[str]) -> str:
+    """Returns the one folder that everything in a source archive lies in, with its slash."""
+    tops = {name.partition("/")[0] for name in names if "/" in name}
+    return f"{tops.pop()}/" if len(tops) == 1 else ""
+
+
+def _safe(archive: Path, name: str) -> PurePosixPath:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or not path.parts:
+        raise _unreadable(archive, f"it holds the path {name!r}")
+    return path
+
+
+def _unreadable(archive: Path, reason: str) -> ScaffoldError:
+    return ScaffoldError(
+        f"{archive.name} cannot be read: {reason}",
+        code="release_unreadable",
+        hint="nothing was installed; ask the index for another release",
+    )

@@ -1,0 +1,115 @@
+"""One use of a package in a tree: where it stands, what it names, how it is used."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal[
+    "import",
+    "call",
+    "subclass",
+    "override",
+    "patch",
+    "decorator",
+    "exception",
+    "check",
+    "annotation",
+    "reference",
+    "string",
+    "flag",
+    "endpoint",
+]
+
+KINDS: dict[str, str] = {
+    "import": "Imports",
+    "call": "Calls",
+    "subclass": "Subclasses",
+    "override": "Members that subclasses replace",
+    "patch": "Patched members",
+    "decorator": "Decorators",
+    "exception": "Exceptions",
+    "check": "isinstance and issubclass",
+    "annotation": "Annotations",
+    "reference": "Other references",
+    "string": "Names in strings and files",
+    "flag": "Command lines",
+    "endpoint": "HTTP endpoints",
+}
+"""Every kind of use with its heading, in the order of the page."""
+
+CALLED = "()"
+"""The part of a chain that stands for a call: what follows is asked of its result."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Is what an expression names, from the package on.
+
+    Args:
+        parts: Names, and `CALLED` for each call: ``("click", "Context", "()", "exit")``.
+        own: The members that classes of this tree, between the package's class and here, bring
+            themselves; they are not the package's.
+        local: The class of this tree through which it is reached, or "".
+        is_local: Whether it is that class itself.
+    """
+
+    parts: tuple[str, ...]
+    own: frozenset[str] = frozenset()
+    local: str = ""
+    is_local: bool = False
+
+    def member(self, name: str) -> Chain | None:
+        """Returns what an attribute names; None where a class of this tree brings it itself."""
+        return None if name in self.own else Chain((*self.parts, name), local=self.local)
+
+    def called(self) -> Chain:
+        """Returns what a call of it gives."""
+        return Chain((*self.parts, CALLED), self.own, self.local)
+
+    def __str__(self) -> str:
+        return dotted(self.parts)
+
+
+def dotted(parts: tuple[str, ...]) -> str:
+    """Returns a chain as text: ``click.Context().exit``."""
+    return ".".join(parts).replace(".()", "()")
+
+
+@dataclass(frozen=True)
+class Use:
+    """Is one use.
+
+    Args:
+        kind: How the name is used.
+        parts: What is used, see `Chain`; for a flag the program and its option, for an endpoint
+            its method and path.
+        path: The file, relative to the root.
+        line: The line, from 1.
+        detail: What a reader of the list wants to see: the call, the class that derives.
+        guard: Why the code does without it where it is missing, or "".
+        call: The call itself, for what binds it.
+        node: The class or method of the tree, for what compares it.
+        local: The class of this tree through which it is reached, or "".
+    """
+
+    kind: Kind
+    parts: tuple[str, ...]
+    path: str
+    line: int
+    detail: str = ""
+    guard: str = ""
+    call: ast.Call | None = field(default=None, compare=False, repr=False)
+    node: ast.AST | None = field(default=None, compare=False, repr=False)
+    local: str = ""
+
+    @property
+    def name(self) -> str:
+        """What is used, as text."""
+        return " ".join(self.parts) if self.kind in ("flag", "endpoint") else dotted(self.parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the use as JSON has it."""
+        row = {"kind": self.kind, "name": self.name, "file": self.path, "line": self.line}
+        return row | {"detail": self.detail, "guard": self.guard, "through": self.local}
