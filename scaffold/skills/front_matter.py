@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 _OPEN = re.compile(r"\A---[ \t]*\n")
 _CLOSE = re.compile(r"^---[ \t]*$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class FrontMatter:
+class FrontMatter(NamedTuple):
     """Is what stands at the top of a file, and where its body begins.
 
     Args:

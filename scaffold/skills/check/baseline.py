@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.output.json import fingerprint
@@ -19,8 +18,7 @@ from scaffold.spec import RequestError
 SCHEMA = 1
 
 
-@dataclass(frozen=True)
-class Sifted:
+class Sifted(NamedTuple):
     """Is what is left of the findings when a baseline was taken off.
 
     Args:

@@ -7,8 +7,9 @@ import json
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from scaffold.changes import Change
 from scaffold.report import Report, ReportedChange, unified_diff
@@ -29,8 +30,7 @@ from scaffold.spec import RequestError
 FORMATS = ("human", "json", "sarif", "github")
 
 
-@dataclass(frozen=True)
-class CheckWish:
+class CheckWish(NamedTuple):
     """Is what a check is asked for.
 
     Args:

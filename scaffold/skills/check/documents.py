@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scaffold.fields import FieldError, Fields
 from scaffold.repository.files import Files
@@ -72,8 +72,7 @@ class Document:
         return self.kind in ("guide", "page") or self.path.startswith(CLIENT_FOLDERS)
 
 
-@dataclass(frozen=True)
-class Unreadable:
+class Unreadable(NamedTuple):
     """Is a document that could not be read, and why."""
 
     path: str

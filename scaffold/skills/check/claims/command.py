@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.repository.commands import Command
 from scaffold.repository.fitting import Fit, Problem, fit
@@ -22,8 +22,7 @@ _SHELL_RUNS_IT = (".sh", ".bash", ".zsh")
 _PLAIN_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """Is what a command line runs in this repository.
 
     Args:

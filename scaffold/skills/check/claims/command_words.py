@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from scaffold.repository.shell_words import Word, read_shell
 from scaffold.skills.check.context import block_silence, lead_silence, silence
@@ -15,8 +15,7 @@ _SHELLS = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "
 _PROMPT = re.compile(r"^(?P<lead>\s*)[$%❯>] ", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """Is one command of a document.
 
     Args:

@@ -9,8 +9,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
@@ -36,8 +35,7 @@ _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _WORD = re.compile(r"[A-Za-z_$]\w*")
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Is why a block does not parse.
 
     Args:

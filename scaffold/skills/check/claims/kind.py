@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.documents import Document
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """Is one kind of claim.
 
     Args:

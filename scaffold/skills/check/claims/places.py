@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Fix, Verdict
@@ -58,8 +58,7 @@ _WILD = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Is where a path was found."""
 
     path: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from scaffold.repository.fitting import Input
 from scaffold.repository.shell_words import Script, Simple, Word, read_shell
@@ -85,8 +85,7 @@ _LINE_SHELL = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Invocation:
+class Invocation(NamedTuple):
     """Is one command line of a document.
 
     Args:
@@ -127,8 +126,7 @@ class Invocation:
         return self.line + self.words[index].line - self.words[0].line
 
 
-@dataclass(frozen=True)
-class Shell:
+class Shell(NamedTuple):
     """Is what a document says in shell.
 
     Args:
@@ -373,8 +371,7 @@ def _input(word: Word) -> Input:
 def with_words(invocation: Invocation, words: Sequence[Word]) -> Invocation:
     """Returns the same command line with other words in front taken off."""
     skipped = len(invocation.words) - len(words)
-    return replace(
-        invocation,
+    return invocation._replace(
         words=tuple(words),
         columns=invocation.columns[skipped:],
         line=invocation.line_of(skipped) if words else invocation.line,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from scaffold.skills.check.claims.shell import Invocation, Word, with_words
 
@@ -63,8 +62,7 @@ _FOREIGN = """
 FOREIGN = frozenset(_FOREIGN.split())
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """Is what a command line runs.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Confidence, Verdict
@@ -30,8 +30,7 @@ _INSTALLED = re.compile(
 _MINE = re.compile(r"(?:^|[/_-])(?:my|your|some)(?=[_-])")
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(NamedTuple):
     """Is what a word names among the files.
 
     Args:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from scaffold.repository import tasks
 from scaffold.repository.modules import is_scenery
@@ -31,8 +31,7 @@ _TEST = re.compile(r"^(?P<path>[\w./-]+\.py)(?P<node>(?:::[\w.-]+)*)(?:\[.*\])?$
 _EXTRA = re.compile(r"^(?P<base>[\w./-]*)\[(?P<extras>[\w.,\s-]+)\]$")
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """Is one word that a runner is given.
 
     Args:
@@ -232,9 +231,8 @@ def _pytest(line: Invocation) -> Iterator[Task]:
 
 
 def _with(line: Invocation, words: tuple[Word, ...]) -> Invocation:
-    from dataclasses import replace
 
-    return replace(line, words=words)
+    return line._replace(words=words)
 
 
 _READERS: dict[str, Callable[[Invocation], Iterator[Task]]] = {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scaffold.skills.check.claim import Severity
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """Is one rule.
 
     Args:
