@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from scaffold.repository.whole import Repository
@@ -25,16 +26,13 @@ _HAS = (
 )
 _DO = r"follow|use|complete|perform|answer|run|take|apply|check|read|choose between|pick one of"
 _END = r"\s*:\s*\**\s*$"
-_SENTENCES = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"^there (?:are|exist)\s+(?:exactly\s+)?{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
-        rf"^[^,;:.\d]{{1,60}}?\b(?:{_HAS})\s+(?:the following\s+)?{NUMBER}\s+{_NOUN}"
-        rf"(?:{_PLAIN}|{_MORE}){_END}",
-        rf"^(?:{_DO})\s+(?:the following|these)\s+{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
-        rf"^the following\s+{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
-        rf"^(?:the\s+)?{NUMBER}\s+{_NOUN}{_PLAIN}{_END}",
-    )
+_SENTENCES = (
+    rf"^there (?:are|exist)\s+(?:exactly\s+)?{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
+    rf"^[^,;:.\d]{{1,60}}?\b(?:{_HAS})\s+(?:the following\s+)?{NUMBER}\s+{_NOUN}"
+    rf"(?:{_PLAIN}|{_MORE}){_END}",
+    rf"^(?:{_DO})\s+(?:the following|these)\s+{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
+    rf"^the following\s+{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
+    rf"^(?:the\s+)?{NUMBER}\s+{_NOUN}{_PLAIN}{_END}",
 )
 _UNITS = re.compile(
     r"\b(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|times|characters|chars|lines|words"
@@ -59,17 +57,14 @@ def find_listed(document: Document) -> Iterator[Claim]:
     """Yields the numbers in sentences that introduce a list or a table directly below."""
     blocks = document.markdown.blocks
     for index, block in enumerate(blocks[:-1]):
-        if block.kind != "paragraph":
+        following = blocks[index + 1].kind
+        if block.kind != "paragraph" or following not in ("item", "cell"):
             continue
         found = _announced(block)
         if found is None:
             continue
-        following = blocks[index + 1]
-        below = None
-        if following.kind == "item":
-            below = _list(block, document.lines)
-        elif following.kind == "cell":
-            below = _table(blocks[index + 1 :])
+        is_list = following == "item"
+        below = _list(block, document.lines) if is_list else _table(blocks[index + 1 :])
         if below:
             what, counted = below
             data = Below(value_of(found["number"]), counted, what)
@@ -80,13 +75,19 @@ def find_listed(document: Document) -> Iterator[Claim]:
 def _announced(block: Block) -> re.Match[str] | None:
     last = re.split(r"(?<=[.!?])\s+", re.sub(r"\s+", " ", block.text).strip())[-1]
     last = last.replace("**", "").replace("__", "")
-    if last.startswith(("#", "|")):
+    if last.startswith(("#", "|")) or not last.rstrip(" *").endswith(":"):
         return None
-    for sentence in _SENTENCES:
+    for sentence in _sentences():
         found = sentence.search(last)
         if found and not _UNITS.search(found["noun"]):
             return found
     return None
+
+
+@cache
+def _sentences() -> tuple[re.Pattern[str], ...]:
+    # Few texts have a paragraph to try them on, and they take longer to compile than any others.
+    return tuple(re.compile(each, re.IGNORECASE) for each in _SENTENCES)
 
 
 def _list(block: Block, lines: Sequence[str]) -> tuple[str, tuple[int, ...]] | None:
