@@ -1,0 +1,182 @@
+"""The whole analysis of a change, from two states of a repository to readings and findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from scaffold.repository.files import Files
+from scaffold.repository.python_index import PythonIndex
+from scaffold.vcs.dependencies import DependencyChange, dependency_changes
+from scaffold.vcs.review.altered import Altered, Line, read_altered
+from scaffold.vcs.review.altering import SymbolChange, symbol_changes
+from scaffold.vcs.review.comparing import Comparison
+from scaffold.vcs.review.findings import (
+    Finding,
+    broken_calls,
+    lost_modules,
+    lost_names,
+    unread_syntax,
+)
+from scaffold.vcs.review.matching import Matcher, Signal
+from scaffold.vcs.review.passes import Reading, read_agents, readings
+from scaffold.vcs.review.reach import Reach, reach_of
+from scaffold.vcs.review.roles import SOURCE, role_of
+from scaffold.vcs.review.rule import RISKS, Risk, Rule, RuleSet, worst
+from scaffold.vcs.review.settings import Settings, passes_of, rules_of
+from scaffold.vcs.review.uses import Use, Uses
+from scaffold.vcs.review.wanted import Key, wanted_symbols
+
+_SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
+"""The roles of files whose definitions have users that a reviewer wants to know."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Is all that a review begins with.
+
+    Args:
+        comparison: The two states.
+        files: The changed files.
+        symbols: What happened to definitions.
+        dependencies: What happened to dependencies.
+        uses: Who uses the definitions that changed.
+        reach: How tests reach them.
+        findings: What is certainly broken.
+        signals: What the rules see, the gravest first.
+        readings: The passes that the change wants.
+        active: The names of the sets of rules that were asked.
+        notes: What was not read, and why.
+    """
+
+    comparison: Comparison
+    files: tuple[Altered, ...]
+    symbols: tuple[SymbolChange, ...]
+    dependencies: tuple[DependencyChange, ...]
+    uses: tuple[Use, ...]
+    reach: dict[Key, Reach]
+    findings: tuple[Finding, ...]
+    signals: tuple[Signal, ...]
+    readings: tuple[Reading, ...]
+    active: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def risk(self) -> Risk:
+        """The gravest risk that a rule names."""
+        return worst(each.rule.risk for each in self.signals)
+
+    def risk_of(self, path: str) -> Risk:
+        """Returns the gravest risk that a rule names for a file."""
+        return worst(each.rule.risk for each in self.signals if each.path == path)
+
+
+def analyse(comparison: Comparison, settings: Settings) -> Analysis:
+    """Returns the analysis of a change.
+
+    Args:
+        comparison: The two states.
+        settings: The rules, and what the repository says of them.
+    """
+    files = read_altered(comparison, settings.roles)
+    symbols = symbol_changes(files)
+    dependencies = tuple(
+        change
+        for each in files
+        for change in dependency_changes(each.path, each.old_text, each.new_text)
+    )
+    users = Uses(comparison.new)
+    is_test = _test_teller(comparison.new, settings)
+    sought = [each for each in symbols if each.role in _SOUGHT]
+    wanted = wanted_symbols(sought)
+    found, lost = users.find(wanted)
+    reach = reach_of(sought, found, users, is_test)
+    findings = sorted(
+        {
+            *broken_calls(wanted, found, users.index, PythonIndex(comparison.old)),
+            *lost_names(lost),
+            *lost_modules(files, users, comparison.old),
+            *unread_syntax(files),
+        },
+        key=lambda each: (each.path, each.line, each.fact),
+    )
+    active = _active(settings.sets, comparison.new, files)
+    rules = rules_of(settings, active)
+    signals = list(Matcher(files, symbols, dependencies).signals(rules))
+    signals += _fact_signals(rules, findings, sought, reach)
+    signals.sort(key=lambda each: (RISKS.index(each.rule.risk), each.rule.id, each.path))
+    roles = {each.role for each in files}
+    chosen = settings.agents or {}
+    agents = read_agents(comparison.old)
+    return Analysis(
+        comparison,
+        files,
+        symbols,
+        dependencies,
+        tuple(found),
+        reach,
+        tuple(findings),
+        tuple(signals),
+        readings(signals, roles, passes_of(settings), agents, chosen),
+        tuple(each.name for each in active),
+        (*users.notes, *_unread(files)),
+    )
+
+
+def _test_teller(files: Files, settings: Settings) -> Callable[[str], bool]:
+    known = {path: role_of(path, None, settings.roles) == "test" for path in files.paths}
+    return lambda path: known.get(path, False)
+
+
+def _active(
+    sets: Sequence[RuleSet], files: Files, altered: Sequence[Altered]
+) -> tuple[RuleSet, ...]:
+    """Returns the sets whose field the repository is in, as its imports tell."""
+    return tuple(each for each in sets if _is_active(each, files, altered))
+
+
+def _is_active(rules: RuleSet, files: Files, altered: Sequence[Altered]) -> bool:
+    if not rules.active_imports:
+        return True
+    if any(set(rules.active_imports) & (each.new_imports | each.old_imports) for each in altered):
+        return True
+    names = "|".join(re.escape(each) for each in rules.active_imports)
+    pattern = re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{names})\b".encode(), re.MULTILINE)
+    return any(pattern.search(files.data(path) or b"") for path in files.python)
+
+
+def _fact_signals(
+    rules: Sequence[Rule],
+    findings: Sequence[Finding],
+    symbols: Sequence[SymbolChange],
+    reach: dict[Key, Reach],
+) -> Iterator[Signal]:
+    """Yields the signals of rules that speak of facts, file by file."""
+    untested = list(unreached(symbols, reach))
+    for rule in rules:
+        for fact in rule.when.facts:
+            places = [(each.path, each.line, each.claim) for each in findings if each.fact == fact]
+            if fact == "untested":
+                places = [
+                    (each.path, each.symbol.start, f"{each.name} ({each.how})") for each in untested
+                ]
+            for path in sorted({path for path, _, _ in places}):
+                lines = tuple(Line("new", line, said) for at, line, said in places if at == path)
+                yield Signal(rule, path, lines)
+
+
+def unreached(symbols: Sequence[SymbolChange], reach: dict[Key, Reach]) -> Iterator[SymbolChange]:
+    """Yields the public callables of sources that changed and that no test is seen to reach."""
+    for each in symbols:
+        is_asked = each.role == SOURCE and each.symbol.is_public and each.symbol.kind != "constant"
+        is_special = each.last_name.startswith("__")
+        how = each.how in ("added", "head", "body")
+        if is_asked and how and not is_special and not reach[each.path, each.name].is_seen:
+            yield each
+
+
+def _unread(files: Sequence[Altered]) -> Iterator[str]:
+    for each in files:
+        if each.is_unread_source and not each.change.is_submodule:
+            yield f"the definitions of {each.path}: its language is not read, or it is broken"

@@ -1,0 +1,48 @@
+"""The command `scaffold review`: it looks at a change and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scaffold.report import Report
+from scaffold.vcs.opening import open_repository
+from scaffold.vcs.review.analysis import Analysis, analyse
+from scaffold.vcs.review.comparing import Which, compare
+from scaffold.vcs.review.printing import to_data, to_markdown
+from scaffold.vcs.review.settings import read_settings
+
+COMMAND = "review"
+
+
+def review(folder: Path, which: Which, rules: Sequence[str] = ()) -> Report:
+    """Returns the CHANGE_ANALYSIS_REPORT of a change.
+
+    Args:
+        folder: A folder of the repository.
+        which: The states to compare.
+        rules: Files of rules on the disk that count as well.
+
+    Raises:
+        ScaffoldError: There is no repository, no such revision, or a rule is wrong.
+    """
+    repository = open_repository(folder)
+    try:
+        comparison = compare(repository, which)
+        try:
+            return _report(analyse(comparison, read_settings(comparison.old, rules)))
+        finally:
+            comparison.close()
+    finally:
+        repository.close()
+
+
+def _report(analysis: Analysis) -> Report:
+    comparison = analysis.comparison
+    text = to_markdown(analysis)
+    if not analysis.files:
+        text = (
+            f"nothing to review: {comparison.new_name} does not differ from {comparison.old_name} "
+            f"({comparison.why})\n"
+        )
+    return Report(COMMAND, text=text, extra={"review": to_data(analysis)})

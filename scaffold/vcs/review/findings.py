@@ -1,0 +1,151 @@
+"""What a change broke for certain: calls that do not fit any more, names that are gone."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from scaffold.repository.files import Files
+from scaffold.repository.python_index import PythonIndex
+from scaffold.repository.statements import all_nodes
+from scaffold.vcs.review.altered import Altered
+from scaffold.vcs.review.scopes import read_view
+from scaffold.vcs.review.uses import Lost, Use, Uses
+from scaffold.vcs.review.wanted import Wanted
+
+
+class Finding(NamedTuple):
+    """Is one thing that is certainly wrong.
+
+    Args:
+        fact: Which kind of fact it is; a rule of that name says how grave it is.
+        path: The file that is broken.
+        line: The line.
+        claim: What is wrong, in one sentence.
+        evidence: How that is known.
+    """
+
+    fact: str
+    path: str
+    line: int
+    claim: str
+    evidence: str
+
+
+def broken_calls(
+    wanted: Sequence[Wanted], uses: Sequence[Use], after: PythonIndex, before: PythonIndex
+) -> Iterator[Finding]:
+    """Yields the calls that fitted what they call before, and do not fit it now."""
+    by_key = {each.key: each for each in wanted if each.old_path is not None}
+    seen: set[tuple[str, int]] = set()
+    for use in uses:
+        target = by_key.get(use.key)
+        if target is None or use.call is None or use.found is None:
+            continue
+        assert target.old_path is not None, "the others were left out"
+        new = after.signature_of(use.found)
+        old = before.signature_of(before.find_in(target.old_path, target.name))
+        if new is None or old is None:
+            continue
+        problem = after.bind(new, use.call)
+        place = (use.path, use.call.lineno)
+        if problem is not None and before.bind(old, use.call) is None and place not in seen:
+            seen.add(place)
+            evidence = f"{old} is {new} now, at {new.path}:{new.line}"
+            yield Finding("call-broken", *place, str(problem), evidence)
+
+
+def lost_names(lost: Sequence[Lost]) -> Iterator[Finding]:
+    """Yields the places that name what a file does not define any more."""
+    for each in lost:
+        path, name = each.key
+        yield Finding(
+            "name-gone",
+            each.path,
+            each.line,
+            f"{name} is named here and {path} does not define it any more",
+            f"the change took {name} out of {path}",
+        )
+
+
+def lost_modules(files: Sequence[Altered], uses: Uses, before: Files) -> Iterator[Finding]:
+    """Yields the imports of modules whose file the change took away or moved."""
+    gone = {
+        each.change.old_path
+        for each in files
+        if each.change.old_path
+        and each.change.old_path.endswith(".py")
+        and each.change.old_path not in uses.files.paths
+    }
+    if not gone:
+        return
+    names = _importable(sorted(gone), uses, PythonIndex(before))
+    words = {name.rpartition(".")[2].encode() for name in names}
+    for path in uses.files.python:
+        data = uses.files.data(path) or b""
+        if any(word in data for word in words):
+            yield from _imports_of(path, names, uses)
+
+
+def _importable(gone: Sequence[str], uses: Uses, before: PythonIndex) -> dict[str, str]:
+    """Returns the names under which modules were imported that nothing answers to now."""
+    found: dict[str, str] = {}
+    for path in gone:
+        for name in before.dotted_names(path)[:1]:
+            if uses.index.find(name).is_missing:
+                found[name] = path
+    return found
+
+
+def _imports_of(path: str, names: dict[str, str], uses: Uses) -> Iterator[Finding]:
+    view = read_view(path, uses.files.text(path) or "", uses.index)
+    if view is None:
+        return
+    here = uses.index.dotted_names(path)
+    package = here[0].split(".") if here else []
+    package = package if path.endswith("__init__.py") else package[:-1]
+    for node in all_nodes(view.tree):
+        for name in _modules_named(node, package):
+            if name in names and not view.is_guarded(getattr(node, "lineno", 0)):
+                claim = f"imports {name}, and {names[name]} is gone"
+                evidence = f"the change took {names[name]} away"
+                yield Finding("name-gone", path, getattr(node, "lineno", 0), claim, evidence)
+                break
+
+
+def _modules_named(node: ast.AST, package: list[str]) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (each.name for each in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        lead = package[: len(package) - node.level + 1] if node.level else []
+        start = ".".join([*lead, *((node.module or "").split(".") if node.module else [])])
+        yield start
+        yield from (f"{start}.{each.name}" for each in node.names)
+
+
+def unread_syntax(files: Sequence[Altered]) -> Iterator[Finding]:
+    """Yields the Python sources that parsed before and do not parse now."""
+    for file in files:
+        if not file.path.endswith(".py") or file.new_text is None:
+            continue
+        problem = _syntax_problem(file.new_text)
+        if problem is None or (file.old_text and _syntax_problem(file.old_text)):
+            continue
+        yield Finding(
+            "syntax-broken", file.path, problem.lineno or 1, f"it does not parse: {problem.msg}",
+            "Python's own parser",
+        )  # fmt: skip
+
+
+def _syntax_problem(text: str) -> SyntaxError | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError):
+        return None
+    return None

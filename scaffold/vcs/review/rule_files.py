@@ -1,0 +1,179 @@
+"""Rules as files: read, checked, and told what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from scaffold.spec import RequestError, nearest
+from scaffold.vcs.review.rule import (
+    DEPENDENCY_CHANGES,
+    FACTS,
+    MODES,
+    RISKS,
+    SYMBOL_CHANGES,
+    Pass,
+    Rule,
+    RuleSet,
+    When,
+    Within,
+)
+
+FOLDER = Path(__file__).parent / "rules"
+BUILT_IN = ("general.toml", "training.toml")
+
+_PATTERNS = ("added", "removed", "unless", "inside")
+_WORDS = ("paths", "not_paths", "roles", "imports", "file_imports")
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "symbols": SYMBOL_CHANGES,
+    "dependencies": DEPENDENCY_CHANGES,
+    "modes": MODES,
+    "facts": FACTS,
+    "status": ("A", "C", "D", "M", "R", "T", "U"),
+}
+_NUMBERS = ("min_added", "min_removed")
+_RULE = ("id", "domain", "signal", "risk", "why", "failures", "passes", "when")
+_PASS = ("id", "title", "brief", "words", "roles")
+_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_DESCRIBED = "docs/en/review.md describes the form"
+
+
+def built_in_rules() -> tuple[RuleSet, ...]:
+    """Returns the rule sets that come with the tool."""
+    texts = ((name, (FOLDER / name).read_text(encoding="utf-8")) for name in BUILT_IN)
+    return tuple(read_rules(text, name) for name, text in texts)
+
+
+def read_rules(text: str, origin: str) -> RuleSet:
+    """Reads the text of a file of rules.
+
+    Raises:
+        RequestError: It is not of the form that rules have.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise invalid(origin, str(error)) from error
+    reader = _Reader(origin)
+    reader.no_others(table, ("name", "active_imports", "rule", "pass"), "the file")
+    return RuleSet(
+        str(table.get("name", origin)),
+        reader.words(table, "active_imports", "the file"),
+        tuple(reader.rule(each) for each in reader.tables(table, "rule")),
+        tuple(reader.a_pass(each) for each in reader.tables(table, "pass")),
+    )
+
+
+def invalid(origin: str, what: str) -> RequestError:
+    """Returns the error of a file of rules."""
+    return RequestError(f"{origin}: {what}", code="rules_invalid", hint=_DESCRIBED)
+
+
+class _Reader:
+    """Reads tables of one file.
+
+    Args:
+        origin: What the file is called in errors.
+    """
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+
+    def rule(self, table: Mapping[str, Any]) -> Rule:
+        name = self._id(table)
+        place = f"rule {name!r}"
+        self.no_others(table, _RULE, place)
+        when: object = table.get("when")
+        if not isinstance(when, dict):
+            raise invalid(self._origin, f"{place} has no table 'when'")
+        return Rule(
+            name,
+            self._text(table, "domain", place),
+            self._text(table, "signal", place),
+            self._choice(self._text(table, "risk", place), RISKS, f"{place}: risk"),
+            self._text(table, "why", place),
+            self.words(table, "failures", place),
+            self.words(table, "passes", place),
+            self._when(cast("dict[str, Any]", when), place),
+            self._origin,
+        )
+
+    def a_pass(self, table: Mapping[str, Any]) -> Pass:
+        name = self._id(table)
+        place = f"pass {name!r}"
+        self.no_others(table, _PASS, place)
+        title, brief = (self._text(table, key, place) for key in ("title", "brief"))
+        words, roles = (self.words(table, key, place) for key in ("words", "roles"))
+        return Pass(name, title, brief, words, roles)
+
+    def _when(self, table: Mapping[str, Any], place: str) -> When:
+        place = f"{place}: when"
+        known = (*_PATTERNS, *_WORDS, *_CHOICES, *_NUMBERS, "within", "binary")
+        self.no_others(table, known, place)
+        if not table:
+            raise invalid(self._origin, f"{place} is empty, so that it would always speak")
+        given: dict[str, Any] = {key: self.words(table, key, place) for key in _WORDS}
+        for key in _PATTERNS:
+            words = self.words(table, key, place)
+            given[key] = tuple(self._pattern(each, f"{place}.{key}") for each in words)
+        for key, choices in _CHOICES.items():
+            words = self.words(table, key, place)
+            given[key] = tuple(self._choice(each, choices, f"{place}.{key}") for each in words)
+        within = str(table.get("within", "code"))
+        given["within"] = self._choice(within, get_args(Within), f"{place}.within")
+        for key, kind in (("binary", bool), *((each, int) for each in _NUMBERS)):
+            if key in table:
+                if type(table[key]) is not kind:
+                    raise invalid(self._origin, f"{place}.{key} is no {kind.__name__}")
+                given[key] = table[key]
+        return When(**given)
+
+    def _id(self, table: Mapping[str, Any]) -> str:
+        name = str(table.get("id", ""))
+        if not _ID.fullmatch(name):
+            raise invalid(self._origin, f"{name!r} is no id: small letters, digits and hyphens")
+        return name
+
+    def _text(self, table: Mapping[str, Any], key: str, place: str) -> str:
+        found = table.get(key)
+        if not isinstance(found, str) or not found.strip():
+            raise invalid(self._origin, f"{place} has no text {key!r}")
+        return " ".join(found.split())
+
+    def words(self, table: Mapping[str, Any], key: str, place: str) -> tuple[str, ...]:
+        """Returns a list of texts; an empty one where there is none."""
+        found: object = table.get(key, [])
+        rows = cast("list[object]", found) if isinstance(found, list) else [None]
+        if not all(isinstance(each, str) for each in rows):
+            raise invalid(self._origin, f"{place}: {key!r} is no list of texts")
+        return tuple(cast("list[str]", rows))
+
+    def tables(self, table: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+        """Returns a list of tables; an empty one where there is none."""
+        found: object = table.get(key, [])
+        rows = cast("list[object]", found) if isinstance(found, list) else [None]
+        if not all(isinstance(each, dict) for each in rows):
+            raise invalid(self._origin, f"{key!r} is no list of tables; write [[{key}]]")
+        return cast("list[dict[str, Any]]", rows)
+
+    def no_others(self, table: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
+        """Refuses keys that nothing reads."""
+        for key in table:
+            if key not in known:
+                raise invalid(
+                    self._origin, f"{place} has an unknown key {key!r}{nearest(key, known)}"
+                )
+
+    def _choice(self, word: str, choices: tuple[Any, ...], place: str) -> Any:
+        if word not in choices:
+            raise invalid(self._origin, f"{place}: unknown {word!r}{nearest(word, choices)}")
+        return word
+
+    def _pattern(self, text: str, place: str) -> re.Pattern[str]:
+        try:
+            return re.compile(text, re.MULTILINE)
+        except re.error as error:
+            raise invalid(self._origin, f"{place}: {text!r} is no pattern: {error}") from error

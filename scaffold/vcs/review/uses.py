@@ -1,0 +1,232 @@
+"""Who uses a definition: resolved through imports in Python, by the word in other languages."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from scaffold.repository.files import Files
+from scaffold.repository.found import Found
+from scaffold.repository.python_index import PythonIndex
+from scaffold.vcs.review.languages import language_of
+from scaffold.vcs.review.scopes import Mention, SourceView, read_view
+from scaffold.vcs.review.wanted import Key, Wanted
+from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
+
+How = Literal["call", "name", "import", "likely", "word"]
+
+COMMON = 300
+"""What stands in more files is read only where its class or module is named too."""
+MOST_FILES = 1200
+_TABLE = bytes(
+    each if chr(each).isalnum() or each == ord("_") or each > 127 else ord(" ")
+    for each in range(256)
+)
+_TYPES = (str, bytes, list, dict, set, tuple, int, object, type, builtins)
+_COMMON_NAMES = frozenset(name for each in _TYPES for name in dir(each)) | {
+    "run", "read", "write", "close", "open", "start", "main", "name",
+}  # fmt: skip
+"""Attributes that things of anybody's making have."""
+
+
+class Use(NamedTuple):
+    """Is one place that uses a definition.
+
+    Args:
+        key: The definition.
+        path: The file that uses it.
+        line: The line.
+        inside: The dotted name of the definition around that line; empty at a module's top.
+        how: ``call``, ``name`` (it is handed on) and ``import`` are resolved; ``likely`` is an
+            attribute of something unknown whose name only this definition has; ``word`` is a word
+            in a file of another language.
+        call: The call, where it is one.
+        found: What it was resolved to.
+    """
+
+    key: Key
+    path: str
+    line: int
+    inside: str
+    how: How
+    call: ast.Call | None = None
+    found: Found | None = None
+
+
+class Lost(NamedTuple):
+    """Is a place that names what is gone."""
+
+    key: Key
+    path: str
+    line: int
+
+
+class Uses:
+    """Finds the users of definitions in one state of a repository.
+
+    Args:
+        files: The files of that state.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self.index = PythonIndex(files)
+        self.notes: list[str] = []
+        """What was not read, for the reader of the review."""
+        self._symbols: dict[str, tuple[Symbol, ...]] = {}
+        self._views: dict[str, SourceView | None] = {}
+        self._words: dict[str, set[str]] = {}
+        self._known: set[str] = set()
+
+    def find(
+        self, wanted: Sequence[Wanted], is_asked: Callable[[str], bool] | None = None
+    ) -> tuple[list[Use], list[Lost]]:
+        """Returns the uses of definitions, and the places that name those that are gone.
+
+        Args:
+            wanted: The definitions.
+            is_asked: Which files count; None means all.
+        """
+        python = [each for each in wanted if each.path.endswith((".py", ".pyi"))]
+        uses: list[Use] = []
+        lost: list[Lost] = []
+        by_word: dict[str, list[Wanted]] = defaultdict(list)
+        for each in python:
+            by_word[each.word].append(each)
+        for path, words in self._candidates(python, is_asked):
+            view = self._view(path)
+            if view is not None:
+                for mention in view.mentions(words):
+                    self._judge(view, mention, by_word[mention.word], uses, lost)
+        for each in wanted:
+            if each not in python:
+                uses += self._word_uses(each, is_asked)
+        uses.sort(key=lambda each: (each.key, each.path, each.line, each.how))
+        return uses, sorted(set(lost))
+
+    def symbols(self, path: str) -> tuple[Symbol, ...]:
+        """Returns the definitions of a file; none where they are not read."""
+        if path not in self._symbols:
+            self._symbols[path] = read_symbols(path, self.files.text(path) or "") or ()
+        return self._symbols[path]
+
+    def _judge(
+        self,
+        view: SourceView,
+        mention: Mention,
+        wanted: list[Wanted],
+        uses: list[Use],
+        lost: list[Lost],
+    ) -> None:
+        """Puts one place to the uses, to what is lost, or nowhere."""
+        found = view.meaning(mention)
+        for each in wanted:
+            meant = next((one for one in found if self._is(each, one, mention)), None)
+            if each.is_gone:
+                if meant is not None and not view.is_guarded(mention.line):
+                    lost.append(Lost(each.key, view.path, mention.line))
+            elif meant is not None:
+                if not each.calls_only or mention.call is not None:
+                    uses.append(self._use(view.path, mention, each, meant))
+            elif self._is_likely(each, mention, found, wanted):
+                uses.append(self._use(view.path, mention, each, None))
+
+    def _is(self, wanted: Wanted, found: Found, mention: Mention) -> bool:
+        """Tells whether something found is the definition, or the lack of it."""
+        if wanted.is_gone:
+            owner = wanted.name.rpartition(".")[0].rpartition(".")[2]
+            written = ast.unparse(mention.node) if not mention.taken else ""
+            is_whole = not owner or owner in written or "self" in written or "cls" in written
+            return found.is_missing and found.path == wanted.path and is_whole
+        if found.path != wanted.path or found.line is None:
+            return False
+        symbol = symbol_at(self.symbols(wanted.path), found.line)
+        return symbol is not None and symbol.name == wanted.name
+
+    def _is_likely(
+        self, wanted: Wanted, mention: Mention, found: tuple[Found, ...], rivals: list[Wanted]
+    ) -> bool:
+        """Tells whether an attribute of something unknown can hardly be another definition."""
+        if found or wanted.is_gone or wanted.calls_only or wanted.word in _COMMON_NAMES:
+            return False
+        if not isinstance(mention.node, ast.Attribute) or "." not in wanted.name:
+            return False
+        if len({each.key for each in rivals}) > 1:
+            return False
+        return {path for path, _ in self.index.defined(wanted.word)} == {wanted.path}
+
+    def _use(self, path: str, mention: Mention, wanted: Wanted, found: Found | None) -> Use:
+        how: How = "likely" if found is None else "call" if mention.call is not None else "name"
+        how = "import" if mention.taken else how
+        around = symbol_at(self.symbols(path), mention.line)
+        inside = around.name if around is not None else ""
+        return Use(wanted.key, path, mention.line, inside, how, mention.call, found)
+
+    def _candidates(
+        self, wanted: Sequence[Wanted], is_asked: Callable[[str], bool] | None
+    ) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yields the files to read, each with the words to look for in it."""
+        words = {each.word for each in wanted}
+        self._scan(words | {each.companion for each in wanted})
+        counts = Counter(word for there in self._words.values() for word in there & words)
+        needs: dict[str, set[str]] = defaultdict(set)
+        for each in wanted:
+            needs[each.word].add(each.companion)
+        common = sorted(word for word in words if counts[word] > COMMON)
+        for word in common:
+            self.notes.append(
+                f"{word!r} stands in {counts[word]} files: only those that also name "
+                f"{' or '.join(sorted(needs[word]))} were read for it"
+            )
+        found = [
+            (path, frozenset(w for w in there & words if w not in common or there & needs[w]))
+            for path, there in sorted(self._words.items())
+            if is_asked is None or is_asked(path)
+        ]
+        found = [row for row in found if row[1]]
+        if len(found) > MOST_FILES:
+            self.notes.append(
+                f"{len(found)} files name what changed: the {MOST_FILES} nearest were read"
+            )
+            tops = {each.path.partition("/")[0] for each in wanted}
+            found.sort(key=lambda row: (row[0].partition("/")[0] not in tops, row[0]))
+        yield from found[:MOST_FILES]
+
+    def _scan(self, words: set[str]) -> None:
+        """Finds out which Python files hold which words; each word is sought once."""
+        fresh = {each.encode() for each in words - self._known}
+        self._known |= words
+        if not fresh:
+            return
+        for path in self.files.python:
+            data = self.files.data(path) or b""
+            there = fresh.intersection(data.translate(_TABLE).split())
+            if there:
+                self._words.setdefault(path, set()).update(each.decode() for each in there)
+
+    def _view(self, path: str) -> SourceView | None:
+        if path not in self._views:
+            text = self.files.text(path)
+            self._views[path] = None if text is None else read_view(path, text, self.index)
+        return self._views[path]
+
+    def _word_uses(self, wanted: Wanted, is_asked: Callable[[str], bool] | None) -> Iterator[Use]:
+        """Yields the lines of other files of the same language that hold the word."""
+        language = language_of(wanted.path)
+        pattern = re.compile(rf"\b{re.escape(wanted.word)}\b")
+        for path in sorted(self.files.paths):
+            if language_of(path) != language or path == wanted.path:
+                continue
+            if is_asked is not None and not is_asked(path):
+                continue
+            data = self.files.data(path) or b""
+            if wanted.word.encode() not in data:
+                continue
+            for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+                if pattern.search(line):
+                    around = symbol_at(self.symbols(path), number)
+                    yield Use(wanted.key, path, number, around.name if around else "", "word")

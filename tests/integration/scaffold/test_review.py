@@ -1,0 +1,346 @@
+"""`scaffold review` on repositories built here: what it finds, what it stays silent about."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner
+
+from scaffold.cli import main
+
+from .conftest import SCHEMA, Outcome, run_scaffold
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org",
+    "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org",
+    "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
+}  # fmt: skip
+
+ENGINE = '''"""An engine."""
+
+LIMIT = 3
+
+
+class Engine:
+    def __init__(self, size: int, name: str = "x") -> None:
+        self.size = size
+
+    def generate(self, prompt: str, limit: int = LIMIT) -> str:
+        return self._cut(prompt, limit)
+
+    def _cut(self, text: str, limit: int) -> str:
+        return text[:limit]
+
+
+def make(size: int, fast: bool = False) -> Engine:
+    if size < 0:
+        raise ValueError("size")
+    return Engine(size)
+
+
+def old_way(size: int) -> Engine:
+    return make(size)
+'''
+FILES = {
+    "pkg/__init__.py": "from pkg.engine import Engine as Engine, make as make\n",
+    "pkg/engine.py": ENGINE,
+    "pkg/use.py": (
+        "import pkg as p\nfrom pkg import Engine as E\n\n\n"
+        "def run(prompt: str) -> str:\n    engine = E(3)\n"
+        "    return engine.generate(prompt, limit=2)\n"
+        "\n\ndef quick() -> E:\n    return p.make(3, fast=True)\n"
+    ),
+    "tests/test_engine.py": (
+        "from pkg import make\n\n\ndef test_make():\n    assert make(1).size == 1\n"
+    ),
+    "README.md": "# A package\n",
+}
+
+
+class Repository:
+    """Is a repository that a test makes step by step."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.git("init", "-q", "-b", "main")
+
+    def git(self, *argv: str) -> str:
+        done = subprocess.run(
+            ["git", *argv], cwd=self.folder, env={**os.environ, **IDENTITY},
+            capture_output=True, check=True,
+        )  # fmt: skip
+        return done.stdout.decode("utf-8", "replace")
+
+    def write(self, files: dict[str, str | bytes | None]) -> None:
+        for path, content in files.items():
+            place = self.folder / path
+            if content is None:
+                place.unlink()
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def commit(self, files: dict[str, str | bytes | None], subject: str = "feat: x") -> None:
+        self.write(files)
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", subject)
+
+    def review(self, *argv: str) -> dict[str, Any]:
+        """Runs the command, and returns its report; nothing may have been written."""
+        before = self.state()
+        done = self.run(*argv)
+        assert done.status == 0, done.text
+        assert self.state() == before
+        return done.report["review"]
+
+    def run(self, *argv: str) -> Outcome:
+        """Runs the command in this process, as a person would on the command line."""
+        done = CliRunner().invoke(main, ["review", *argv, "--target", str(self.folder), "--json"])
+        report = json.loads(done.stdout)
+        jsonschema.validate(report, SCHEMA)
+        return Outcome(done.exit_code, report, done.output)
+
+    def state(self) -> dict[str, tuple[int, str]]:
+        """Returns every file of the tree and of .git, with its mode and content."""
+        return {
+            str(path.relative_to(self.folder)): (
+                path.lstat().st_mode,
+                hashlib.sha256(path.read_bytes()).hexdigest(),
+            )
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file()
+        }
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repository")
+    made.commit({**FILES}, "feat: begin")
+    made.git("switch", "-q", "-c", "change")
+    return made
+
+
+def rules(report: dict[str, Any]) -> dict[str, str]:
+    """Returns the files of each rule that speaks, as `path:line` where a line is meant."""
+    found: dict[str, str] = {}
+    for each in report["signals"]:
+        places = [f"{each['path']}:{line['number']}" for line in each["lines"]] or [each["path"]]
+        found[each["rule"]] = ", ".join([*filter(None, [found.get(each["rule"])]), *places])
+    return found
+
+
+# --- what a change breaks -------------------------------------------------------------------------
+
+
+def test_a_keyword_that_callers_still_pass_is_a_finding(repository: Repository) -> None:
+    repository.commit({"pkg/engine.py": ENGINE.replace(", fast: bool = False", "")})
+    report = repository.review()
+    assert [(each["fact"], each["path"], each["line"]) for each in report["findings"]] == [
+        ("call-broken", "pkg/use.py", 11)
+    ]
+    assert "has no parameter 'fast'" in report["findings"][0]["claim"]
+    assert rules(report)["call-broken"] == "pkg/use.py:11"
+    assert report["risk"] == "HIGH"
+
+
+def test_a_parameter_that_a_constructor_now_needs_is_found_through_aliases(
+    repository: Repository,
+) -> None:
+    repository.commit({"pkg/engine.py": ENGINE.replace('name: str = "x"', "name: str")})
+    places = {(each["path"], each["line"]) for each in repository.review()["findings"]}
+    assert places == {("pkg/use.py", 6), ("pkg/engine.py", 20)}
+
+
+def test_a_method_s_argument_is_found_on_what_a_constructor_made(repository: Repository) -> None:
+    renamed = ENGINE.replace("limit: int = LIMIT", "most: int = LIMIT")
+    renamed = renamed.replace("self._cut(prompt, limit)", "self._cut(prompt, most)")
+    repository.commit({"pkg/engine.py": renamed})
+    findings = repository.review()["findings"]
+    assert [(each["path"], each["line"]) for each in findings] == [("pkg/use.py", 7)]
+
+
+def test_a_name_that_is_gone_is_found_where_it_is_imported(repository: Repository) -> None:
+    gone = ENGINE.replace("def make(", "def build(").replace("return make(", "return build(")
+    repository.commit({"pkg/engine.py": gone})
+    report = repository.review()
+    assert [(each["fact"], each["path"]) for each in report["findings"]] == [
+        ("name-gone", "pkg/__init__.py")
+    ]
+    assert rules(report)["public-removed"] == "pkg/engine.py"
+
+
+def test_a_module_that_moved_is_found_where_its_old_name_is_imported(
+    repository: Repository,
+) -> None:
+    repository.git("mv", "pkg/engine.py", "pkg/motor.py")
+    repository.commit({})
+    report = repository.review()
+    assert ("name-gone", "pkg/__init__.py", 1) in {
+        (each["fact"], each["path"], each["line"]) for each in report["findings"]
+    }
+
+
+def test_a_change_that_breaks_nothing_has_no_findings(repository: Repository) -> None:
+    longer = ENGINE.replace("fast: bool = False", "fast: bool = False, slow: bool = False")
+    repository.commit({"pkg/engine.py": longer})
+    report = repository.review()
+    assert report["findings"] == []
+    assert rules(report)["public-head"] == "pkg/engine.py"
+
+
+def test_an_import_that_may_fail_is_no_finding(repository: Repository) -> None:
+    guarded = "try:\n    from pkg.engine import old_way\nexcept ImportError:\n    old_way = None\n"
+    repository.commit({"pkg/compat.py": guarded})
+    cut = ENGINE[: ENGINE.index("\n\ndef old_way")]
+    repository.commit({"pkg/engine.py": cut})
+    assert repository.review()["findings"] == []
+
+
+# --- who uses what changed, and which tests reach it ----------------------------------------------
+
+
+def test_callers_are_found_through_re_exports_and_aliases(repository: Repository) -> None:
+    repository.commit({"pkg/engine.py": ENGINE.replace("if size < 0", "if size < 1")})
+    report = repository.review()
+    callers = {
+        (each["path"], each["line"], each["inside"], each["how"])
+        for each in report["callers"]
+        if each["of"] == {"path": "pkg/engine.py", "name": "make"}
+    }
+    assert callers == {
+        ("pkg/__init__.py", 1, "", "import"),
+        ("pkg/engine.py", 24, "old_way", "call"),
+        ("pkg/use.py", 11, "quick", "call"),
+        ("tests/test_engine.py", 1, "", "import"),
+        ("tests/test_engine.py", 5, "test_make", "call"),
+    }
+    assert report["untested"] == []
+
+
+def test_a_public_function_that_no_test_reaches_is_named(repository: Repository) -> None:
+    fresh = ENGINE + "\n\ndef lonely(size: int) -> int:\n    return size\n"
+    repository.commit({"pkg/engine.py": fresh})
+    assert repository.review()["untested"] == [
+        {"path": "pkg/engine.py", "line": 27, "name": "lonely"}
+    ]
+
+
+def test_a_test_reaches_a_function_through_what_uses_it(repository: Repository) -> None:
+    test = "from pkg.use import run\n\n\ndef test_run():\n    assert run('abc') == 'ab'\n"
+    repository.commit({"tests/test_use.py": test})
+    repository.git("branch", "-f", "main")
+    repository.commit(
+        {"pkg/engine.py": ENGINE.replace("return self._cut(prompt", "return self._cut(2 * prompt")}
+    )
+    report = repository.review()
+    (row,) = [each for each in report["tests"] if each["name"] == "Engine.generate"]
+    assert row["through"] == [{"test": "tests/test_use.py", "user": "run"}]
+
+
+# --- silence --------------------------------------------------------------------------------------
+
+
+def test_a_renamed_file_without_a_change_is_low(repository: Repository) -> None:
+    repository.git("mv", "README.md", "READ.md")
+    repository.commit({})
+    report = repository.review()
+    assert (report["risk"], report["signals"]) == ("LOW", [])
+    assert report["files"][0]["status"] == "R"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# eval(text) would be wrong",
+        'TEXT = "eval(text)"',
+        '"""Never eval(text)."""',
+        "def eval(a): ...",
+    ],
+)
+def test_comments_and_strings_are_no_code(repository: Repository, line: str) -> None:
+    repository.commit({"pkg/notes.py": f"{line}\n"})
+    assert "runs-text" not in rules(repository.review())
+
+
+def test_moved_lines_are_not_new(repository: Repository) -> None:
+    repository.commit({"pkg/a.py": "def f(x):\n    return eval(x)\n\n\ndef g(x):\n    return x\n"})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/a.py": "def g(x):\n    return x\n\n\ndef f(x):\n    return eval(x)\n"})
+    assert "runs-text" not in rules(repository.review())
+
+
+def test_training_rules_sleep_where_nothing_of_the_field_is_imported(
+    repository: Repository,
+) -> None:
+    repository.commit({"pkg/loss.py": "def policy_loss(a):\n    return a * 2\n"})
+    report = repository.review()
+    assert report["rules"] == ["general"]
+
+
+def test_training_rules_wake_where_the_field_is_imported(repository: Repository) -> None:
+    text = "import torch\n\n\ndef policy_loss(a, loss_mask):\n    return (a * loss_mask).sum()\n"
+    repository.commit({"pkg/loss.py": text})
+    report = repository.review()
+    assert report["rules"] == ["general", "training"]
+    assert rules(report)["loss-new"] == "pkg/loss.py:4"
+
+
+# --- which change is meant ------------------------------------------------------------------------
+
+
+def test_the_states_are_those_that_the_command_line_names(repository: Repository) -> None:
+    repository.commit({"a.txt": "1\n"})
+    repository.write({"b.txt": "1\n", "c.txt": "1\n"})
+    repository.git("add", "b.txt")
+
+    def paths(*argv: str) -> list[str]:
+        return [each["path"] for each in repository.review(*argv)["files"]]
+
+    assert paths() == ["a.txt"]
+    assert paths("--staged") == ["b.txt"]
+    assert paths("--worktree") == ["a.txt", "b.txt", "c.txt"]
+    assert paths("main..HEAD") == ["a.txt"]
+    assert paths("--base", "main") == ["a.txt"]
+    repository.git("switch", "-q", "main")
+    assert paths("change") == ["a.txt"]
+
+
+BAD: list[tuple[tuple[str, ...], int, str]] = [
+    (("nowhere..HEAD",), 2, "revision_unknown"),
+    (("nowhere",), 2, "revision_unknown"),
+    (("--base", "nowhere"), 2, "revision_unknown"),
+    (("--staged", "--worktree"), 2, "usage"),
+    (("main..HEAD", "--staged"), 2, "usage"),
+    (("main..HEAD", "--base", "main"), 2, "usage"),
+    (("--rules", "nowhere.toml"), 2, "rules_invalid"),
+]
+
+
+@pytest.mark.parametrize(("argv", "status", "code"), BAD)
+def test_a_wrong_request_is_an_error_that_says_what_to_do(
+    repository: Repository, argv: tuple[str, ...], status: int, code: str
+) -> None:
+    done = repository.run(*argv)
+    assert (done.status, done.report["error"]["code"]) == (status, code)
+    assert done.report["error"]["hint"]
+
+
+def test_the_report_has_its_headings_and_says_the_same_twice(repository: Repository) -> None:
+    repository.commit({"pkg/engine.py": ENGINE.replace(", fast: bool = False", "")})
+    first, second = (run_scaffold(repository.folder, "review") for _ in range(2))
+    assert first == second
+    assert first.status == 0
+    headings = [line for line in first.text.splitlines() if line.startswith(("# ", "## "))]
+    assert headings == [
+        "# CHANGE_ANALYSIS_REPORT", "## Summary", "## Files", "## Findings", "## Signals",
+        "## Symbols", "## Callers", "## Tests", "## Failure modes", "## Passes", "## Not read",
+        "## Findings template",
+    ]  # fmt: skip
