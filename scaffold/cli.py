@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from scaffold import __version__
+from scaffold.debug_commands import add_debug_commands
 from scaffold.docs_commands import add_docs_commands
 from scaffold.printing import (
     give_up_printing,
@@ -185,7 +186,7 @@ class Cli(Commands):
         sys.exit(status)
 
     def _run(self, argv: list[str], prog_name: str, extra: dict[str, Any]) -> int:
-        as_json = "--json" in argv
+        as_json = "--json" in argv[: argv.index("--") if "--" in argv else None]
         try:
             extra.pop("standalone_mode", None)
             extra.setdefault("obj", own_root(argv))
@@ -410,6 +411,17 @@ main.add_command(skills)
 
 add_skill_commands(skills, TARGET, JSON, DRY_RUN)
 add_vcs_commands(main, TARGET, JSON)
+
+
+@click.group("debug", cls=Commands, help="Finds out what is wrong with a distributed job.")
+def debug() -> None:
+    pass
+
+
+main.add_command(debug)
+
+
+add_debug_commands(debug, TARGET, JSON)
 
 
 @click.group("docs", cls=Commands, help="Keeps the Chinese pages in step with the English ones.")

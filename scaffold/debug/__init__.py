@@ -1,0 +1,1 @@
+"""Watches distributed jobs: what each rank communicates, why one hangs, where two runs part."""

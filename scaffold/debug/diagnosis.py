@@ -1,0 +1,382 @@
+"""Says what is wrong with a job: which rank parted from the others, and how."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from scaffold.debug.describing import (
+    call_text,
+    end_text,
+    group_text,
+    place_text,
+    ranks_text,
+    where_text,
+)
+from scaffold.debug.matching import Divergence, first_divergence, line_divergence
+from scaffold.debug.recording import POINT_TO_POINT, SET_UP, Call, Job, Place, Process
+from scaffold.debug.stacks import Stack, own_frames
+from scaffold.debug.waiting import Wait, blamed, cycle, waits
+
+KINDS: dict[str, str] = {
+    "collective": "Ranks of a group make different collectives.",
+    "order": "Ranks of a group make the same collectives in another order.",
+    "shape": "Ranks make the same collective with tensors of different sizes.",
+    "dtype": "Ranks make the same collective with tensors of different dtypes.",
+    "root": "Ranks make the same collective from different roots.",
+    "reduction": "Ranks reduce with different operations.",
+    "groups": "Ranks make different groups, or wait for each other in different groups.",
+    "peer": "A message is sent or awaited, and its partner does neither.",
+    "exited": "A rank ended, or failed, while others wait for it.",
+    "outside": "A rank is stuck outside of communication while others wait for it.",
+    "absent": "A rank never joined the job: it has not called init_process_group.",
+    "failed": "A rank failed; nobody waits for it.",
+    "memory": "A rank ran out of memory.",
+    "stalled": "All ranks have come to a call, and it does not end.",
+    "job": "The job failed, and no rank of it did.",
+    "interrupted": "A person stopped the job.",
+}
+"""Every verdict with its meaning."""
+
+_MEMORY = re.compile(
+    r"out of memory|not enough memory|can't allocate memory|Cannot allocate memory", re.IGNORECASE
+)
+_OF_A_PEER = re.compile(
+    r"closed by peer|reset by peer|remote worker|remote process exited|connection refused"
+    r"|broken pipe|socket closed|connection was likely closed",
+    re.IGNORECASE,
+)
+_LATE = re.compile(r"timed out|timeout|aborted", re.IGNORECASE)
+TERMINATED = -15
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Is a job at one moment.
+
+    Args:
+        job: What its processes recorded.
+        alive: The ranks whose process is there.
+        stacks: Of each process that was asked, by pid.
+        now_s: The moment.
+        status: The job's exit status, or None while it runs.
+        interrupted: Whether a person stopped it.
+    """
+
+    job: Job
+    alive: frozenset[int]
+    stacks: dict[int, tuple[Stack, ...]] = field(default_factory=dict[int, tuple[Stack, ...]])
+    now_s: float = 0.0
+    status: int | None = None
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Is what is wrong.
+
+    Args:
+        kind: One of KINDS.
+        ranks: Those that parted from the others.
+        text: One or two sentences.
+        group: The group that it is about, or "".
+        notes: Further evidence, as sentences.
+        hint: What to do.
+    """
+
+    kind: str
+    ranks: tuple[int, ...]
+    text: str
+    group: str = ""
+    notes: tuple[str, ...] = ()
+    hint: str = ""
+
+
+def diagnose(scene: Scene) -> Verdict | None:
+    """Returns what is wrong with a job, or None where nothing is."""
+    job = scene.job
+    failing = failing_ranks(scene)
+    first = failing[0] if failing else None
+    if first is not None and _is_memory(job.ranks[first]):
+        return _out_of_memory(scene, first)
+    parted = first_divergence(job)
+    if parted is not None and not _came_first(job, first, parted):
+        return _handling(scene, parted) or _parted(scene, parted)
+    found = waits(job, failing)
+    if first is not None and not _is_consequence(job.ranks[first]):
+        return _failed(scene, first, found)
+    if found and (first is not None or scene.status is None):
+        return _waiting(scene, found)
+    if first is not None:
+        return _failed(scene, first, found)
+    if scene.interrupted:
+        return Verdict("interrupted", (), "the job was stopped by hand; no rank waited for another")
+    if scene.status:
+        return Verdict("job", (), f"the job ended with status {scene.status}, and no rank failed")
+    return None
+
+
+def is_definite(scene: Scene) -> bool:
+    """Tells whether those who wait can never be served, so that nobody needs to wait longer."""
+    found = waits(scene.job)
+    if not found:
+        return False
+    parted = first_divergence(scene.job)
+    if parted is not None and any(wait.call.group == parted.group for wait in found.values()):
+        return True
+    if cycle(found):
+        return True
+    gone = [rank for rank in blamed(found) if rank in scene.job.ranks and rank not in scene.alive]
+    return bool(gone)
+
+
+def failing_ranks(scene: Scene) -> list[int]:
+    """Returns the ranks that failed, who failed by themselves and first before the others."""
+    job = scene.job
+    found = [rank for rank, process in job.ranks.items() if _has_failed(scene, rank, process)]
+    return sorted(
+        found, key=lambda rank: (_is_consequence(job.ranks[rank]), _end_s(job.ranks[rank]))
+    )
+
+
+def _has_failed(scene: Scene, rank: int, process: Process) -> bool:
+    if process.failure is not None:
+        return True
+    if process.status is not None:
+        return process.status not in (0, TERMINATED)
+    return rank not in scene.alive and process.ended_s is None and scene.status not in (None, 0)
+
+
+def _end_s(process: Process) -> float:
+    if process.failure is not None:
+        return process.failure.at_s
+    last = process.calls[-1].since_s if process.calls else process.begun_s
+    return process.ended_s or process.status_s or last
+
+
+def _is_consequence(process: Process) -> bool:
+    """Tells whether a process failed because another one was gone, or did not come."""
+    if process.failure is None:
+        return process.status in (None, TERMINATED)
+    in_call = any(call.state == "failed" for call in process.calls[-3:])
+    message = process.failure.message
+    return bool(_OF_A_PEER.search(message)) or (in_call and bool(_LATE.search(message)))
+
+
+def _is_memory(process: Process) -> bool:
+    failure = process.failure
+    if failure is None:
+        return False
+    return failure.type in ("OutOfMemoryError", "MemoryError") or bool(
+        _MEMORY.search(failure.message)
+    )
+
+
+def _came_first(job: Job, first: int | None, parted: Divergence) -> bool:
+    """Tells whether a rank's own failure explains why it makes other calls than the rest."""
+    if first is None or _is_consequence(job.ranks[first]):
+        return False
+    process = job.ranks[first]
+    if any(call.during for call in parted.calls.values()):
+        return True
+    in_call = any(call.state == "failed" for call in process.calls[-3:])
+    parted_s = max(call.entered_s for call in parted.calls.values())
+    return not in_call and _end_s(process) < parted_s
+
+
+# --- verdicts -----------------------------------------------------------------------------------
+
+
+def _parted(scene: Scene, parted: Divergence) -> Verdict:
+    group = scene.job.group(parted.group)
+    what = {
+        "collective": "make different collectives",
+        "order": "make the same collectives in another order",
+        "shape": "give tensors of different sizes",
+        "dtype": "give tensors of different dtypes",
+        "root": "name different roots",
+        "reduction": "reduce with different operations",
+        "groups": "set up different things",
+    }[parted.kind]
+    some = len(parted.odd) < len(parted.calls)
+    who = ranks_text(parted.odd)
+    rest = ranks_text(set(parted.calls) - set(parted.odd)) if some else ""
+    verb = "parts from " + rest if some else what
+    head = f"{who} {verb} in call {parted.number} of {group_text(group)}"
+    head += f": they {what}" if some else ""
+    sides = "; ".join(
+        f"{ranks_text(ranks)}: {call_text(call)} at {where_text(call.at)}"
+        for ranks, call in _sides(parted)
+    )
+    return Verdict(
+        parted.kind, parted.odd, f"{head}. {sides}", parted.group, hint=_HINTS[parted.kind]
+    )
+
+
+def _handling(scene: Scene, parted: Divergence) -> Verdict | None:
+    """Returns the verdict where a rank makes another call because it is handling an exception."""
+    handling = {rank: call for rank, call in parted.calls.items() if call.during}
+    if not handling or len(handling) == len(parted.calls):
+        return None
+    rank, call = next(iter(handling.items()))
+    place = f" at {place_text(call.during_at)}" if call.during_at else ""
+    text = (
+        f"{ranks_text([rank])} failed{place}: {call.during}; while handling that it is in "
+        f"{call_text(call)}, at {where_text(call.at)}, and "
+    )
+    others = ((other, each) for other, each in parted.calls.items() if other not in handling)
+    found = [Wait(other, each, (rank,)) for other, each in others]
+    text += _who_waits(scene.job, found)
+    return Verdict("exited", tuple(handling), text, parted.group, hint=_HINTS["exited"])
+
+
+def _sides(parted: Divergence) -> list[tuple[list[int], Call]]:
+    sides: dict[tuple[str, object], tuple[list[int], Call]] = {}
+    for rank, call in parted.calls.items():
+        sides.setdefault((call_text(call), call.at), ([], call))[0].append(rank)
+    return list(sides.values())
+
+
+def _out_of_memory(scene: Scene, rank: int) -> Verdict:
+    failure = scene.job.ranks[rank].failure
+    assert failure is not None
+    text = f"{ranks_text([rank])} ran out of memory{_at(failure.frames)}: {failure.message}"
+    return Verdict("memory", (rank,), text.strip().splitlines()[0], hint=_HINTS["memory"])
+
+
+def _failed(scene: Scene, rank: int, found: dict[int, Wait]) -> Verdict:
+    process = scene.job.ranks[rank]
+    frames = process.failure.frames if process.failure is not None else ()
+    text = f"{ranks_text([rank])} failed first{_at(frames)}: {end_text(process)}"
+    waiting = [wait for wait in found.values() if rank in wait.for_ranks and wait.rank != rank]
+    if not waiting:
+        return Verdict("failed", (rank,), text, hint=_HINTS["failed"])
+    return Verdict(
+        "exited",
+        (rank,),
+        f"{text}; {_who_waits(scene.job, waiting)}",
+        waiting[0].call.group,
+        _last_call(process, rank),
+        _HINTS["exited"],
+    )
+
+
+def _waiting(scene: Scene, found: dict[int, Wait]) -> Verdict:
+    wanted = blamed(found)
+    if wanted:
+        return _wanted(scene, found, wanted)
+    ring = cycle(found)
+    if ring:
+        return _ring(scene, found, ring)
+    wait = next(iter(found.values()))
+    text = (
+        f"{ranks_text(found)} have all come to {call_text(wait.call)}, call {wait.call.number} of "
+        f"{group_text(scene.job.group(wait.call.group))}, and it does not end"
+    )
+    return Verdict("stalled", tuple(found), text, wait.call.group, hint=_HINTS["stalled"])
+
+
+def _wanted(scene: Scene, found: dict[int, Wait], wanted: tuple[int, ...]) -> Verdict:
+    job = scene.job
+    gone = [rank for rank in wanted if rank in job.ranks and rank not in scene.alive]
+    rank = min(gone, key=lambda each: _end_s(job.ranks[each])) if gone else wanted[0]
+    waiting = [wait for wait in found.values() if rank in wait.for_ranks]
+    who = _who_waits(job, waiting)
+    process = job.ranks.get(rank)
+    call = waiting[0].call
+    notes = () if process is None else _last_call(process, rank)
+    notes += _from_other_lines(job, call.group)
+    if process is None or (process.joined is None and not _joins(process)):
+        doing = _doing(scene, process)
+        text = f"{ranks_text([rank])} never called init_process_group{doing}; {who}"
+        return Verdict("absent", (rank,), text, call.group, notes, _HINTS["absent"])
+    if rank in gone:
+        text = f"{ranks_text([rank])} {end_text(process)}, and {who}"
+        return Verdict("exited", (rank,), text, call.group, notes, _HINTS["exited"])
+    if call.op in POINT_TO_POINT:
+        text = f"{who}; {ranks_text([rank])} is elsewhere{_doing(scene, process)}"
+        return Verdict("peer", (rank,), text, call.group, notes, _HINTS["peer"])
+    same = tuple(each for each in wanted if each in scene.alive)
+    text = f"{ranks_text(same)} {'is' if len(same) == 1 else 'are'} stuck outside of communication"
+    text += f"{_doing(scene, process)}; {who}"
+    return Verdict("outside", same, text, call.group, notes, _HINTS["outside"])
+
+
+def _ring(scene: Scene, found: dict[int, Wait], ring: tuple[int, ...]) -> Verdict:
+    rows = "; ".join(
+        f"{ranks_text([rank])} is in {call_text(found[rank].call)} of "
+        f"{group_text(scene.job.group(found[rank].call.group))} at "
+        f"{where_text(found[rank].call.at)} and waits for {ranks_text(found[rank].for_ranks)}"
+        for rank in ring
+    )
+    messages = any(found[rank].call.op in POINT_TO_POINT for rank in ring)
+    kind = "peer" if messages else "groups"
+    text = f"{ranks_text(ring)} wait for each other: {rows}"
+    return Verdict(kind, ring, text, found[ring[0]].call.group, hint=_HINTS[kind])
+
+
+def _who_waits(job: Job, waiting: list[Wait]) -> str:
+    call = waiting[0].call
+    number = f", call {call.number}" if call.number else ""
+    verb = "waits" if len(waiting) == 1 else "wait"
+    return (
+        f"{ranks_text(wait.rank for wait in waiting)} {verb} for it in {call_text(call)}{number} "
+        f"of {group_text(job.group(call.group))}, at {where_text(call.at)}"
+    )
+
+
+def _doing(scene: Scene, process: Process | None) -> str:
+    if process is None:
+        return ": no process of it is there"
+    for stack in scene.stacks.get(process.pid, ()):
+        frames = own_frames(stack.frames) or stack.frames
+        if stack.is_main and frames:
+            return f", at {place_text(frames[0])}"
+    return "" if process.rank in scene.alive else f": it {end_text(process)}"
+
+
+def _joins(process: Process) -> bool:
+    return any(call.op == "init_process_group" for call in process.calls)
+
+
+def _last_call(process: Process, rank: int) -> tuple[str, ...]:
+    made = [call for call in process.calls if call.group != SET_UP]
+    if not made:
+        return ()
+    call = made[-1]
+    number = f", call {call.number}" if call.number else ""
+    last = f"the last of {ranks_text([rank])}: {call_text(call)}{number}"
+    return (f"{last} of group {call.group}, at {where_text(call.at)}",)
+
+
+def _from_other_lines(job: Job, group: str) -> tuple[str, ...]:
+    found = line_divergence(job, group) if group != SET_UP else None
+    if found is None:
+        return ()
+    sides = "; ".join(
+        f"{ranks_text(ranks)} at {where_text(call.at)}" for ranks, call in _sides(found)
+    )
+    return (f"call {found.number} is the first that ranks make from different lines: {sides}",)
+
+
+def _at(frames: tuple[Place, ...]) -> str:
+    own = own_frames(frames[::-1])
+    return f" at {place_text(own[0])}" if own else ""
+
+
+_HINTS = {
+    "collective": "let every rank of the group make this call; look for a branch on the rank",
+    "order": "make the calls in one order on all ranks; look for loops over sets or dicts",
+    "shape": "pad to one size, or gather the sizes first",
+    "dtype": "convert to one dtype before the call",
+    "root": "give all ranks the same root; it is a global rank",
+    "reduction": "give all ranks the same reduction",
+    "groups": "call new_group on every rank, and use groups in one order",
+    "peer": "give each send its recv, with the same tag and in one order; batch_isend_irecv helps",
+    "exited": "mend why it ended; catch errors on all ranks alike",
+    "outside": "see its stack below; if it only takes long, give a longer --timeout",
+    "absent": "see where it is; ranks have to agree on MASTER_ADDR, MASTER_PORT and WORLD_SIZE",
+    "failed": "mend the error; its traceback is in the output above",
+    "memory": "run it with --memory to see what takes it",
+    "stalled": "look at network and backend: `scaffold debug env`, then NCCL_DEBUG=INFO",
+}

@@ -1,0 +1,90 @@
+"""The processes of a job: which are there, and how all of them are ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+
+import psutil
+
+from scaffold.debug.recording import Process
+
+GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
+TERM_GRACE_S = 3.0
+
+
+def is_alive(process: Process) -> bool:
+    """Tells whether the process that made a record is still there, and no other one of its pid."""
+    try:
+        found = psutil.Process(process.pid)
+        return found.create_time() <= process.begun_s + 1 and not _is_zombie(found)
+    except GONE:
+        return False
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    return process.status() == psutil.STATUS_ZOMBIE
+
+
+def start(argv: list[str], env: dict[str, str], *, quiet: bool) -> subprocess.Popen[bytes]:
+    """Starts a job in a session of its own, so that it can be ended as a whole.
+
+    Args:
+        argv: The command.
+        env: Its environment.
+        quiet: Whether its output goes to the error stream, because another one takes the other.
+    """
+    return subprocess.Popen(
+        argv,
+        env=env,
+        stdout=sys.stderr if quiet else None,
+        start_new_session=True,
+    )
+
+
+def end_job(job: subprocess.Popen[bytes], mark: tuple[str, str]) -> None:
+    """Ends a job with everything it started, also what has a session of its own.
+
+    Args:
+        job: The process that was started.
+        mark: The environment variable and value that processes of this job alone have.
+    """
+    found = {each.pid: each for each in [*_below(job.pid), *marked(mark)]}
+    with suppress(OSError):
+        os.killpg(job.pid, signal.SIGTERM)
+    # A launcher ends its own workers; those who are left after that are told, then killed.
+    with suppress(subprocess.TimeoutExpired):
+        job.wait(TERM_GRACE_S)
+    _each(found.values(), signal.SIGTERM)
+    _, alive = psutil.wait_procs(list(found.values()), timeout=TERM_GRACE_S)
+    _each([*alive, *marked(mark)], signal.SIGKILL)
+    with suppress(OSError):
+        os.killpg(job.pid, signal.SIGKILL)
+    job.wait()
+
+
+def marked(mark: tuple[str, str]) -> list[psutil.Process]:
+    """Returns the processes whose environment has the mark, but for this one."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with suppress(*GONE, OSError):
+            if process.pid != os.getpid() and process.environ().get(mark[0]) == mark[1]:
+                found.append(process)
+    return found
+
+
+def _below(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except GONE:
+        return []
+
+
+def _each(processes: Iterable[psutil.Process], number: int) -> None:
+    for process in processes:
+        with suppress(*GONE):
+            process.send_signal(number)

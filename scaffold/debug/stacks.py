@@ -1,0 +1,167 @@
+"""Asks stuck processes where they are: faulthandler by a signal, py-spy where that is silent."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaffold.debug.recording import Place, Process
+
+ANSWER_S = 2.0
+"""How long processes have for their answers; the C code that answers needs milliseconds."""
+
+_THREAD = re.compile(
+    r"^(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*)\])? \(most recent call first\):"
+)
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
+_SPY_THREAD = re.compile(r"^Thread (\S+) \((\w[\w +]*)\)(?:: \"(.*)\")?")
+_SPY_FRAME = re.compile(r"^    (\S.*) \((.*?)(?::(\d+))?\)$")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Is the stack of one thread, the innermost frame first.
+
+    Args:
+        thread: Its name or number.
+        is_main: Whether it is the one that the program began in.
+        frames: Its frames in Python (with py-spy also those of C), without the recorder's own.
+    """
+
+    thread: str
+    is_main: bool
+    frames: tuple[Place, ...]
+
+
+def ask_stacks(folder: Path, processes: Sequence[Process]) -> dict[int, tuple[Stack, ...]]:
+    """Returns the stacks of each process that answers, by its pid.
+
+    Args:
+        folder: Where the processes of the job record.
+        processes: Those that are alive.
+    """
+    sizes = {each.pid: _size(_file(folder, each)) for each in processes}
+    for process in processes:
+        _ask(process)
+    _wait_for_answers(folder, processes, sizes)
+    found: dict[int, tuple[Stack, ...]] = {}
+    for process in processes:
+        text = _answer(_file(folder, process), sizes[process.pid])
+        stacks = parse_faulthandler(text) or spy_stacks(process.pid)
+        if stacks:
+            found[process.pid] = stacks
+    return found
+
+
+def _ask(process: Process) -> None:
+    if process.signal is not None:
+        with suppress(OSError):  # it has ended meanwhile
+            os.kill(process.pid, process.signal)
+
+
+def _wait_for_answers(folder: Path, processes: Sequence[Process], sizes: dict[int, int]) -> None:
+    until = time.monotonic() + ANSWER_S
+    seen: list[int] = []
+    while time.monotonic() < until:
+        time.sleep(0.1)
+        now = [_size(_file(folder, each)) for each in processes]
+        answered = all(size > sizes[each.pid] for size, each in zip(now, processes, strict=True))
+        if answered and now == seen:
+            return
+        seen = now
+
+
+def parse_faulthandler(text: str) -> tuple[Stack, ...]:
+    """Returns the stacks in what faulthandler wrote, last dump only."""
+    rows: list[tuple[str, bool, list[Place]]] = []
+    for line in text.splitlines():
+        thread, frame = _THREAD.match(line), _FRAME.match(line)
+        if thread:
+            rows.append((thread[3] or thread[2], thread[1].startswith("Current"), []))
+        elif frame and rows:
+            rows[-1][2].append(Place(frame[1], int(frame[2]), frame[3]))
+    # The signal may reach any thread; the one that the program began in stands last.
+    current = [at for at, row in enumerate(rows) if row[1] and not _is_answering(row[2])]
+    main = current[-1] if current else len(rows) - 1
+    stacks = [Stack(row[0], at == main, _without_own(row[2])) for at, row in enumerate(rows)]
+    kept = [each for each, row in zip(stacks, rows, strict=True) if not _is_answering(row[2])]
+    return tuple(sorted(kept, key=lambda each: not each.is_main))
+
+
+def spy_stacks(pid: int) -> tuple[Stack, ...]:
+    """Returns the stacks that py-spy sees from outside; none where it is not there or not let."""
+    program = shutil.which("py-spy")
+    if program is None:
+        return ()
+    argv = [program, "dump", "--nonblocking", "--pid", str(pid)]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return parse_spy(done.stdout.decode("utf-8", "replace"), pid) if done.returncode == 0 else ()
+
+
+def parse_spy(text: str, pid: int) -> tuple[Stack, ...]:
+    """Returns the stacks in what py-spy wrote."""
+    rows: list[tuple[str, bool, list[Place]]] = []
+    for line in text.splitlines():
+        thread, frame = _SPY_THREAD.match(line), _SPY_FRAME.match(line)
+        if thread:
+            rows.append((thread[3] or thread[1], thread[1] == str(pid), []))
+        elif frame and rows:
+            rows[-1][2].append(Place(frame[2], int(frame[3] or 0), frame[1]))
+    stacks = [Stack(name, is_main, _without_own(frames)) for name, is_main, frames in rows]
+    return tuple(sorted(stacks, key=lambda each: not each.is_main))
+
+
+def to_json(stacks: Sequence[Stack]) -> list[dict[str, object]]:
+    """Returns stacks as they stand in the report."""
+    return [
+        {"thread": each.thread, "main": each.is_main, "frames": [list(row) for row in each.frames]}
+        for each in stacks
+    ]
+
+
+def own_frames(frames: Sequence[Place]) -> tuple[Place, ...]:
+    """Returns the frames of the program itself: not those of installed packages and of Python."""
+    return tuple(each for each in frames if not _is_installed(each.file))
+
+
+def _is_installed(file: str) -> bool:
+    parts = Path(file).parts
+    in_library = any(part.startswith("python3") for part in parts) and "lib" in parts
+    return in_library or "site-packages" in parts or file.startswith("<frozen")
+
+
+def _is_answering(frames: Sequence[Place]) -> bool:
+    return any(each.file.endswith("rank_recorder/answering.py") for each in frames)
+
+
+def _without_own(frames: Sequence[Place]) -> tuple[Place, ...]:
+    return tuple(each for each in frames if "/rank_recorder/" not in each.file)
+
+
+def _file(folder: Path, process: Process) -> Path:
+    return folder / f"{process.pid}.stacks.txt"
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _answer(file: Path, start: int) -> str:
+    return file.read_bytes()[start:].decode("utf-8", "replace") if file.exists() else ""
+
+
+def save(folder: Path, stacks: dict[int, tuple[Stack, ...]]) -> None:
+    """Keeps stacks beside the records, so that the report can be made again."""
+    rows = {str(pid): to_json(each) for pid, each in stacks.items()}
+    (folder / "stacks.json").write_text(json.dumps(rows), encoding="utf-8")

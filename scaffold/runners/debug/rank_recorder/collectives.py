@@ -1,0 +1,237 @@
+"""Records each call of a process group's methods: what dist.*, FSDP and DTensor end in, in Python.
+
+Collectives that C++ issues by itself (DDP's reducer, compiled code) pass here as little as they
+pass any Python; torch's flight recorder has those, and `answering` asks it.
+"""
+
+import functools
+import sys
+import threading
+
+from rank_recorder import frames, record
+
+# How torch names a method -> how its users name the call. Releases differ in the names they have.
+METHODS = {
+    "allreduce": "all_reduce",
+    "allreduce_coalesced": "all_reduce_coalesced",
+    "allgather": "all_gather",
+    "allgather_coalesced": "all_gather_coalesced",
+    "_allgather_base": "all_gather_into_tensor",
+    "all_gather_single": "all_gather_into_tensor",
+    "allgather_into_tensor_coalesced": "all_gather_into_tensor_coalesced",
+    "all_gather_single_coalesced": "all_gather_into_tensor_coalesced",
+    "alltoall": "all_to_all",
+    "alltoall_base": "all_to_all_single",
+    "all_to_all_single": "all_to_all_single",
+    "barrier": "barrier",
+    "broadcast": "broadcast",
+    "gather": "gather",
+    "monitored_barrier": "monitored_barrier",
+    "reduce": "reduce",
+    "reduce_scatter": "reduce_scatter",
+    "_reduce_scatter_base": "reduce_scatter_tensor",
+    "reduce_scatter_single": "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor_coalesced",
+    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
+    "scatter": "scatter",
+    "send": "send",
+    "recv": "recv",
+    "recv_anysource": "recv_anysource",
+}
+# Whose output says what all ranks have to agree on; that of the others stands in their input.
+OUTPUT_FIRST = {
+    "allgather": 1,
+    "allgather_coalesced": 1,
+    "_allgather_base": 1,
+    "all_gather_single": 1,
+    "allgather_into_tensor_coalesced": 1,
+    "all_gather_single_coalesced": 1,
+    "gather": 1,
+    "alltoall": 1,
+    "alltoall_base": 1,
+    "all_to_all_single": 1,
+}
+POINT_TO_POINT = {"send", "recv", "recv_anysource"}
+REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
+MAX_TENSORS = 8
+
+_local = threading.local()
+_state = {"pid": None, "numbers": {}, "groups": {}, "works": {}}
+
+
+def patch(c10d):
+    """Wraps the methods of every process group, and the waiting of works."""
+    kind = c10d.ProcessGroup
+    for method, name in METHODS.items():
+        original = getattr(kind, method, None)
+        if original is not None:
+            setattr(kind, method, _wrapped(c10d, original, method, name))
+    work = c10d.Work
+    work.wait = _wrapped_wait(work.wait)
+
+
+def _wrapped(c10d, original, method, name):
+    @functools.wraps(original)
+    def call(self, *args, **kwargs):
+        if getattr(_local, "inside", False):
+            return original(self, *args, **kwargs)
+        number = begin(c10d, self, method, name, args, kwargs)
+        _local.inside = True
+        try:
+            work = original(self, *args, **kwargs)
+        except BaseException as error:
+            step("x", number, error=repr(error)[:500])
+            raise
+        finally:
+            _local.inside = False
+        step("-", number)
+        if work is not None:
+            remember(work, number)
+        return work
+
+    return call
+
+
+def _wrapped_wait(original):
+    @functools.wraps(original)
+    def wait(self, *args, **kwargs):
+        number = state()["works"].pop(id(self), None)
+        if number is None:
+            return original(self, *args, **kwargs)
+        step("w", number)
+        try:
+            done = original(self, *args, **kwargs)
+        except BaseException as error:
+            step("x", number, error=repr(error)[:500])
+            raise
+        step("W", number)
+        return done
+
+    return wait
+
+
+def begin(c10d, group, method, name, args, kwargs):
+    """Records that a call begins and returns its number; 0 where that failed."""
+    try:
+        rec = record.current()
+        number = next(rec.numbers)
+        key = group_key(c10d, group)
+        peer = [value for value in args[1:] if isinstance(value, int)]
+        fields = {"e": "+", "i": number, "g": key, "op": name}
+        if method in POINT_TO_POINT:
+            fields["peer"] = peer[0] if len(peer) == 2 else kwargs.get("srcRank")
+            fields["tag"] = peer[-1] if peer else 0
+        else:
+            fields["n"] = next_number(key)
+        fields["in"] = tensors(args[OUTPUT_FIRST.get(method, 0) :][:1])
+        fields.update(options(list(args) + list(kwargs.values())))
+        fields["at"], fields["via"] = frames.place(3)
+        return _began(rec, fields)
+    except Exception as error:
+        record.fault(f"{method} is not recorded", error)
+        return 0
+
+
+def _began(rec, fields):
+    thread = threading.current_thread()
+    if thread is not threading.main_thread():
+        fields["th"] = thread.name
+    handled = sys.exc_info()[1]
+    if handled is not None:  # a clean-up after an error; that is what to look at first
+        fields["exc"] = f"{type(handled).__name__}: {handled}"[:300]
+        fields["exc_at"] = frames.raised_at(handled)
+    rec.call(fields)
+    return fields["i"]
+
+
+def step(kind, number, **fields):
+    """Records a step of a call: - issued, w waiting, W done, x failed."""
+    if number:
+        record.current().call({"e": kind, "i": number, **fields})
+
+
+def remember(work, number):
+    """Keeps which call a work is of, for as long as it may be waited for."""
+    works = state()["works"]
+    works[id(work)] = number
+    if len(works) > 10_000:  # works that nobody waits for
+        for key in list(works)[:5_000]:
+            works.pop(key, None)
+
+
+def state():
+    """Returns what is counted in this process; a fork counts anew."""
+    if _state["pid"] != record.current().pid:
+        _state.update(pid=record.current().pid, numbers={}, groups={}, works={})
+    return _state
+
+
+def next_number(key):
+    """Returns how many collectives of a group this one makes."""
+    numbers = state()["numbers"]
+    numbers[key] = numbers.get(key, 0) + 1
+    return numbers[key]
+
+
+def group_key(c10d, group):
+    """Returns the name of a group; the first time its ranks are recorded."""
+    groups = state()["groups"]
+    name = group.group_name
+    if name not in groups:
+        ranks = _ranks(c10d, group)
+        groups[name] = bool(ranks)
+        if not ranks:  # it is still being made
+            del groups[name]
+        record.current().head(
+            kind="group",
+            group=name,
+            ranks=ranks,
+            description=getattr(group, "group_desc", ""),
+            backend=_backend(c10d, group),
+        )
+    return name
+
+
+def forget_groups():
+    """Counts anew: a process that has left its groups may come back to others of their names."""
+    state().update(numbers={}, groups={})
+
+
+def _ranks(c10d, group):
+    return [int(rank) for rank in c10d._world.pg_group_ranks.get(group, {})]
+
+
+def _backend(c10d, group):
+    try:
+        return str(c10d.get_backend(group))
+    except Exception:
+        return ""
+
+
+def tensors(values):
+    """Returns [dtype, shape] of the tensors among values, however deep, the first few of them."""
+    found = []
+    _gather(values, found)
+    rows = [[str(each.dtype).replace("torch.", ""), list(each.shape)] for each in found]
+    return rows if len(rows) <= MAX_TENSORS else [*rows[:MAX_TENSORS], [str(len(rows)), []]]
+
+
+def _gather(values, found):
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            _gather(value, found)
+        elif hasattr(value, "dtype") and hasattr(value, "shape"):
+            found.append(value)
+
+
+def options(values):
+    """Returns what else all ranks have to agree on: the root and the reduction."""
+    said = {}
+    for value in values:
+        reduction = getattr(getattr(value, "reduceOp", None), "op", None)
+        if reduction is not None:
+            said["red"] = getattr(reduction, "name", None) or REDUCTIONS[int(reduction)]
+        root = getattr(value, "rootRank", None)
+        if isinstance(root, int) and root >= 0:
+            said["root"] = root
+    return said

@@ -1,0 +1,122 @@
+"""Records functional collectives, which DTensor is built on: they go to C++ past the groups."""
+
+import functools
+import sys
+
+from rank_recorder import collectives, record
+
+# The function -> how its users name the call. What one release lacks is not there to be patched.
+FUNCTIONS = {
+    "all_reduce": "all_reduce",
+    "all_reduce_coalesced": "all_reduce_coalesced",
+    "all_gather_tensor": "all_gather_into_tensor",
+    "all_gather_tensor_autograd": "all_gather_into_tensor",
+    "all_gather_single": "all_gather_into_tensor",
+    "all_gather_single_autograd": "all_gather_into_tensor",
+    "all_gather_into_tensor_coalesced": "all_gather_into_tensor_coalesced",
+    "all_gather_single_coalesced": "all_gather_into_tensor_coalesced",
+    "reduce_scatter_tensor": "reduce_scatter_tensor",
+    "reduce_scatter_tensor_autograd": "reduce_scatter_tensor",
+    "reduce_scatter_single": "reduce_scatter_tensor",
+    "reduce_scatter_single_autograd": "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter_tensor_coalesced",
+    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
+    "all_to_all_single": "all_to_all_single",
+    "all_to_all_single_autograd": "all_to_all_single",
+    "broadcast": "broadcast",
+}
+
+_pending = {}
+
+
+def patch(module):
+    """Wraps the functions, and the waiting for their results."""
+    for function, name in FUNCTIONS.items():
+        original = getattr(module, function, None)
+        if original is not None:
+            setattr(module, function, _wrapped(module, original, name))
+    module.wait_tensor = _wrapped_wait(module.wait_tensor)
+
+
+def _compiling():
+    compiler = getattr(sys.modules["torch"], "compiler", None)
+    return compiler is not None and compiler.is_compiling()
+
+
+def _wrapped(module, original, name):
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        if _compiling() or getattr(collectives._local, "inside", False):
+            return original(*args, **kwargs)
+        number = _begin(module, name, args, kwargs)
+        collectives._local.inside = True
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            collectives.step("x", number, error=repr(error)[:500])
+            raise
+        finally:
+            collectives._local.inside = False
+        collectives.step("-", number)
+        _remember(result, number)
+        return result
+
+    return call
+
+
+def _begin(module, name, args, kwargs):
+    try:
+        c10d = sys.modules["torch.distributed.distributed_c10d"]
+        named = _group_name(module, args, kwargs)
+        group = c10d._resolve_process_group(named)
+        return collectives.begin(c10d, group, "functional", name, args, {})
+    except Exception as error:
+        record.fault(f"functional {name} is not recorded", error)
+        return 0
+
+
+def _group_name(module, args, kwargs):
+    """Returns the name of the group that a call is about: torch's own way of finding it."""
+    group = kwargs.get("group")
+    if group is None:
+        group = next(value for value in reversed(args) if _is_group(value))
+    return module._resolve_group_name(group, kwargs.get("tag", ""))
+
+
+def _is_group(value):
+    is_mesh_part = isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "mesh")
+    return hasattr(value, "group_name") or hasattr(value, "mesh") or is_mesh_part
+
+
+def _remember(result, number):
+    for each in result if isinstance(result, (list, tuple)) else [result]:
+        elem = getattr(each, "elem", each)
+        if number and hasattr(elem, "data_ptr"):
+            if len(_pending) > 10_000:
+                _pending.clear()
+            _pending[_key(elem)] = number
+
+
+def _key(tensor):
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except Exception:
+        return None
+
+
+def _wrapped_wait(original):
+    @functools.wraps(original)
+    def wait_tensor(tensor):
+        if _compiling():
+            return original(tensor)
+        number = _pending.pop(_key(tensor), 0)
+        collectives.step("w", number)
+        try:
+            done = original(tensor)
+        except BaseException as error:
+            collectives.step("x", number, error=repr(error)[:500])
+            raise
+        collectives.step("W", number)
+        return done
+
+    return wait_tensor

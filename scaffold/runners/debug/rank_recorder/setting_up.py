@@ -1,0 +1,94 @@
+"""Records how a process joins the job and makes groups: all ranks have to do that, in one order."""
+
+import functools
+import os
+
+from rank_recorder import answering, collectives, frames, record
+
+SET_UP = "set-up"
+
+
+def patch(c10d):
+    """Wraps what makes groups and what leaves them."""
+    for name, details in (
+        ("init_process_group", _init_details),
+        ("new_group", _group_details),
+        ("split_group", _split_details),
+    ):
+        original = getattr(c10d, name, None)
+        if original is not None:
+            setattr(c10d, name, _wrapped(original, name, details))
+    c10d.destroy_process_group = _wrapped_end(c10d.destroy_process_group)
+
+
+def _wrapped(original, name, details):
+    @functools.wraps(original)
+    def call(*args, **kwargs):
+        number = _begin(name, details, args, kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            collectives.step("x", number, error=repr(error)[:500])
+            raise
+        collectives.step("W", number)
+        if name == "init_process_group":
+            _joined()
+        return result
+
+    return call
+
+
+def _begin(name, details, args, kwargs):
+    try:
+        rec = record.current()
+        number = next(rec.numbers)
+        said = details(args, kwargs)
+        local = bool(kwargs.get("use_local_synchronization")) or name == "split_group"
+        fields = {"e": "+", "i": number, "g": SET_UP, "op": name, "in": [], **said}
+        if not local:
+            fields["n"] = collectives.next_number(SET_UP)
+        fields["at"], _ = frames.place(3)
+        return collectives._began(rec, fields)
+    except Exception as error:
+        record.fault(f"{name} is not recorded", error)
+        return 0
+
+
+def _init_details(args, kwargs):
+    rank, world = kwargs.get("rank", -1), kwargs.get("world_size", -1)
+    rank = int(os.environ.get("RANK", -1)) if rank is None or rank < 0 else rank
+    world = int(os.environ.get("WORLD_SIZE", -1)) if world is None or world < 0 else world
+    record.current().head(kind="joining", rank=rank, world=world)
+    method = kwargs.get("init_method") or (args[1] if len(args) > 1 else None) or "env://"
+    backend = kwargs.get("backend") or (args[0] if args else None)
+    address = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
+    at = address if method == "env://" else str(method)
+    return {"set": {"world": world, "backend": str(backend), "at": at}, "rank": rank}
+
+
+def _group_details(args, kwargs):
+    ranks = kwargs.get("ranks", args[0] if args else None)
+    return {"set": {"ranks": None if ranks is None else sorted(int(each) for each in ranks)}}
+
+
+def _split_details(args, kwargs):
+    return {"set": {"split": repr(kwargs.get("split_ranks"))[:200]}}
+
+
+def _joined():
+    import torch.distributed as dist
+
+    record.current().head(kind="joined", rank=dist.get_rank(), world=dist.get_world_size())
+    answering.start()
+
+
+def _wrapped_end(original):
+    @functools.wraps(original)
+    def destroy_process_group(group=None, *args, **kwargs):
+        result = original(group, *args, **kwargs)
+        if group is None:
+            record.current().head(kind="left")
+            collectives.forget_groups()
+        return result
+
+    return destroy_process_group
