@@ -16,12 +16,19 @@ SAFE_OPTIONS = (
     "core.hooksPath=/dev/null",
     "core.quotePath=false",
     "color.ui=false",
+    "diff.autoRefreshIndex=false",
     "diff.mnemonicPrefix=false",
     "diff.noprefix=false",
 )
 """What every call of git is given: no program of the repository runs, and output has one form."""
 
-_ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+ENVIRONMENT = {
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",  # reading does not refresh the index on the disk
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+"""What every call of git has in its environment."""
 
 
 def open_repository(folder: Path) -> git.Repo:
@@ -55,7 +62,7 @@ def open_repository(folder: Path) -> git.Repo:
             hint="run it inside of one, or name it with --target; `git init` makes one",
         ) from error
     repository.git.set_persistent_git_options(c=list(SAFE_OPTIONS))
-    repository.git.update_environment(**_ENVIRONMENT)
+    repository.git.update_environment(**ENVIRONMENT)
     _confirm(repository, folder)
     return repository
 
