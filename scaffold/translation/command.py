@@ -10,7 +10,7 @@ from scaffold.spec import escaped
 from scaffold.translation.agreement import check_page
 from scaffold.translation.documents import Documents
 from scaffold.translation.finding import Finding
-from scaffold.translation.freshness import page_states, shown
+from scaffold.translation.freshness import count_of, page_states, shown
 from scaffold.translation.plan import plan_page
 from scaffold.translation.plan import shown as shown_plan
 
@@ -25,14 +25,16 @@ def docs_status(start: Path) -> Report:
     layout = documents.layout
     where = f"{layout.source} -> {layout.translation}, " if layout.source else ""
     told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    rows.append(f"{len(states)} pages ({where}{layout.how}): {told}")
+    rows.append(f"{count_of(states, 'page')} ({where}{layout.how}): {told}")
     return Report(
         "docs status",
         ok=all(state.is_fine for state in states),
         text="".join(f"{escaped(row)}\n" for row in rows),
         extra={
-            "pages": [state.to_json() for state in states],
-            "counts": {"pages": dict(counts), "sections": dict(sections)},
+            "docs": {
+                "pages": [state.to_json() for state in states],
+                "counts": {"pages": dict(counts), "sections": dict(sections)},
+            }
         },
     )
 
@@ -42,7 +44,7 @@ def docs_plan(start: Path, page: str, keys: tuple[str, ...], *, everything: bool
     documents = Documents.at(start)
     plan = plan_page(documents, documents.resolve(page, start), keys, everything=everything)
     check = (("scaffold", "docs", "check", plan.page),)
-    return Report("docs plan", check=check, text=shown_plan(plan), extra=plan.to_json())
+    return Report("docs plan", check=check, text=shown_plan(plan), extra={"docs": plan.to_json()})
 
 
 def docs_check(start: Path, pages: tuple[str, ...]) -> Report:
@@ -54,21 +56,20 @@ def docs_check(start: Path, pages: tuple[str, ...]) -> Report:
     findings = [finding for page in there for finding in check_page(documents, page)]
     findings += [_no_translation(documents, page) for page in lacking if pages]
     rows = [finding.to_text() for finding in findings]
-    rows.append(f"{len(there)} pages checked, {len(findings)} findings")
+    rows.append(f"{count_of(there, 'page')} checked, {count_of(findings, 'finding')}")
     warnings: list[str] = []
     if lacking and not pages:
-        warnings.append(f"{len(lacking)} pages have no translation; `scaffold docs status`")
-    behind = sum(
-        pair.state in ("stale", "unmarked") for page in there for pair in documents.pairs(page)
-    )
+        warnings.append(f"no translation of {count_of(lacking, 'page')}; `scaffold docs status`")
+    pairs = [pair for page in there for pair in documents.pairs(page)]
+    behind = [pair for pair in pairs if pair.state in ("stale", "unmarked")]
     if behind:
-        warnings.append(f"{behind} sections are behind; `scaffold docs status`")
+        warnings.append(f"{count_of(behind, 'section')} behind; `scaffold docs status`")
     return Report(
         "docs check",
         ok=not findings,
         text="".join(f"{escaped(row)}\n" for row in rows),
         warnings=tuple(warnings),
-        extra={"findings": [finding.to_json() for finding in findings], "checked": there},
+        extra={"docs": {"findings": [finding.to_json() for finding in findings], "checked": there}},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scaffold.translation.documents import Documents
@@ -79,12 +80,17 @@ def page_state(documents: Documents, page: str) -> PageState:
     return PageState(page, other, "current" if is_fine else "stale", "", pairs)
 
 
+def count_of(things: Sequence[object], name: str) -> str:
+    """Returns how many things there are, in words: "1 page", "2 pages"."""
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
 def shown(state: PageState) -> list[str]:
     """Returns what people read of a page that is not fine."""
     if state.state == "orphan":
         return [f"{state.translation}  orphan: its page is gone; delete it"]
     if state.state == "missing":
-        return [f"{state.translation}  missing: {len(state.pairs)} sections of {state.page}"]
+        return [f"{state.translation}  missing: {count_of(state.pairs, 'section')} of {state.page}"]
     rows = [f"{state.translation}  stale"]
     behind = [pair for pair in state.pairs if pair.state not in FINE]
     return [*rows, *(f"  {p.state:<8} {_place(state, p)}  {_name(p)}" for p in behind)]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from scaffold.report import unified_diff
 from scaffold.spec import RequestError, nearest
 from scaffold.translation.documents import Documents
-from scaffold.translation.freshness import WORDS
+from scaffold.translation.freshness import WORDS, count_of
 from scaffold.translation.glossary import Term
 from scaffold.translation.history import old_sections
 from scaffold.translation.links import Links
@@ -161,7 +161,7 @@ def _links(documents: Documents, page: str, sections: list[Section]) -> dict[str
 
 def shown(plan: Plan) -> str:
     """Returns a plan as people and agents read it."""
-    rows = [f"{plan.page} -> {plan.other}: {len(plan.tasks)} sections to translate", ""]
+    rows = [f"{plan.page} -> {plan.other}: {count_of(plan.tasks, 'section')} to translate", ""]
     for task in plan.tasks:
         rows += _shown_task(plan, task)
     for section in plan.orphans:

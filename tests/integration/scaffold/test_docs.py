@@ -1,0 +1,263 @@
+"""`scaffold docs` on real repositories: the whole way of a translation, and odd places."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from scaffold.cli import main
+
+ROOT = Path(__file__).parents[3]
+SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
+GUIDE = "# Guide\n\nRun `make`.\n\n## Steps\n\n1. One reward.\n2. Two.\n"
+CHINESE = "# 指南\n\n运行 `make`。\n\n## 步骤\n\n1. 一个 reward。\n2. 两个。\n"
+
+
+def scaffold(folder: Path, *argv: str) -> Result:
+    return CliRunner().invoke(main, [*argv, "--target", str(folder)])
+
+
+def report(folder: Path, *argv: str, status: int = 0) -> dict[str, Any]:
+    """Runs a command with --json, and returns its one object."""
+    done = scaffold(folder, "docs", *argv, "--json")
+    assert done.exit_code == status, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    jsonschema.validate(found, SCHEMA)
+    assert found["ok"] == (status == 0)
+    return {**found, **found.get("docs", {})}
+
+
+def git(folder: Path, *argv: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    run = ["git", *who, "-c", "commit.gpgsign=false", *argv]
+    return subprocess.run(run, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def commit(folder: Path, words: str = "docs: change") -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", words)
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(text.encode())
+
+
+def translate(root: Path, page: str, chinese: str) -> None:
+    """Writes a translation with the marker lines that `plan` tells, as an agent does."""
+    plan = report(root, "plan", page)
+    markers = [section["marker"] for section in plan["sections"]]
+    rows: list[str] = []
+    for row in chinese.split("\n"):
+        rows += [row, "", markers.pop(0)] if row.startswith("#") else [row]
+    write(root, {plan["translation"]: "\n".join(rows)})
+
+
+def everything(root: Path) -> dict[str, tuple[bytes, int]]:
+    """Returns every file below a folder, that of git too, with its time."""
+    files = [path for path in root.rglob("*") if path.is_file()]
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files
+    }
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Makes a repository with one page that is translated and committed."""
+    root = tmp_path / "repository"
+    write(root, {"docs/en/guide.md": GUIDE, "docs/zh/glossary.toml": 'keep = ["reward"]\n'})
+    git(root, "init", "-q")
+    translate(root, "docs/en/guide.md", CHINESE)
+    commit(root)
+    return root
+
+
+def test_the_whole_way_of_a_translation(repository: Path) -> None:
+    guide = repository / "docs/en/guide.md"
+    assert report(repository, "status")["counts"]["sections"] == {"current": 2}
+    assert report(repository, "check")["findings"] == []
+
+    guide.write_text(GUIDE.replace("2. Two.", "2. Two.\n3. Three."), encoding="utf-8")
+    (page,) = report(repository, "status", status=1)["pages"]
+    assert [(s["key"], s["state"]) for s in page["sections"]] == [
+        ("guide", "current"),
+        ("steps", "stale"),
+    ]
+    (finding,) = report(repository, "check", status=1)["findings"]
+    assert (finding["file"], finding["rule"], finding["line"]) == ("docs/zh/guide.md", "list", 11)
+    assert finding["expected"] == "a numbered list of 3 items"
+
+    plan = report(repository, "plan", "docs/zh/guide.md")
+    (section,) = plan["sections"]
+    assert section["old_source"] == "## Steps\n\n1. One reward.\n2. Two."
+    assert "+3. Three.\n" in section["diff"]
+    assert section["translation"] == "## 步骤\n\n1. 一个 reward。\n2. 两个。"
+    assert plan["glossary"] == {"reward": "keep"}
+
+    zh = repository / "docs/zh/guide.md"
+    old = next(row for row in zh.read_text("utf-8").split("\n") if " steps " in row)
+    text = zh.read_text("utf-8").replace(old, section["marker"])
+    zh.write_text(text.replace("2. 两个。", "2. 两个。\n3. 三个。"), encoding="utf-8")
+    report(repository, "status")
+    report(repository, "check", "guide.md")
+
+
+def test_a_page_that_was_renamed_is_followed(repository: Path) -> None:
+    git(repository, "mv", "docs/en/guide.md", "docs/en/manual.md")
+    git(repository, "mv", "docs/zh/guide.md", "docs/zh/manual.md")
+    commit(repository)
+    page = repository / "docs/en/manual.md"
+    page.write_text(GUIDE.replace("Two", "Two, then"), encoding="utf-8")
+    commit(repository)
+    (section,) = report(repository, "plan", "manual.md")["sections"]
+    assert "-2. Two.\n" in section["diff"]
+
+
+def test_nothing_is_written_and_nothing_of_the_repository_runs(repository: Path) -> None:
+    ran = repository.parent / "ran"
+    program = repository.parent / "program"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
+    program.chmod(0o755)
+    for key in ("core.fsmonitor", "core.pager", "diff.external", "diff.x.textconv"):
+        git(repository, "config", key, str(program))
+    write(repository, {".gitattributes": "*.md diff=x\n"})
+    (repository / "docs/en/guide.md").write_text(GUIDE.replace("Two", "2"), encoding="utf-8")
+    before = everything(repository)
+    for argv in (["status"], ["check"], ["plan", "guide.md"]):
+        scaffold(repository, "docs", *argv)
+    assert everything(repository) == before
+    assert not ran.exists()
+
+
+def test_a_shallow_clone_says_what_git_does_not_know(repository: Path, tmp_path: Path) -> None:
+    (repository / "docs/en/guide.md").write_text(GUIDE.replace("Two", "2"), encoding="utf-8")
+    commit(repository)
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", str(clone))
+    done = scaffold(clone, "docs", "plan", "guide.md")
+    assert done.exit_code == 0, done.stderr
+    assert "git does not know the source that was translated" in done.stdout
+
+
+@pytest.mark.parametrize("place", ["detached", "bare of commits", "no git", "submodule", "deep"])
+def test_odd_places(repository: Path, tmp_path: Path, place: str) -> None:
+    root = repository
+    if place == "detached":
+        git(root, "checkout", "-q", "--detach")
+    elif place == "bare of commits":
+        shutil.rmtree(root / ".git")
+        git(root, "init", "-q")
+    elif place == "no git":
+        shutil.rmtree(root / ".git")
+    elif place == "submodule":
+        outer = tmp_path / "outer"
+        outer.mkdir()
+        git(outer, "init", "-q")
+        allow = ["-c", "protocol.file.allow=always"]
+        git(outer, *allow, "submodule", "add", "-q", str(root), "inner")
+        root = outer / "inner"
+    elif place == "deep":
+        root = root / "docs" / "en"
+    assert report(root, "status")["counts"]["pages"] == {"current": 1}
+    report(root, "check")
+
+
+def test_pages_that_are_missing_or_left_over(repository: Path) -> None:
+    write(repository, {"docs/en/new.md": "# New\n\nwords\n", "docs/zh/gone.md": "# 旧\n"})
+    found = report(repository, "status", status=1)
+    states = {page["translation"]: page["state"] for page in found["pages"]}
+    assert states == {
+        "docs/zh/guide.md": "current",
+        "docs/zh/new.md": "missing",
+        "docs/zh/gone.md": "orphan",
+    }
+    told = scaffold(repository, "docs", "status").stdout
+    assert "docs/zh/new.md  missing: 1 section of docs/en/new.md" in told
+    assert report(repository, "check")["warnings"] == [
+        "no translation of 1 page; `scaffold docs status`"
+    ]
+    (finding,) = report(repository, "check", "new.md", status=1)["findings"]
+    assert (finding["rule"], finding["file"]) == ("page", "docs/zh/new.md")
+
+
+def test_a_translation_without_markers_is_taken_over(tmp_path: Path) -> None:
+    write(tmp_path, {"README.md": GUIDE, "README.zh.md": CHINESE})
+    (page,) = report(tmp_path, "status", status=1)["pages"]
+    assert [s["state"] for s in page["sections"]] == ["unmarked", "unmarked"]
+    assert report(tmp_path, "check")["warnings"] == ["2 sections behind; `scaffold docs status`"]
+    translate(tmp_path, "README.md", CHINESE)
+    report(tmp_path, "status")
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "status"),
+    [
+        (["plan", "nothing.md"], "page_unknown", 2),
+        (["plan", "docs/en/api.md"], "page_unknown", 2),
+        (["check", "../outside.md"], "page_unknown", 2),
+        (["plan", "guide.md", "--section", "none"], "usage", 2),
+        (["plan"], "usage", 2),
+    ],
+)
+def test_wrong_input_is_an_error_with_a_hint(
+    repository: Path, argv: list[str], code: str, status: int
+) -> None:
+    config = '[tool.scaffold.docs]\ngenerated = ["docs/en/api.md"]\n'
+    write(repository, {"docs/en/api.md": "# API\n", "pyproject.toml": config})
+    error = report(repository, *argv, status=status)["error"]
+    assert error["code"] == code
+    assert error["hint"]
+
+
+def test_a_process_in_the_folder_prints_its_report(repository: Path) -> None:
+    """The streams and the working folder are real ones here; any locale will do."""
+    done = subprocess.run(
+        [sys.executable, "-m", "scaffold", "docs", "plan", "guide.md", "--all"],
+        cwd=repository / "docs" / "zh",
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONUTF8": "0"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(b"docs/en/guide.md -> docs/zh/guide.md: 2 sections")
+
+
+def test_a_repository_without_translations_is_told_what_to_configure(tmp_path: Path) -> None:
+    write(tmp_path, {"README.md": "# A\n"})
+    assert report(tmp_path, "status", status=1)["error"]["code"] == "docs_missing"
+
+
+def test_a_page_that_is_no_text(repository: Path) -> None:
+    (repository / "docs/en/guide.md").write_bytes(b"# A\0\n")
+    assert report(repository, "status", status=2)["error"]["code"] == "source_unreadable"
+
+
+def test_other_encodings_line_ends_and_escapes_are_read(repository: Path) -> None:
+    zh = repository / "docs/zh/guide.md"
+    zh.write_bytes(b"\xef\xbb\xbf" + zh.read_bytes().replace(b"\n", b"\r\n"))
+    report(repository, "status")
+    report(repository, "check")
+    write(repository, {"docs/en/\x1b[31m.md": "# \x1b[31mred\n"})
+    assert "\x1b" not in scaffold(repository, "docs", "status").stdout
+
+
+def test_many_pages_are_read_at_once(tmp_path: Path) -> None:
+    started = time.process_time()
+    rows = "\n".join(f"## Part {n}\n\nWords `{n}`.\n\n- one\n- two\n" for n in range(10))
+    for number in range(100):
+        write(tmp_path, {f"docs/en/p{number}.md": f"# P\n\n{rows}", f"docs/zh/p{number}.md": rows})
+    done = scaffold(tmp_path, "docs", "status", "--json")
+    assert len(json.loads(done.stdout)["docs"]["pages"]) == 100
+    assert time.process_time() - started < 10  # it takes one second
