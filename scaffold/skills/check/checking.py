@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from scaffold.repository.whole import Repository
@@ -157,7 +157,28 @@ def judge_document(document: Document, repository: Repository) -> list[Judged]:
             if key not in seen:
                 seen.add(key)
                 rows.append(Judged(claim, kind.judge(claim, document, repository)))
-    return list(_once(rows))
+    return list(_told_once(list(_once(rows))))
+
+
+# The rules of a file that is missing; the general one gives way to what says more.
+_GENERAL = "path-missing"
+_SPECIAL = frozenset({"link-missing", "requirements-missing", "script-missing", "test-missing"})
+
+
+def _told_once(rows: list[Judged]) -> Iterator[Judged]:
+    """Yields the claims; of two that miss one file on one line, only the more special is refuted."""
+    special = {(row.claim.line, _file_of(row)): row for row in rows if row.verdict.rule in _SPECIAL}
+    for row in rows:
+        other = special.get((row.claim.line, _file_of(row)))
+        if other is not None and row.verdict.rule == _GENERAL:
+            yield replace(row, verdict=Verdict.open(f"{other.verdict.rule} tells it already"))
+        else:
+            yield row
+
+
+def _file_of(row: Judged) -> str:
+    name = (row.claim.text.split() or [""])[-1]
+    return name.removeprefix("./").partition("#")[0].partition("::")[0]
 
 
 def _once(rows: list[Judged]) -> Iterator[Judged]:

@@ -8,6 +8,7 @@ from scaffold.skills.check.claims.command import COMMANDS
 from scaffold.skills.check.claims.compose import SERVICES
 from scaffold.skills.check.claims.config_key import CONFIG_KEYS
 from scaffold.skills.check.claims.count import COUNTS
+from scaffold.skills.check.claims.count_in_file import COUNTS_IN_FILES
 from scaffold.skills.check.claims.data_block import DATA_BLOCKS
 from scaffold.skills.check.claims.file_key import FILE_KEYS
 from scaffold.skills.check.claims.fixtures import FIXTURES
@@ -46,6 +47,7 @@ KINDS: tuple[Kind, ...] = (
     MARKERS,
     FIXTURES,
     COUNTS,
+    COUNTS_IN_FILES,
     LISTED,
     VERSIONS,
     IMAGES,

@@ -27,6 +27,12 @@ _LINK = re.compile(
     r"\(\s*(?P<to><[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)"
     r"(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*\)"
 )
+_HTML_LINK = re.compile(
+    r"<(?:a|img)\s(?:[^<>\"']|\"[^\"]*\"|'[^']*')*?(?<![\w-])(?:href|src)\s*=\s*"
+    r"(?P<sign>[\"'])(?P<to>[^\"'<>]*)(?P=sign)",
+    re.IGNORECASE,
+)
+_HTML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _DEFINITION = re.compile(r"^ {0,3}\[(?P<label>[^\]^][^\]]*)\]:\s*(?P<to><[^<>]*>|\S+)")
 _FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})")
 
@@ -157,7 +163,9 @@ class _Reader:
                 case "code_block":
                     self._add(self._block("indented", token, token.content.rstrip("\n")))
                 case "html_block":
-                    self._add(self._block("html", token, token.content.rstrip("\n")))
+                    self._html_links(
+                        self._add(self._block("html", token, token.content.rstrip("\n")))
+                    )
                 case "bullet_list_open" | "ordered_list_open":
                     self._intros.append(self._lead)
                 case "bullet_list_close" | "ordered_list_close":
@@ -252,6 +260,17 @@ class _Reader:
                     at, end = at + 1, end - 1
                 if to := text[at:end]:
                     self._result.links.append(_span(rows, to, at, found.start(), found.end()))
+        self._html_links(block)
+
+    def _html_links(self, block: Block) -> None:
+        if "<a" not in block.text and "<img" not in block.text:
+            return
+        text = _HTML_COMMENT.sub(lambda found: _spaces(found.group()), _blanked(block.text))
+        rows = _Rows(block, self._source)
+        for found in _HTML_LINK.finditer(text):
+            if to := found["to"]:
+                at = found.start("to")
+                self._result.links.append(_span(rows, to, at, found.start(), found.end()))
 
     def _source(self, line: int) -> str:
         index = line - self._first
@@ -306,4 +325,8 @@ def _span(rows: _Rows, text: str, at: int, start: int, end: int) -> Span:
 
 def _blanked(text: str) -> str:
     """Returns a text with its inline code blanked out, so that no link is found in it."""
-    return _CODE_SPAN.sub(lambda found: " " * len(found.group()), text)
+    return _CODE_SPAN.sub(lambda found: _spaces(found.group()), text)
+
+
+def _spaces(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)

@@ -55,12 +55,13 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 # A plain word may be any variable of an example.
 _TELLING = re.compile(r"^[A-Z]|\.[A-Z]")
 _PATH = re.compile(r"\.{0,2}/?[\w.@-]+(?:/[\w.@-]+)*/?")
-_PARTLY = re.compile(
+PARTLY = re.compile(
     r"\b(?:at least|at most|up to|more than|fewer than|less than|about|around|approximately|roughly"
     r"|nearly|almost|over|first|last|next|other|another|additional|extra|initially|originally|add"
     r"|adds|added|limit|maximum|minimum|max|min|per|each)\b",
     re.IGNORECASE,
 )
+"""Words beside a number that make it that of some, or a bound."""
 
 
 class Count(NamedTuple):
@@ -106,7 +107,7 @@ def _claim(what: str, found: re.Match[str], span: Span) -> Claim:
     file = found.groupdict().get("file")
     sentence = f"{span.before[-80:]} {found.group()}"
     silent = silence(span) or ""
-    if not silent and _PARTLY.search(re.split(r"[.;]\s", sentence)[-1]):
+    if not silent and PARTLY.search(re.split(r"[.;]\s", sentence)[-1]):
         silent = "the number may be that of some of them"
     data = Count(value_of(found["number"]), found["number"], span.text, file, what, silent)
     text = f"{span.text}: {found['number']} {found['noun']}"

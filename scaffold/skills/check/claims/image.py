@@ -11,12 +11,17 @@ from scaffold.skills.check.claims.command_words import find_commands
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import is_placeholder
 from scaffold.skills.check.documents import Document
+from scaffold.skills.check.doubt import is_doubted
 from scaffold.skills.check.sentence import sentence_around
 
-# Without a slash ("python:3.12") it is too often something else; with a dot at its end, a file.
+# With a dot at the end of its name, it is a file with a line.
 _IMAGE = re.compile(
     r"(?P<name>[a-z0-9][\w.-]*(?::\d{2,5})?(?:/[a-z0-9][\w-]*)+):(?P<tag>[A-Za-z0-9_][\w.-]*)"
 )
+# Without a slash it may be anything ("python:3.12"), if nothing around it speaks of images.
+_SHORT = re.compile(r"(?P<name>[a-z][a-z0-9-]*):(?P<tag>v?\d[\w.-]*)")
+_NEAR = 20
+_OF_IMAGES = re.compile(r"\b(?:images?|containers?|docker\w*|base|compose|podman)\b", re.IGNORECASE)
 _MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stable", "local"})
 _ANOTHER = re.compile(
     r"\b(?:old(?:er)?|legacy|previous\w*|example|e\.g|your|instead|not|never|upgrad\w*|was|were|bump\w*"
@@ -30,14 +35,23 @@ def find_images(document: Document) -> Iterator[Claim]:
     if not document.is_about_here:
         return
     for span in document.markdown.codes:
-        if (found := _IMAGE.fullmatch(span.text)) and not is_placeholder(span.text):
-            silent = bool(_ANOTHER.search(" ".join(sentence_around(span))))
+        before, after = sentence_around(span)
+        words = f"{before} {after}"
+        found = _IMAGE.fullmatch(span.text)
+        if found is None and _OF_IMAGES.search(f"{before[-_NEAR:]} {after[:_NEAR]}"):
+            found = _SHORT.fullmatch(span.text)
+        if found and not is_placeholder(span.text):
+            silent = bool(_ANOTHER.search(words)) or is_doubted(span)
             yield _claim(found, span.line, span.column, silent)
     for command in find_commands(document):
         texts = [word.text for word in command.words]
         makes = {"build", "push", "tag"} & set(texts)
+        takes = texts[0] in ("docker", "podman") and bool({"run", "pull"} & set(texts[1:3]))
         for word in command.words:
             found = _IMAGE.fullmatch(word.text) if word.is_sure else None
+            if found is None and takes and word.is_sure:
+                found = _SHORT.fullmatch(word.text)
+                takes = found is None  # what follows is for the program in it
             if found and not is_placeholder(word.text):
                 silent = bool(makes) or command.is_wrong
                 yield _claim(found, command.line_of(word), command.column, silent)
@@ -53,6 +67,8 @@ def judge_image(claim: Claim, document: Document, repository: Repository) -> Ver
     tags = repository.images.tags(name)
     if tag in tags:
         return Verdict.holds(f"{tags[tag]} has it")
+    if any(each.startswith((f"{tag}-", f"{tag}.")) for each in tags):
+        return Verdict.holds(f"a tag of the repository begins with {tag}")
     if not tags:
         return Verdict.open("no file of the repository uses this image")
     if tag in _MOVING or any("$" in each or each in _MOVING for each in tags):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from scaffold.repository.project import as_version, normal_name
+from scaffold.repository.project import Version, as_version, normal_name
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
@@ -45,6 +45,19 @@ _OWN = re.compile(
     r"`?v?(?P<version>\d+\.\d+\.\d+[\w.+-]*\w|\d+\.\d+\.\d+)`?",
     re.IGNORECASE,
 )
+_VERSION = r"v?(?P<version>\d+\.\d+(?:\.\d+)?(?:[\w.+-]*\w)?)"
+_NAMED = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"\bversion\s+`?{_VERSION}`?\s+of\s+(?:the\s+)?`?(?P<name>[A-Za-z][\w.-]*\w)",
+        rf"`(?P<name>[A-Za-z][\w.-]*\w)`\s+(?:is\s+|has\s+)?(?:now\s+|currently\s+)?(?:at\s+)?version\s+`?{_VERSION}",
+    )
+)
+_PAST = re.compile(
+    r"\b(?:since|in|before|after|until|from|as of|introduced|added|removed|deprecated|fixed|changed"
+    r"|requires?|needs?|older|newer|up-?grad\w*|with|against|than|was|were|had)\b",
+    re.IGNORECASE,
+)
 _TOOLS = {"python": "python", "node": "node", "node.js": "node", "go": "go", "rust": "rust"}
 
 
@@ -58,7 +71,7 @@ class Given(NamedTuple):
         silent: Why it claims nothing, or empty.
     """
 
-    what: Literal["floor", "pin", "own"]
+    what: Literal["floor", "pin", "own", "named"]
     name: str
     version: str
     silent: str
@@ -71,6 +84,7 @@ def find_versions(document: Document) -> Iterator[Claim]:
     for block in document.markdown.blocks:
         if block.kind in ("paragraph", "item", "cell"):
             yield from _floors(block)
+            yield from _named(block)
             if document.kind in ("guide", "page"):
                 yield from _own(block)
     for span in document.markdown.codes:
@@ -110,6 +124,18 @@ def _own(block: Block) -> Iterator[Claim]:
         yield Claim("version", found.group().strip("`"), line, 1, data)
 
 
+def _named(block: Block) -> Iterator[Claim]:
+    for pattern in _NAMED:
+        for found in pattern.finditer(block.text):
+            sentence = re.split(r"(?<=[.;!?])\s", block.text[: found.start()])[-1]
+            silent = _why_another(sentence)
+            if not silent and _PAST.search(sentence):
+                silent = "it may be said of the past"
+            line = block.line + block.text.count("\n", 0, found.start("version"))
+            data = Given("named", found["name"], found["version"], silent)
+            yield Claim("version", found.group().replace("`", ""), line, 1, data)
+
+
 def _pin(found: re.Match[str], line: int, column: int, silent: str) -> Claim:
     data = Given("pin", found["name"], found["version"], silent)
     return Claim("version", found.group(), line, column, data)
@@ -126,13 +152,16 @@ def judge_version(claim: Claim, document: Document, repository: Repository) -> V
         return _judge_floor(given, claim, repository)
     if given.what == "own":
         known = {version: path for path, version in repository.project.own_versions.items()}
+    elif given.what == "named":
+        known = repository.project.versions_by_name.get(normal_name(given.name), {})
     else:
         known = repository.project.pins.get(normal_name(given.name), {})
     if not known:
         return Verdict.open(f"no file of the project says which version {given.name} has")
     asked = as_version(given.version)
     for version, path in known.items():
-        if version == given.version or as_version(version) == asked:
+        same = as_version(version)
+        if version == given.version or same == asked or _begins(given, same, asked):
             return Verdict.holds(f"{path} says so")
     if given.silent:
         return Verdict.open(given.silent)
@@ -147,6 +176,11 @@ def judge_version(claim: Claim, document: Document, repository: Repository) -> V
     version, path = next(iter(known.items()))
     fix = Fix(claim.line, given.version, version, is_safe=False) if len(known) == 1 else None
     return _differs(claim, f"{path} says {version}", fix)
+
+
+def _begins(given: Given, known: Version, asked: Version) -> bool:
+    """Tells whether a version of prose, "2.1 of x", is the beginning of the one that is known."""
+    return given.what == "named" and asked == known[: len(asked)]
 
 
 def _judge_floor(given: Given, claim: Claim, repository: Repository) -> Verdict:

@@ -257,3 +257,18 @@ def test_what_one_kind_decides_the_others_leave(
     rows = judged(tmp_path, text, files)
     kinds = ("symbol", "marker", "config key")
     assert [(e.claim.kind, e.verdict.state) for e in rows if e.claim.kind in kinds] == told
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("Run `./pkg/gone.sh` first.", ["script-missing"]),
+        ("Run `bash pkg/gone.sh`; read `pkg/gone.sh`.", ["script-missing"]),
+        ("See [`pkg/gone.md`](pkg/gone.md).", ["link-missing"]),
+        ("Run `bash pkg/gone.sh`.\n\nRead `pkg/gone.sh`.", ["path-missing", "script-missing"]),
+        ("Run `bash pkg/gone.sh` and read `pkg/other.sh`.", ["path-missing", "script-missing"]),
+    ],
+)
+def test_one_defect_is_told_once(text: str, rules: list[str], tmp_path: Path) -> None:
+    rows = judged(tmp_path, text, ORDER)
+    assert [each.verdict.rule for each in rows if each.verdict.state == "false"] == rules
