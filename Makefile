@@ -74,6 +74,8 @@ lint: venv ## Check style, types and layers
 	$(BIN)/pyright
 	$(BIN)/scaffold skills check
 	$(BIN)/scaffold skills sync --check
+	$(BIN)/scaffold docs status
+	$(BIN)/scaffold docs check
 
 format: venv ## Mend what the style check can mend
 	$(BIN)/ruff check --fix

@@ -58,6 +58,13 @@ FORMATS = {"select", "signal", "subprocess"}
 SKILLS = FORMATS | (MANIFESTS - {"scaffold.manifests"})
 SKILLS |= {"cython_runtime", "hashlib", "scaffold.repository", "scaffold.skills", "shlex", "yaml"}
 
+# Markdown and its parser; git lists the files.
+DOCS = {
+    "dataclasses", "decimal", "difflib", "hashlib", "html", "logging", "markdown_it", "mdurl",
+    "numbers", "pathlib", "scaffold.repository", "scaffold.translation", "select", "signal",
+    "subprocess", "textwrap", "tomllib", "traceback", "urllib",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Way:
@@ -110,6 +117,8 @@ WAYS: dict[str, Way] = {
         | {"scaffold.skills", "shlex", "textwrap"},
     ),
     "skills list": Way(f"skills list --target {ROOT}", SKILLS),
+    "docs status": Way(f"docs status --target {ROOT}", DOCS),
+    "help of docs check": Way("docs check --help", HELP),
     "a wrong name": Way("add-reward class", COMMANDS, status=2),
     "an unknown option": Way("add-reward x --no-such", MANIFESTS | {"difflib"}, status=2),
     "an unknown unit": Way("show nothing", COMMANDS | {"difflib", "scaffold.edit"}, status=1),
