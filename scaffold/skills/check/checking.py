@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scaffold.repository.whole import Repository
@@ -166,12 +166,12 @@ _SPECIAL = frozenset({"link-missing", "requirements-missing", "script-missing", 
 
 
 def _told_once(rows: list[Judged]) -> Iterator[Judged]:
-    """Yields the claims; of two that miss one file on one line, only the more special is refuted."""
+    """Yields the claims; of two that miss one file on one line, the more special is refuted."""
     special = {(row.claim.line, _file_of(row)): row for row in rows if row.verdict.rule in _SPECIAL}
     for row in rows:
         other = special.get((row.claim.line, _file_of(row)))
         if other is not None and row.verdict.rule == _GENERAL:
-            yield replace(row, verdict=Verdict.open(f"{other.verdict.rule} tells it already"))
+            yield Judged(row.claim, Verdict.open(f"{other.verdict.rule} tells it already"))
         else:
             yield row
 
