@@ -113,7 +113,7 @@ def _in_yaml(text: str) -> Iterator[tuple[int, Words]]:
     if len(text) > _MOST_DOCUMENT:
         return
     try:
-        found: Any = yaml.compose_all(text, Loader=yaml.SafeLoader)  # pyright: ignore[reportUnknownMemberType]  # untyped
+        found: object = yaml.compose_all(text, yaml.SafeLoader)  # pyright: ignore  # untyped
         read = cast("Iterator[object]", found)
         pending = [each for each in read if isinstance(each, yaml.Node)]
     except (yaml.YAMLError, RecursionError, ValueError):

@@ -170,7 +170,7 @@ def _fetch(link: str, folder: Path) -> Path:
         with urllib.request.urlopen(link, timeout=60, context=context) as answer:
             data = answer.read(MAX_ARCHIVE_BYTES)
     except (OSError, urllib.error.URLError, ValueError) as error:
-        raise _unreachable(str(error)) from error
+        raise unreachable(str(error)) from error
     place.write_bytes(data)
     return place
 
@@ -178,9 +178,8 @@ def _fetch(link: str, folder: Path) -> Path:
 def _refusal(name: str, version: Version, said: str) -> ScaffoldError:
     versions = _VERSIONS.search(said)
     known = [each for each in (versions[1] if versions else "none").split(", ") if each != "none"]
-    if not known and _OFFLINE.search(said):
-        lines = [row.strip() for row in said.splitlines() if _OFFLINE.search(row)]
-        return _unreachable(lines[0][:300])
+    if not known and is_offline(said):
+        return unreachable(said)
     newest = ", ".join(known[-8:]) or "none"
     return ScaffoldError(
         f"the package index has no release {version} of {name} that can be read as files",
@@ -189,9 +188,17 @@ def _refusal(name: str, version: Version, said: str) -> ScaffoldError:
     )
 
 
-def _unreachable(reason: str) -> ScaffoldError:
+def is_offline(said: str) -> bool:
+    """Tells whether what pip said is about a network that does not answer."""
+    return _OFFLINE.search(said) is not None
+
+
+def unreachable(said: str) -> ScaffoldError:
+    """Returns the error for an index that does not answer, with pip's own words."""
+    rows = [row.strip() for row in said.splitlines() if _OFFLINE.search(row)]
+    reason = rows[0] if rows else said.strip()
     return ScaffoldError(
-        f"the package index cannot be reached: {reason}",
+        f"the package index cannot be reached: {reason[:300]}",
         code="index_unreachable",
         hint="check the network, and `pip config list` for the index and the proxy",
     )

@@ -1,0 +1,137 @@
+"""What can be done about pins that do not go together: move another one, or ask a person."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from scaffold.deps.groups import groups_of
+from scaffold.deps.pins import Pin, find_pins
+from scaffold.deps.resolving import Resolution, Want, resolve_with_pip
+from scaffold.deps.specifiers import admits
+from scaffold.repository.files import Files
+
+_WITH_VERSION = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*?)(?:==|\s+)(?P<version>\d\S*)$")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Is one package in the way.
+
+    Args:
+        package: The package that wants something else.
+        is_auto: Whether a pin of it can move within its declared range.
+        pin: The release to move it to, as ``name==version``; "" where none was found.
+        text: One sentence for a reader.
+        wants: Who wants what.
+    """
+
+    package: str
+    is_auto: bool
+    pin: str
+    text: str
+    wants: tuple[Want, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the choice as JSON has it."""
+        wants = [{"by": each.by, "requirement": each.requirement} for each in self.wants]
+        kind = "auto" if self.is_auto else "person"
+        row = {"package": self.package, "kind": kind, "pin": self.pin, "why": self.text}
+        return {**row, "wants": wants}
+
+
+def settle(
+    files: Files,
+    texts: Mapping[str, str],
+    pins: Sequence[Pin],
+    answer: Resolution,
+    releases: Mapping[str, Version],
+    python: str | None,
+) -> list[Choice]:
+    """Returns what to do about each package that is in the way of a resolution.
+
+    A pin whose package is declared elsewhere in the manifests with a range may move within that
+    range; whether a release there makes all agree is asked of pip.
+    """
+    found: list[Choice] = []
+    for want in answer.wants:
+        by = _WITH_VERSION.match(want.by)
+        name = canonicalize_name(by["name"]) if by else ""
+        if not name or name in releases or any(each.package == name for each in found):
+            continue
+        found.append(_choice(files, texts, pins, answer, name, python))
+    if not found:
+        text = next((row for row in answer.text.splitlines() if row), "no releases go together")
+        found.append(Choice("", False, "", text[:300], tuple(answer.wants)))
+    return found
+
+
+def _choice(
+    files: Files,
+    texts: Mapping[str, str],
+    pins: Sequence[Pin],
+    answer: Resolution,
+    name: str,
+    python: str | None,
+) -> Choice:
+    own = find_pins(files, name)
+    exact = [each for each in own if each.spec.startswith("==") and "*" not in each.spec]
+    ranges = [each for each in own if each not in exact and each.spec]
+    wants = tuple(answer.wants)
+    told = "; ".join(f"{each.by} wants {each.requirement}" for each in wants)
+    if not own:
+        return Choice(name, False, "", f"{name} comes with another package: {told}", wants)
+    spec = ",".join(sorted({each.spec for each in ranges}))
+    version = _version_within(files, texts, pins, answer, name, (exact, spec), python)
+    if version and exact and ranges:
+        places = ", ".join(f"{each.path}:{each.line}" for each in exact)
+        text = f"{name}=={version} lies within {spec!r} and agrees: move {places}"
+        return Choice(name, True, f"{name}=={version}", text, wants)
+    free = version or _version_within(files, texts, pins, answer, name, (own, ""), python)
+    if free:
+        declared = ", ".join(f"{each.spec} in {each.path}:{each.line}" for each in own)
+        text = f"{name}=={free} would agree, outside of what is declared: {declared}"
+        return Choice(name, False, f"{name}=={free}", text, wants)
+    return Choice(name, False, "", f"no release of {name} agrees: {told}", wants)
+
+
+def _version_within(
+    files: Files,
+    texts: Mapping[str, str],
+    pins: Sequence[Pin],
+    answer: Resolution,
+    name: str,
+    relaxed: tuple[list[Pin], str],
+    python: str | None,
+) -> str:
+    """Returns the release that pip finds with some pins of a package replaced by a range."""
+    loose: dict[str, str] = dict(texts)
+    for pin in sorted(relaxed[0], key=lambda each: each.start, reverse=True):
+        text = loose.get(pin.path) or (files.data(pin.path) or b"").decode("utf-8", "replace")
+        at = _moved_start(files, texts, pin)
+        loose[pin.path] = f"{text[:at]}{relaxed[1]}{text[at + len(pin.spec) :]}"
+    for group in groups_of(files, list(pins), loose):
+        if group.name == answer.group or answer.resolver != "pip":
+            tried = resolve_with_pip(group, python)
+            version = tried.versions.get(name, "") if tried.ok else ""
+            if version and (not relaxed[1] or admits(relaxed[1], Version(version))):
+                return version
+    return ""
+
+
+def _moved_start(files: Files, texts: Mapping[str, str], pin: Pin) -> int:
+    """Returns where a pin stands once the edits in front of it are made."""
+    if pin.path not in texts:
+        return pin.start
+    before = (files.data(pin.path) or b"").decode("utf-8", "surrogateescape")
+    rows, edited = before.splitlines(keepends=True), texts[pin.path].splitlines(keepends=True)
+    start = sum(len(row) for row in rows[: pin.line - 1])
+    column = pin.start - start
+    row = edited[pin.line - 1]
+    shifted = row.find(pin.spec, max(0, column - 20))
+    return sum(len(each) for each in edited[: pin.line - 1]) + shifted

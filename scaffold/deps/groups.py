@@ -1,0 +1,130 @@
+"""What a resolver is asked: the requirements that are installed together."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+from scaffold.deps.pins import Pin, is_requirements
+from scaffold.repository.files import Files
+
+_INCLUDE = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[ =]\s*(\S+)")
+_LOCAL = re.compile(r"^\s*(-e|--editable)\b|^\s*(\.|/|file:)")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Is a list of requirements that are installed together.
+
+    Args:
+        name: What to call it: the file, or the file and its table.
+        lines: The requirements; for a file with ``-r`` and ``-c`` the options themselves.
+        files: The texts of the files that the options name, by path.
+        left_out: What is not resolved, because it would be built or lies outside.
+    """
+
+    name: str
+    lines: tuple[str, ...]
+    files: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+
+
+def groups_of(files: Files, pins: list[Pin], texts: Mapping[str, str]) -> list[Group]:
+    """Returns the groups in which the edited pins stand.
+
+    Args:
+        files: The tree's files.
+        pins: The pins.
+        texts: The edited manifests by path; others are read as they are.
+    """
+    found: dict[str, Group] = {}
+    for pin in pins:
+        if pin.path.endswith("pyproject.toml"):
+            group = _of_pyproject(pin, _text(files, texts, pin.path))
+            found.setdefault(group.name, group)
+        elif is_requirements(pin.path) and not pin.why_fixed:
+            for path in _roots(files, texts, pin.path):
+                found.setdefault(path, _of_requirements(files, texts, path))
+        elif pin.path.endswith(("setup.cfg", "setup.py")):
+            continue  # its lists are computed as often as not; what it asks for is in other files
+    return [each for each in found.values() if each.lines]
+
+
+def _text(files: Files, texts: Mapping[str, str], path: str) -> str:
+    return texts[path] if path in texts else files.text(path) or ""
+
+
+def _of_pyproject(pin: Pin, text: str) -> Group:
+    table: dict[str, Any] = tomllib.loads(text)
+    project = cast("dict[str, Any]", table.get("project") or {})
+    lines = _strings(project.get("dependencies"))
+    name = pin.path
+    if pin.group == "build-system.requires":
+        lines = _strings(cast("dict[str, Any]", table["build-system"]).get("requires"))
+        name = f"{pin.path} build-system.requires"
+    elif pin.group != "project.dependencies":
+        value: Any = table
+        for key in pin.group.split("."):
+            value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
+        lines += _strings(value)
+        name = f"{pin.path} {pin.group}"
+    if pin.group.startswith("tool.poetry"):
+        lines = []  # poetry's own resolver reads its own ranges
+    return Group(name, tuple(lines), {})
+
+
+def _strings(value: Any) -> list[str]:
+    rows = cast("list[Any]", value) if isinstance(value, list) else []
+    return [each for each in rows if isinstance(each, str)]
+
+
+def _roots(files: Files, texts: Mapping[str, str], path: str) -> list[str]:
+    """Returns the requirements files that take this one in, and that none takes in in turn."""
+    takers: dict[str, list[str]] = {}
+    for each in files.paths:
+        if is_requirements(each):
+            for inner in _included(each, _text(files, texts, each)):
+                takers.setdefault(inner, []).append(each)
+    found, pending, seen = list[str](), [path], set[str]()
+    while pending:
+        each = pending.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        outer = takers.get(each, [])
+        pending += outer
+        if not outer:
+            found.append(each)
+    return sorted(found) or [path]
+
+
+def _included(path: str, text: str) -> list[str]:
+    folder = PurePosixPath(path).parent
+    rows = (_INCLUDE.match(row) for row in text.splitlines())
+    return [os.path.normpath(folder / found[1]) for found in rows if found]
+
+
+def _of_requirements(files: Files, texts: Mapping[str, str], root: str) -> Group:
+    """Returns a requirements file with all that it takes in, without what would be built."""
+    taken: dict[str, str] = {}
+    left_out: list[str] = []
+    pending = [root]
+    while pending:
+        path = pending.pop()
+        if path in taken or path not in files.paths:
+            continue
+        text = _text(files, texts, path)
+        kept: list[str] = []
+        for row in text.splitlines():
+            if _LOCAL.match(row):
+                left_out.append(f"{path}: {row.strip()}")
+            else:
+                kept.append(row)
+        taken[path] = "\n".join(kept) + "\n"
+        pending += [each for each in _included(path, text) if not each.startswith("..")]
+    return Group(root, (f"-r {root}",), taken, tuple(left_out))

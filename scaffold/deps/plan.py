@@ -1,0 +1,242 @@
+"""``scaffold deps plan``: moves pins in every manifest, and asks a resolver whether they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import Version
+
+from scaffold.changes import Change
+from scaffold.deps.conflicts import Choice, settle
+from scaffold.deps.groups import groups_of
+from scaffold.deps.naming import distribution_name
+from scaffold.deps.pins import Pin, find_locks, find_pins
+from scaffold.deps.resolving import (
+    Resolution,
+    own_resolver,
+    resolve_with_lock,
+    resolve_with_pip,
+)
+from scaffold.deps.specifiers import moved
+from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.repository.files import Files, list_files
+from scaffold.spec import ConflictError, RequestError, TargetError
+
+COMMAND = "deps plan"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Is what the command line asks for.
+
+    Args:
+        pins: The releases, each as ``name==version``.
+        apply: Whether to write.
+        resolve: Whether to ask a resolver.
+        python: The interpreter whose pip is asked; None for the one that runs this.
+    """
+
+    pins: tuple[str, ...]
+    apply: bool = False
+    resolve: bool = True
+    python: str | None = None
+
+
+@dataclass(frozen=True)
+class Edited:
+    """Is what the manifests become.
+
+    Args:
+        texts: The new text of each manifest that changes.
+        pins: Every pin that moved.
+        unmoved: The pins that stay, and why.
+    """
+
+    texts: Mapping[str, str]
+    pins: tuple[Pin, ...]
+    unmoved: tuple[tuple[Pin, str], ...]
+
+
+def plan(root: Path, wish: Wish) -> Report:
+    """Plans the pins of some packages; writes them with ``apply``, all or none.
+
+    Args:
+        root: The tree.
+        wish: What is asked for.
+
+    Raises:
+        ScaffoldError: A pin is none, nothing pins the package, or the resolver does not answer.
+        ConflictError: With ``apply``, the pins do not go together with others.
+    """
+    releases = _releases(wish.pins)
+    files = list_files(root)
+    edited = edit_pins(files, releases)
+    report = Report(COMMAND, dry_run=not wish.apply)
+    changes = [
+        Change(path, "edited", files.data(path), text.encode("utf-8", "surrogateescape"))
+        for path, text in sorted(edited.texts.items())
+    ]
+    report.changes = tuple(
+        ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
+        for each in changes
+    )
+    answers = _resolve(files, edited, releases, wish) if wish.resolve else []
+    choices = [
+        choice
+        for answer in answers
+        if not answer.ok
+        for choice in settle(files, edited.texts, edited.pins, answer, releases, wish.python)
+    ]
+    _tell(report, files, edited, releases, answers, choices)
+    if not all(each.ok for each in answers):
+        report.dry_run = True  # nothing is written, whatever was asked
+        report.fail_in_part([_conflict(choices, answers, releases)])
+    elif wish.apply and changes:
+        from scaffold.apply import apply_changes
+
+        apply_changes(root, changes, COMMAND)
+    return report
+
+
+def edit_pins(files: Files, releases: Mapping[str, Version]) -> Edited:
+    """Moves every pin of the packages.
+
+    Raises:
+        TargetError: No manifest names one of them.
+    """
+    texts: dict[str, str] = {}
+    done: list[Pin] = []
+    unmoved: list[tuple[Pin, str]] = []
+    splices: dict[str, list[tuple[Pin, str]]] = {}
+    for name, version in releases.items():
+        pins = find_pins(files, name)
+        if not pins:
+            raise TargetError(
+                f"no manifest of {files.root} names {name}",
+                code="pins_missing",
+                hint="`scaffold deps catalog` shows where the package is used",
+            )
+        for pin in pins:
+            spec = None if pin.why_fixed else moved(pin.spec, version)
+            if spec is None:
+                why = pin.why_fixed or f"{pin.spec!r} cannot be moved to {version} in its style"
+                unmoved.append((pin, why))
+            elif spec == pin.spec:
+                why = "it is this release already" if str(version) in spec else "it admits it"
+                unmoved.append((pin, why))
+                done.append(pin)
+            else:
+                splices.setdefault(pin.path, []).append((pin, spec))
+                done.append(pin)
+    for path, rows in splices.items():
+        text = (files.data(path) or b"").decode("utf-8", "surrogateescape")
+        places = {(pin.start, pin.end): spec for pin, spec in rows}
+        for (start, end), spec in sorted(places.items(), reverse=True):
+            text = f"{text[:start]}{spec}{text[end:]}"
+        texts[path] = text
+    return Edited(texts, tuple(done), tuple(unmoved))
+
+
+def _releases(pins: Sequence[str]) -> dict[str, Version]:
+    """Reads ``name==version`` words.
+
+    Raises:
+        RequestError: One is none, or a package is named twice.
+    """
+    found: dict[str, Version] = {}
+    for each in pins:
+        try:
+            requirement = Requirement(each)
+        except InvalidRequirement as error:
+            raise _no_pin(each) from error
+        clauses = list(requirement.specifier)
+        is_pin = len(clauses) == 1 and clauses[0].operator == "==" and "*" not in each
+        if not is_pin or requirement.url or requirement.marker or requirement.extras:
+            raise _no_pin(each)
+        name = distribution_name(requirement.name)
+        if name in found:
+            raise RequestError(
+                f"{name} is named twice", code="requirement_invalid", hint="give one release each"
+            )
+        found[name] = Version(clauses[0].version)
+    return found
+
+
+def _no_pin(text: str) -> RequestError:
+    return RequestError(
+        f"{text!r} is no pin", code="requirement_invalid", hint="write click==8.1.8"
+    )
+
+
+def _resolve(
+    files: Files, edited: Edited, releases: Mapping[str, Version], wish: Wish
+) -> list[Resolution]:
+    """Asks the project's own resolver, or pip for each group of requirements that changes."""
+    pyproject = edited.texts.get("pyproject.toml") or files.text("pyproject.toml") or ""
+    resolver = own_resolver(sorted(files.paths), pyproject)
+    if resolver != "pip":
+        names = ("pyproject.toml", "uv.lock", "uv.toml", "poetry.lock", "pdm.lock")
+        manifests = {
+            path: edited.texts.get(path) or files.text(path) or ""
+            for path in files.paths
+            if path.rpartition("/")[2] in names
+        }
+        answer = resolve_with_lock(resolver, manifests, list(releases))
+        if answer is not None:
+            return [answer]
+    groups = groups_of(files, list(edited.pins), edited.texts)
+    return [resolve_with_pip(each, wish.python) for each in groups]
+
+
+def _conflict(
+    choices: list[Choice], answers: list[Resolution], releases: Mapping[str, Version]
+) -> ConflictError:
+    asked = ", ".join(f"{name}=={version}" for name, version in releases.items())
+    groups = ", ".join(each.group for each in answers if not each.ok)
+    auto = [each for each in choices if each.is_auto]
+    hint = "decide for each row of `conflicts`; nothing was written"
+    if auto and len(auto) == len(choices):
+        words = " ".join(each.pin for each in auto)
+        hint = f"take in what can move: scaffold deps plan {asked.replace(', ', ' ')} {words}"
+    return ConflictError(f"{asked} does not resolve in {groups}", code="pins_conflict", hint=hint)
+
+
+def _tell(
+    report: Report,
+    files: Files,
+    edited: Edited,
+    releases: Mapping[str, Version],
+    answers: list[Resolution],
+    choices: list[Choice],
+) -> None:
+    """Fills the report with what was found out."""
+    locks = [
+        lock for name, version in releases.items() for lock in find_locks(files, name, str(version))
+    ]
+    rows = [f"unmoved    {pin.path}:{pin.line}  {pin.spec}  {why}" for pin, why in edited.unmoved]
+    for each in answers:
+        state = "resolves" if each.ok else "conflict"
+        rows.append(f"{state:<11}{each.group}  by {each.resolver}")
+        rows += [f"           {want.by} wants {want.requirement}" for want in each.wants]
+    for each in choices:
+        rows.append(f"{'proposal' if each.is_auto else 'yours':<11}{each.text}")
+    report.found = tuple(rows)
+    report.next = tuple(Step(each.path, 1, f"renew it: {each.command}") for each in locks)
+    report.extra = {
+        "pins": [_pin_row(each) for each in edited.pins],
+        "unmoved": [{**_pin_row(pin), "why": why} for pin, why in edited.unmoved],
+        "resolved": [
+            {"group": each.group, "resolver": each.resolver, "ok": each.ok, "said": each.text}
+            for each in answers
+        ],
+        "conflicts": [each.to_json() for each in choices],
+        "locks": [{"file": each.path, "command": each.command} for each in locks],
+    }
+
+
+def _pin_row(pin: Pin) -> dict[str, Any]:
+    return {"file": pin.path, "line": pin.line, "spec": pin.spec, "group": pin.group}

@@ -1,0 +1,112 @@
+"""Moves a version specifier to a release in the style that it is written in."""
+
+from __future__ import annotations
+
+import re
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+_CLAUSE = re.compile(r"\s*(===|==|~=|>=|<=|!=|<|>|\^|~|)\s*([^\s,]+)\s*")
+
+
+def admits(spec: str, version: Version) -> bool | None:
+    """Tells whether a specifier admits a release; None where it is none that can be read."""
+    try:
+        plain = ",".join(_plain(*_split(each)) for each in spec.split(",") if each.strip())
+        return SpecifierSet(plain).contains(version, prereleases=True)
+    except (InvalidSpecifier, InvalidVersion, ValueError):
+        return None
+
+
+def moved(spec: str, version: Version) -> str | None:
+    """Returns the specifier for a release; None where no edit in its style admits it.
+
+    An exact pin moves always, and a range only where it does not admit the release: then both of
+    its ends move, each as precise as it was. What separates the clauses stays as it is.
+
+    Args:
+        spec: What is written, as PEP 440 or as poetry has it (``^1.2``, ``~1.2``, ``1.*``).
+        version: The release.
+    """
+    clauses = [_split(each) for each in spec.split(",") if each.strip()]
+    is_exact = any(op in ("==", "===") and "*" not in text for op, text in clauses)
+    inside = admits(spec, version)
+    if inside is None:
+        return None
+    if not clauses or (inside and not is_exact):
+        return spec
+    pieces = re.split(r"(,)", spec)
+    try:
+        changed = "".join(each if each == "," else _moved(each, version) for each in pieces)
+    except (InvalidVersion, ValueError):
+        return None
+    return changed if admits(changed, version) else None
+
+
+def _split(clause: str) -> tuple[str, str]:
+    found = _CLAUSE.fullmatch(clause)
+    if found is None:
+        raise ValueError(clause)
+    return found[1], found[2]
+
+
+def _plain(op: str, text: str) -> str:
+    """Returns a clause of poetry as PEP 440 has it."""
+    if op == "^":
+        parts = list(Version(text).release)
+        first = next((index for index, each in enumerate(parts) if each), len(parts) - 1)
+        upper = [*parts[:first], parts[first] + 1]
+        return f">={text},<{'.'.join(map(str, upper))}"
+    if op == "~":
+        parts = list(Version(text).release)
+        upper = [parts[0], parts[1] + 1] if len(parts) > 1 else [parts[0] + 1]
+        return f">={text},<{'.'.join(map(str, upper))}"
+    if op == "":
+        return "" if text == "*" else f"=={text}"
+    return f"{op}{text}"
+
+
+def _moved(clause: str, version: Version) -> str:
+    op, text = _split(clause)
+    new = text
+    if op in ("==", "===", "") and "*" not in text:
+        new = str(version)
+    elif text.endswith(".*"):
+        new = f"{_cut(version, text.count('.'))}.*"
+    elif op in ("~=", "^", "~"):
+        new = _cut(version, text.count(".") + 1)
+    elif op in (">=", ">"):
+        new = _lower(op, text, version)
+    elif op == "<" and not SpecifierSet(f"<{text}").contains(version, prereleases=True):
+        new = _upper(text, version)
+    elif op == "<=" and not version <= Version(text):
+        new = str(version)
+    elif op == "!=" and not SpecifierSet(f"!={text}").contains(version, prereleases=True):
+        raise ValueError(clause)
+    at = clause.index(text, len(clause) - len(clause.lstrip()) + len(op))
+    return f"{clause[:at]}{new}{clause[at + len(text) :]}"
+
+
+def _lower(op: str, text: str, version: Version) -> str:
+    new = _cut(version, text.count(".") + 1)
+    fits = SpecifierSet(f"{op}{new}").contains(version, prereleases=True)
+    return new if fits else text
+
+
+def _upper(text: str, version: Version) -> str:
+    """Returns the next bound of the kind that was written: ``<8``, ``<7.2``, ``<8.0.0``."""
+    parts = [int(each) for each in Version(text).release]
+    written = len(parts)
+    while len(parts) > 1 and parts[-1] == 0:
+        parts.pop()
+    release = [*version.release, *[0] * len(parts)][: len(parts)]
+    release[-1] += 1
+    return ".".join(str(each) for each in [*release, *[0] * (written - len(release))])
+
+
+def _cut(version: Version, count: int) -> str:
+    """Returns the first numbers of a release; all of it where a suffix follows them."""
+    if version.is_prerelease or version.is_postrelease:
+        return str(version)
+    return ".".join(str(each) for each in [*version.release, 0, 0, 0][: max(count, 1)])
