@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scaffold.vcs.changes import FileChange
+from scaffold.vcs.dependencies import DependencyChange
 from scaffold.vcs.inference import Guess
 from scaffold.vcs.key_changes import KeyChanges, SymbolChange
-from scaffold.vcs.manifest_reading import Dependency
 from scaffold.vcs.message_format import WHY, Rules
 
 MAX_LISTED = 12
@@ -87,13 +87,13 @@ def point_lines(key: KeyChanges) -> Iterator[str]:
     yield from map(dependency_line, key.dependencies)
 
 
-def dependency_line(row: Dependency) -> str:
+def dependency_line(row: DependencyChange) -> str:
     """Returns what happens to a package, as people read it."""
-    if row.old is None:
-        return f"add the dependency {row.name} {row.new} ({row.file})".replace("  ", " ")
-    if row.new is None:
-        return f"drop the dependency {row.name} ({row.file})"
-    return f"{row.name}: {row.old or 'any version'} -> {row.new or 'any version'} ({row.file})"
+    if row.what == "added":
+        return f"add the dependency {row.name} {row.new} ({row.path})".replace("  ", " ")
+    if row.what == "removed":
+        return f"drop the dependency {row.name} ({row.path})"
+    return f"{row.name}: {row.old or 'any version'} -> {row.new or 'any version'} ({row.path})"
 
 
 def _symbol_line(row: SymbolChange) -> str:
@@ -111,8 +111,8 @@ def _subject(changes: Sequence[FileChange], key: KeyChanges, room: int) -> str:
         if names:
             return _sentence(_VERBS[action], names, room)
     if key.dependencies:
-        old = [each.old for each in key.dependencies]
-        verb = "add" if not any(old) else "update"
+        is_new = {each.what for each in key.dependencies} == {"added"}
+        verb = "add" if is_new else "update"
         return _sentence(verb, [each.name for each in key.dependencies], room)
     verb = _BY_STATUS.get(changes[0].status, "change")
     same = [each for each in changes if _BY_STATUS.get(each.status) == verb]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from scaffold.vcs.changes import FileChange, new_text, old_text
-from scaffold.vcs.manifest_reading import Dependency, changed_dependencies
+from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.roles import is_manifest, role_of
 from scaffold.vcs.signatures import why_calls_break
 from scaffold.vcs.symbols import Symbol, read_symbols, why_unread
@@ -59,7 +59,7 @@ class KeyChanges:
 
     symbols: tuple[SymbolChange, ...] = ()
     moved: tuple[tuple[str, str], ...] = ()
-    dependencies: tuple[Dependency, ...] = ()
+    dependencies: tuple[DependencyChange, ...] = ()
     unread: tuple[Unread, ...] = ()
     depth: Depth | None = None
 
@@ -75,12 +75,12 @@ def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChang
     after: dict[str, tuple[Symbol, ...]] = {}
     pairs: dict[str, str] = {}
     unread: list[Unread] = []
-    dependencies: list[Dependency] = []
+    dependencies: list[DependencyChange] = []
     depths: list[Depth | None] = []
     for number, change in enumerate(changes):
         texts = (old_text(repository, change), new_text(repository, change))
         if is_manifest(change.path):
-            dependencies += changed_dependencies(change.path, *texts)
+            dependencies += dependency_changes(change.path, *texts)
         depths.append(_depth(change, *texts))
         if not is_api(change) or change.is_submodule or change.is_binary:
             continue
