@@ -54,7 +54,7 @@ class Links:
             return Expected(href, frozenset({_resolved(href, self._page)}))
         leads = _resolved(href, self._page)
         target, extension = self._page_at(leads.path)
-        if target is None or not self._has_translation(target):
+        if target is None or not (target == self._page or self._has_translation(target)):
             return self._same(href, leads)
         other = self._documents.layout.pages[target]
         anchor = self._anchor(target, leads.anchor)
@@ -99,7 +99,7 @@ class Links:
         for pair in self._documents.pairs(page):
             if pair.source is not None and pair.source.key == section.key and pair.translation:
                 return pair.translation.slug
-        return anchor
+        return f"<the anchor of your heading for {section.title!r}>"
 
 
 def _resolved(href: str, page: str) -> Leads:

@@ -113,6 +113,20 @@ def test_the_whole_way_of_a_translation(repository: Path) -> None:
     report(repository, "check", "guide.md")
 
 
+def test_a_plan_tells_what_stays_and_where_links_lead(repository: Path) -> None:
+    new = "# New\n\nA `key`: [up](#new), [guide](guide.md#steps), [other](other.md).\n"
+    write(repository, {"docs/en/new.md": new, "docs/en/other.md": "# Other\n"})
+    plan = report(repository, "plan", "new.md")
+    assert plan["keep"] == {
+        "code": ["key"],
+        "links": {
+            "#new": "#<the anchor of your heading for 'New'>",
+            "guide.md#steps": "guide.md#步骤",
+            "other.md": "../en/other.md",
+        },
+    }
+
+
 def test_a_page_that_was_renamed_is_followed(repository: Path) -> None:
     git(repository, "mv", "docs/en/guide.md", "docs/en/manual.md")
     git(repository, "mv", "docs/zh/guide.md", "docs/zh/manual.md")
