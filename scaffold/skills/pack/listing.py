@@ -8,22 +8,20 @@ from scaffold.report import Report
 from scaffold.repository.files import list_files
 from scaffold.skills.blocks.settings import CLIENTS
 from scaffold.skills.pack.cost import BUDGETS, CONTEXT_TOKENS, cost_of
-from scaffold.skills.pack.sources import Pack, Skill, read_pack
+from scaffold.skills.pack.sources import Pack, Skill, read_what_can_be
 
 NOTE = "tokens are estimated: four ASCII characters to one, any other character for one"
 
 
 def list_skills(root: Path) -> Report:
-    """Lists a repository's skills and subagents.
+    """Lists a repository's skills and subagents; one that cannot be read makes the report fail.
 
     Args:
         root: The repository.
-
-    Raises:
-        ScaffoldError: One of them cannot be read.
     """
-    pack = read_pack(list_files(root))
+    pack, problems = read_what_can_be(list_files(root))
     report = Report("skills list", warnings=pack.warnings)
+    report.fail_in_part(problems)
     report.extra = {
         "skills": [_skill_json(each) for each in pack.skills],
         "agents": [{"name": each.name, "path": each.path} for each in pack.agents],

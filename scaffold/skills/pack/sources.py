@@ -100,8 +100,22 @@ def read_pack(files: Files, renewed: dict[str, bytes] | None = None) -> Pack:
     Raises:
         ScaffoldError: One of them cannot be read, or has no front matter; all reasons are given.
     """
+    pack, problems = read_what_can_be(files, renewed)
+    _raise_all(problems)
+    return pack
+
+
+def read_what_can_be(
+    files: Files, renewed: dict[str, bytes] | None = None
+) -> tuple[Pack, list[ScaffoldError]]:
+    """Reads the skills and subagents of a repository, and what keeps the others from being read.
+
+    Args:
+        files: The repository.
+        renewed: The bytes of files that are about to be written, by path.
+    """
     problems: list[ScaffoldError] = []
-    folders = _by_folder(files)
+    folders = _by_folder(files, problems)
     skills: list[Skill] = []
     agents: list[Document] = []
     for name, inside in folders.items():
@@ -119,8 +133,7 @@ def read_pack(files: Files, renewed: dict[str, bytes] | None = None) -> Pack:
                 agents.append(document)
             except ScaffoldError as error:
                 problems.append(error)
-    _raise_all(problems)
-    return Pack(tuple(skills), tuple(agents), _strangers(files, folders))
+    return Pack(tuple(skills), tuple(agents), _strangers(files, folders)), problems
 
 
 def documents_of(files: Files) -> list[str]:
@@ -129,9 +142,12 @@ def documents_of(files: Files) -> list[str]:
     Raises:
         ScaffoldError: A link leads out of the repository.
     """
+    problems: list[ScaffoldError] = []
+    folders = _by_folder(files, problems)
+    _raise_all(problems)
     found = [
         f"{SKILLS}/{name}/{below}"
-        for name, inside in _by_folder(files).items()
+        for name, inside in folders.items()
         for below in inside
         if below.endswith(".md")
     ]
@@ -167,8 +183,8 @@ def read_bytes(place: Path, path: str) -> bytes:
         ) from error
 
 
-def _by_folder(files: Files) -> dict[str, dict[str, Path]]:
-    """Returns the files of each folder of skills, by their path in it."""
+def _by_folder(files: Files, problems: list[ScaffoldError]) -> dict[str, dict[str, Path]]:
+    """Returns the files of each folder of skills, by their path in it; adds what links do wrong."""
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(files.paths):
         if path.startswith(f"{SKILLS}/") and "/" in path[len(SKILLS) + 1 :]:
@@ -177,7 +193,11 @@ def _by_folder(files: Files) -> dict[str, dict[str, Path]]:
     top = files.root / SKILLS
     links = [each.name for each in os.scandir(top) if each.is_symlink()] if top.is_dir() else []
     for name in sorted(links):  # git and a walk list a linked folder as one entry, or not at all
-        place = inner_place(files.root, f"{SKILLS}/{name}")
+        try:
+            place = inner_place(files.root, f"{SKILLS}/{name}")
+        except ScaffoldError as error:
+            problems.append(error)
+            continue
         if place.is_dir() and not name.startswith("."):
             inner = place.relative_to(os.path.realpath(files.root)).as_posix()
             rows = {path for path in files.paths if path.startswith(f"{inner}/")}

@@ -45,3 +45,18 @@ def test_the_list_names_every_skill_with_its_costs(root: Path) -> None:
     assert first["description_characters"] == 100
     assert first["tokens"]["claude"] == {"listing": 28, "body": 100}
     assert "estimated" in rows[-1]
+
+
+def test_a_bad_skill_is_told_beside_the_others(root: Path) -> None:
+    (root / ".agents/skills/add-a/SKILL.md").write_text("no front matter")
+    (root / ".agents/skills/add-c").mkdir()
+    (root / ".agents/skills/add-c/SKILL.md").write_bytes(b"\xff\xfe")
+    (root / ".agents/skills/add-d").symlink_to("/")
+    report = list_skills(root)
+    assert [each["name"] for each in report.to_json()["skills"]] == ["add-b"]
+    assert not report.ok
+    assert report.error is not None
+    assert "add-a/SKILL.md has no front matter" in report.error.message
+    assert "add-c/SKILL.md is no UTF-8" in report.error.message
+    assert "add-d leads out of the repository" in report.error.message
+    assert "add-b" in report.to_text()
