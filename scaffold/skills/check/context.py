@@ -57,9 +57,9 @@ _EXAMPLE = re.compile(
     re.IGNORECASE,
 )
 _ELSEWHERE = re.compile(
-    r"\b(?:your|user's|users'|their|upstream|third-party|external|another repo(?:sitory)?"
+    r"\b(?:your|user's|their|upstream|third-party|external|another repo(?:sitory)?"
     r"|other repo|in the \w+ repo(?:sitory)?|target (?:repo(?:sitory)?|project)|remote|container"
-    r"|server)\b",
+    r"|server)\b|\busers'(?!\w)",
     re.IGNORECASE,
 )
 _TITLES = re.compile(
@@ -98,7 +98,7 @@ _LIST_BEHIND = re.compile(r"^(?:[\s,/&+]*(?:and|or)?\s*`[^`]*`)+")
 _MADE_BEHIND = re.compile(
     r"[^.]{0,30}?\b(?:(?:is|are|gets?|be|was|were|being) (?:then |also |now |automatically )?"
     r"(?:creat|writ|generat|produc|sav|stor|made|emitt|built|render|updat|download)\w*"
-    r"|will (?:be|appear|contain|hold)|appears?|comes? from|goes)\b"
+    r"|will (?:be|contain|hold)|appears?|comes? from|goes)\b"
     r"|^[^.;\w]{0,3}[(—–:-]\s*(?:new|creat|generat|optional|auto-?generat|to be|add|planned|later)",
     re.IGNORECASE,
 )
