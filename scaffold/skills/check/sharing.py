@@ -1,56 +1,126 @@
-"""Shares the documents of a large pack among the cores, where the system can fork."""
+"""Shares the documents of a pack among the cores, where the system can fork."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from scaffold.repository.files import Files
 
-WORTHWHILE = 100
-"""Fewer documents are checked sooner than a second process could take over half of them."""
+WORTHWHILE = 12
+"""Fewer documents take no longer than a process that is made for them."""
 
 _Task = TypeVar("_Task")
-_Work = Callable[[int], tuple[list[Any], set[str]]]
-# What a forked process finds in its copy of the memory; nothing of it has to be sent.
-_shared: list[_Work] = []
 
 
-def work_through(tasks: Sequence[_Task], work: Callable[[_Task], Any], files: Files) -> list[Any]:
+def work_through(
+    tasks: Sequence[_Task], work: Callable[[_Task], Any], files: Files, num_cores: int = 0
+) -> list[Any]:
     """Returns what ``work`` gives for each task, in their order.
 
-    What it gives has to be picklable. The files that the other processes read count as read.
+    Args:
+        tasks: What is to be done.
+        work: Does one of them. What it gives has to be picklable.
+        files: The files that other processes read count as read here.
+        num_cores: How many processes work at most; 0 stands for one on each core.
     """
-    count = min(_num_cores(), len(tasks) // (WORTHWHILE // 2))
-    if len(tasks) < WORTHWHILE or count < 2:
+    count = min(num_cores or _num_cores(), len(tasks) // WORTHWHILE)
+    # A copy of a process with threads has their locks and not the threads that open them.
+    if count < 2 or not hasattr(os, "fork") or threading.active_count() > 1:
         return [work(task) for task in tasks]
-    import multiprocessing
+    # The others find in their copies of the memory what is loaded for the first one.
+    found: list[Any] = [work(tasks[0]), *[None] * (len(tasks) - 1)]
 
-    try:
-        context = multiprocessing.get_context("fork")
-    except ValueError:  # Windows
-        return [work(task) for task in tasks]
+    def part(number: int) -> tuple[list[Any], set[str]]:
+        return [work(task) for task in tasks[1 + number :: count]], files.read
 
-    def slice_of(number: int) -> tuple[list[Any], set[str]]:
-        return [work(task) for task in tasks[number::count]], files.read
-
-    _shared.append(slice_of)
-    try:
-        with context.Pool(count) as pool:
-            slices = pool.map(_slice, range(count))
-    finally:
-        _shared.pop()
-    found: list[Any] = [None] * len(tasks)
-    for number, (rows, read) in enumerate(slices):
-        found[number::count] = rows
+    for number, (rows, read) in enumerate(_parts(part, count)):
+        found[1 + number :: count] = rows
         files.read |= read
     return found
 
 
-def _slice(number: int) -> tuple[list[Any], set[str]]:
-    return _shared[-1](number)
+def _parts(part: Callable[[int], Any], count: int) -> list[Any]:
+    """Returns all parts: the last one is made here, each other one by a process."""
+    helpers: list[_Helper] = []
+    try:
+        with _uninterrupted():
+            helpers.extend(_Helper(part, number) for number in range(count - 1))
+        last = part(count - 1)
+        return [*(each.result() for each in helpers), last]
+    finally:
+        for each in helpers:
+            each.end()
+
+
+class _Helper:
+    """Is a process that makes one part and hands it back.
+
+    Args:
+        part: Makes a part by its number.
+        number: Which one.
+    """
+
+    def __init__(self, part: Callable[[int], Any], number: int) -> None:
+        self._part = part
+        self._number = number
+        self._pipe, write_end = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _serve(part, number, write_end)
+        os.close(write_end)
+
+    def result(self) -> Any:
+        """Returns the part; where the process failed, it is made here, and fails as it failed."""
+        import pickle
+
+        with open(self._pipe, "rb", closefd=False) as pipe:
+            data = pipe.read()
+        pid, self._pid = self._pid, 0
+        _, status = os.waitpid(pid, 0)
+        return pickle.loads(data) if status == 0 else self._part(self._number)
+
+    def end(self) -> None:
+        """Ends the process, if it has not come to its end."""
+        import signal
+
+        os.close(self._pipe)
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+
+
+def _serve(part: Callable[[int], Any], number: int, write_end: int) -> None:
+    """Makes a part, writes it and ends the process, without what others would do at its end."""
+    import pickle
+
+    status = 1
+    try:
+        data = pickle.dumps(part(number), pickle.HIGHEST_PROTOCOL)
+        with open(write_end, "wb") as pipe:
+            pipe.write(data)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+@contextmanager
+def _uninterrupted() -> Generator[None]:
+    """Keeps Ctrl-C waiting; a process that begins in between never hears of it.
+
+    The first process hears of it, and ends the others.
+    """
+    import signal
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _num_cores() -> int:

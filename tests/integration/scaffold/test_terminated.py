@@ -58,3 +58,59 @@ def test_verify_ends_the_tests_that_it_runs(tmp_path: Path) -> None:
         assert not is_running(child)
     finally:
         process.kill()
+
+
+def copies_of(pid: int) -> list[int]:
+    """Returns the processes that another one made of itself."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    whole = Path(f"/proc/{pid}/cmdline").read_bytes()
+    return [int(each) for each in found if Path(f"/proc/{each}/cmdline").read_bytes() == whole]
+
+
+def wait_for_copies(pid: int, seconds: float) -> list[int]:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            if found := copies_of(pid):
+                return found
+        except OSError:  # one of them came to its end
+            pass
+        time.sleep(0.01)
+    raise AssertionError(f"{pid} made no copy of itself in {seconds} s")
+
+
+@pytest.fixture
+def many_skills(tmp_path: Path) -> Path:
+    """Returns a folder with so many skills that they are shared among the cores for seconds."""
+    rows = (f"- Read `src/part_{number}/x.py`, call `run_{number}()`.\n" for number in range(99))
+    text = "\n# Do it\n\n" + "".join(rows)
+    for number in range(300):
+        name = f"do-{number}"
+        skill = tmp_path / ".agents" / "skills" / name / "SKILL.md"
+        skill.parent.mkdir(parents=True)
+        skill.write_text(f"---\nname: {name}\ndescription: Does it. Use it.\n---\n{text}{name}\n")
+    return tmp_path
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="no list of child processes")
+def test_a_check_that_is_interrupted_ends_its_copies_and_says_little(many_skills: Path) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one core shares with none")
+    told = many_skills / "told.txt"
+    with told.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scaffold", "skills", "check", "--no-cache"],
+            cwd=many_skills,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+            start_new_session=True,
+        )
+    try:
+        copies = wait_for_copies(process.pid, 60)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does it
+        assert process.wait(20) == 1
+        assert not [each for each in copies if is_running(each)]
+        assert told.read_text().split() == ["error:", "stopped", "[aborted]"]
+    finally:
+        process.kill()
