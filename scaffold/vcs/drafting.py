@@ -114,6 +114,8 @@ def _subject(changes: Sequence[FileChange], key: KeyChanges, room: int) -> str:
         is_new = {each.what for each in key.dependencies} == {"added"}
         verb = "add" if is_new else "update"
         return _sentence(verb, [each.name for each in key.dependencies], room)
+    if not changes:
+        return "change nothing"
     verb = _BY_STATUS.get(changes[0].status, "change")
     same = [each for each in changes if _BY_STATUS.get(each.status) == verb]
     names = [each.path.rpartition("/")[2] for each in (same if len(same) > 1 else changes)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.spec import ScaffoldError
 from scaffold.vcs.opening import ENVIRONMENT, SAFE_OPTIONS, root_of
+from scaffold.vcs.pull.stopping import undisturbed
 
 if TYPE_CHECKING:
     import git
@@ -25,7 +27,11 @@ class Answer(NamedTuple):
 
 
 def ask_git(
-    repository: git.Repo, *argv: str, env: dict[str, str] | None = None, given: str = ""
+    repository: git.Repo,
+    *argv: str,
+    env: dict[str, str] | None = None,
+    given: str = "",
+    patience_s: float = 0.0,
 ) -> Answer:
     """Runs git to its end; where this process is stopped, git is too.
 
@@ -36,28 +42,41 @@ def ask_git(
         argv: The command and its arguments.
         env: What its environment has beside the usual.
         given: What it reads.
+        patience_s: How long git may go on once this process is stopped, so that it is known what a
+            remote has.
     """
-    done = subprocess.run(
+    with subprocess.Popen(
         ["git", *(part for each in SAFE_OPTIONS for part in ("-c", each)), *argv],
         cwd=root_of(repository),
         env={**os.environ, **ENVIRONMENT, **(env or {})},
-        input=given.encode("utf-8", "surrogateescape"),
-        capture_output=True,
-        check=False,
-    )
-    output = done.stdout.decode("utf-8", "surrogateescape")
-    return Answer(done.returncode, output, _clean(done.stderr.decode("utf-8", "replace")))
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            output, said = process.communicate(given.encode("utf-8", "surrogateescape"))
+        except BaseException:
+            with undisturbed(), suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=patience_s)
+            process.kill()
+            raise
+    text = output.decode("utf-8", "surrogateescape")
+    return Answer(process.returncode, text, _clean(said.decode("utf-8", "replace")))
 
 
 def call_git(
-    repository: git.Repo, *argv: str, env: dict[str, str] | None = None, given: str = ""
+    repository: git.Repo,
+    *argv: str,
+    env: dict[str, str] | None = None,
+    given: str = "",
+    patience_s: float = 0.0,
 ) -> str:
     """Runs git and returns what it printed, as `ask_git` does.
 
     Raises:
         ScaffoldError: It failed.
     """
-    answer = ask_git(repository, *argv, env=env, given=given)
+    answer = ask_git(repository, *argv, env=env, given=given, patience_s=patience_s)
     if answer.status:
         raise failure(argv[0], answer)
     return answer.output

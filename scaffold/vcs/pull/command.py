@@ -20,10 +20,11 @@ from scaffold.vcs.message_format import check_message
 from scaffold.vcs.opening import open_repository, root_of
 from scaffold.vcs.pull import github, remote
 from scaffold.vcs.pull.calling import confirm_version
-from scaffold.vcs.pull.placing import Placing, RefMove, move_refs, stoppable
+from scaffold.vcs.pull.placing import Placing, RefMove, move_refs
 from scaffold.vcs.pull.preflight import Check, Wish, preflight
 from scaffold.vcs.pull.squash import ConflictError, squashed_tree, write_commit
 from scaffold.vcs.pull.standing import Base, Standing, find_base, find_disorder, find_standing
+from scaffold.vcs.pull.stopping import stoppable
 from scaffold.vcs.pull.template import Template, fill_template, find_template
 from scaffold.vcs.pull.wording import (
     Material,

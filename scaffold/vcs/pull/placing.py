@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import os
-import signal
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.spec import ScaffoldError
 from scaffold.vcs.opening import root_of
 from scaffold.vcs.pull.calling import ask_git, call_git, failure
+from scaffold.vcs.pull.stopping import undisturbed
 
 if TYPE_CHECKING:
     import git
 
-_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 MAX_NAMED = 5
-
-
-class Stopped(KeyboardInterrupt):
-    """Is raised where a signal asks the process to end: what it began is taken back first."""
 
 
 class RefMove(NamedTuple):
@@ -32,42 +25,6 @@ class RefMove(NamedTuple):
     ref: str
     old: str | None
     new: str
-
-
-@contextmanager
-def stoppable() -> Generator[None]:
-    """Turns signals that end a process into exceptions, so that what was begun is taken back."""
-
-    def stop(number: int, _: FrameType | None) -> None:
-        raise Stopped(f"stopped by {signal.Signals(number).name}")
-
-    before = {name: signal.signal(getattr(signal, name), stop) for name in _known_signals()}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
-
-
-@contextmanager
-def _undisturbed() -> Generator[None]:
-    """Lets signals wait: taking back is not to be stopped half way."""
-    before = {
-        name: signal.signal(getattr(signal, name), signal.SIG_IGN) for name in _known_signals()
-    }
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
-
-
-def _known_signals() -> list[str]:
-    import threading
-
-    if threading.current_thread() is not threading.main_thread():
-        return []  # where Python allows no handlers
-    return [name for name in _SIGNALS if hasattr(signal, name)]
 
 
 class Placing:
@@ -104,7 +61,7 @@ class Placing:
             call_git(self._repository, "read-tree", "-m", "-u", self._old, self._new)
             move_refs(self._repository, refs)
         except BaseException:
-            with _undisturbed():
+            with undisturbed():
                 self._put_back_or_tell(saved, folders)
             raise
 
@@ -178,15 +135,19 @@ class Placing:
                 with suppress(OSError):
                     (self._root / path).unlink()
         kept = [path for status, path in self._paths if status != "A"]
+        kept.sort(key=lambda path: path.rpartition("/")[2] != ".gitattributes")
+        first = sum(path.rpartition("/")[2] == ".gitattributes" for path in kept)
         for folder in folders:
             with suppress(OSError):
                 folder.rmdir()
         with tempfile.TemporaryDirectory(prefix="scaffold-pr-") as scratch:
             env = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
             call_git(self._repository, "read-tree", self._old, env=env)
-            names = "".join(f"{path}\0" for path in kept)
             argv = ["checkout-index", "-f", "-q", "-z", "--stdin"]
-            call_git(self._repository, *argv, env=env, given=names)
+            # How a file is written depends on the attributes that lie on the disk by then.
+            for paths in (kept[:first], kept[first:]):
+                names = "".join(f"{path}\0" for path in paths)
+                call_git(self._repository, *argv, env=env, given=names)
         # A child that was stopped leaves its lock.
         with suppress(OSError):
             self._index.with_name("index.lock").unlink()

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     import git
 
 
+PATIENCE_S = 20.0
+"""How long a push may go on once the command is stopped; what it did is taken back then."""
+
+
 class Push(NamedTuple):
     """Is a push that is about to be made.
 
@@ -112,4 +116,5 @@ def take_back(repository: git.Repo, work: Push) -> bool:
 def _push(repository: git.Repo, remote: str, branch: str, expected: str | None, new: str) -> None:
     ref = f"refs/heads/{branch}"
     lease = f"--force-with-lease={ref}:{expected or ''}"
-    call_git(repository, "push", "--porcelain", "--no-verify", lease, "--", remote, f"{new}:{ref}")
+    argv = ["push", "--porcelain", "--no-verify", lease, "--", remote, f"{new}:{ref}"]
+    call_git(repository, *argv, patience_s=PATIENCE_S)

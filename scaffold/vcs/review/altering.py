@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scaffold.vcs.review.altered import Altered
+from scaffold.vcs.signatures import why_calls_break
 from scaffold.vcs.symbols import Symbol
 
 How = Literal["added", "removed", "head", "body", "moved"]
@@ -24,6 +25,7 @@ class SymbolChange:
         old: The definition before.
         new: The definition after.
         role: The role of its file.
+        is_exported: Whether a package around it offered it, or a list of what a module offers did.
     """
 
     how: How
@@ -32,6 +34,7 @@ class SymbolChange:
     old: Symbol | None
     new: Symbol | None
     role: str
+    is_exported: bool = False
 
     @property
     def symbol(self) -> Symbol:
@@ -49,6 +52,13 @@ class SymbolChange:
     def last_name(self) -> str:
         """The last part of its name, which is what other code writes."""
         return self.name.rpartition(".")[2]
+
+    @property
+    def breaks(self) -> str | None:
+        """Why calls that fitted break; None where they need not."""
+        if self.old is None or self.new is None or self.how != "head":
+            return None
+        return why_calls_break(self.old, self.new)
 
     @property
     def place(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scaffold.repository.files import Files
 from scaffold.repository.python_index import PythonIndex
@@ -27,6 +27,7 @@ from scaffold.vcs.review.rule import RISKS, Risk, Rule, RuleSet, worst
 from scaffold.vcs.review.settings import Settings, passes_of, rules_of
 from scaffold.vcs.review.uses import Use, Uses
 from scaffold.vcs.review.wanted import Key, wanted_symbols
+from scaffold.vcs.symbols import why_unread
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
 """The roles of files whose definitions have users that a reviewer wants to know."""
@@ -80,7 +81,7 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
         settings: The rules, and what the repository says of them.
     """
     files = read_altered(comparison, settings.roles)
-    symbols = symbol_changes(files)
+    symbols = _with_exports(symbol_changes(files), comparison)
     dependencies = tuple(
         change
         for each in files
@@ -89,8 +90,11 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
     users = Uses(comparison.new)
     is_test = _test_teller(comparison.new, settings)
     sought = [each for each in symbols if each.role in _SOUGHT]
-    wanted = wanted_symbols(sought)
+    wanted = wanted_symbols([each for each in sought if each.how != "added"])
     found, lost = users.find(wanted)
+    # What is new can be in use only where something changed.
+    fresh = wanted_symbols([each for each in sought if each.how == "added"])
+    found += users.find(fresh, {each.path for each in files}.__contains__)[0]
     reach = reach_of(sought, found, users, is_test)
     findings = sorted(
         {
@@ -120,13 +124,43 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
         tuple(signals),
         readings(signals, roles, passes_of(settings), agents, chosen),
         tuple(each.name for each in active),
-        (*users.notes, *_unread(files)),
+        tuple(dict.fromkeys([*users.notes, *_unread(files)])),
     )
 
 
 def _test_teller(files: Files, settings: Settings) -> Callable[[str], bool]:
     known = {path: role_of(path, None, settings.roles) == "test" for path in files.paths}
     return lambda path: known.get(path, False)
+
+
+def _with_exports(
+    changes: Sequence[SymbolChange], comparison: Comparison
+) -> tuple[SymbolChange, ...]:
+    """Returns changes of definitions, with those marked that their package offered before."""
+    index = PythonIndex(comparison.old)
+    return tuple(
+        replace(each, is_exported=_is_exported(each, comparison.old, index))
+        if each.how in ("removed", "head") and each.symbol.is_public and each.role == SOURCE
+        else each
+        for each in changes
+    )
+
+
+def _is_exported(change: SymbolChange, files: Files, index: PythonIndex) -> bool:
+    """Tells whether a package around a definition, or a list in its module, offers it."""
+    path = change.old_path or ""
+    top = change.name.partition(".")[0]
+    folder, _, name = path.rpartition("/")
+    if name == "__init__.py":
+        return True
+    while folder:
+        package = f"{folder}/__init__.py"
+        if package in files.paths and top in (files.text(package) or ""):
+            found = index.find_in(package, top)
+            if found.exists and found.path == path:
+                return True
+        folder = folder.rpartition("/")[0]
+    return False
 
 
 def _active(
@@ -153,7 +187,9 @@ def _fact_signals(
     reach: dict[Key, Reach],
 ) -> Iterator[Signal]:
     """Yields the signals of rules that speak of facts, file by file."""
-    untested = list(unreached(symbols, reach))
+    untested = [
+        each for each in unreached(symbols, reach) if reach[each.path, each.name].imported is None
+    ]
     for rule in rules:
         for fact in rule.when.facts:
             places = [(each.path, each.line, each.claim) for each in findings if each.fact == fact]
@@ -167,7 +203,7 @@ def _fact_signals(
 
 
 def unreached(symbols: Sequence[SymbolChange], reach: dict[Key, Reach]) -> Iterator[SymbolChange]:
-    """Yields the public callables of sources that changed and that no test is seen to reach."""
+    """Yields the public callables of sources that changed and that no test is seen to use."""
     for each in symbols:
         is_asked = each.role == SOURCE and each.symbol.is_public and each.symbol.kind != "constant"
         is_special = each.last_name.startswith("__")
@@ -179,4 +215,4 @@ def unreached(symbols: Sequence[SymbolChange], reach: dict[Key, Reach]) -> Itera
 def _unread(files: Sequence[Altered]) -> Iterator[str]:
     for each in files:
         if each.is_unread_source and not each.change.is_submodule:
-            yield f"the definitions of {each.path}: its language is not read, or it is broken"
+            yield f"the definitions of {each.path}: {why_unread(each.path)}"

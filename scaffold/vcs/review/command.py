@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scaffold.report import Report
+from scaffold.repository.uncollected import uncollected
 from scaffold.vcs.opening import open_repository
 from scaffold.vcs.review.analysis import Analysis, analyse
 from scaffold.vcs.review.comparing import Which, compare
@@ -30,7 +31,8 @@ def review(folder: Path, which: Which, rules: Sequence[str] = ()) -> Report:
     try:
         comparison = compare(repository, which)
         try:
-            return _report(analyse(comparison, read_settings(comparison.old, rules)))
+            with uncollected():
+                return _report(analyse(comparison, read_settings(comparison.old, rules)))
         finally:
             comparison.close()
     finally:

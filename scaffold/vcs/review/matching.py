@@ -15,6 +15,7 @@ from scaffold.vcs.review.rule import Rule, When
 CODE_ROLES = ("source", "ci", "config", "manifest", "migration", "guidance", "other")
 """The roles that a rule without roles is for: not tests, documents, data or what is generated."""
 
+_SIDES: tuple[Side, Side] = ("old", "new")
 _MODES = {"100755": "executable", "120000": "link", "160000": "submodule"}
 
 
@@ -94,7 +95,7 @@ class Matcher:
         for side, patterns in wanted:
             if patterns:
                 found = list(self._lines(when, patterns, file, side))
-                if not found:
+                if not found or (when.net and not self._is_net_loss(when)):
                     return None
                 lines += found
         return Signal(rule, file.path, tuple(lines), tuple(notes))
@@ -112,6 +113,18 @@ class Matcher:
                     if number not in seen:
                         seen.add(number)
                         yield Line(side, number, block.lines[number - block.start].strip())
+
+    def _is_net_loss(self, when: When) -> bool:
+        """Tells whether more goes than comes, so that what was renamed does not count."""
+        counts = [
+            sum(
+                len(list(self._lines(when, when.removed, file, side)))
+                for file in self._files
+                if file.role in (when.roles or CODE_ROLES)
+            )
+            for side in _SIDES
+        ]
+        return counts[0] > counts[1]
 
     def _numbers(
         self, when: When, patterns: Sequence[re.Pattern[str]], file: Altered, block: Block
@@ -168,11 +181,9 @@ def _symbol_word(change: SymbolChange) -> str:
     """Returns what happened to a definition in the words of rules."""
     if not change.symbol.is_public or change.role != "source":
         return ""
-    words = {"added": "public-added", "removed": "public-removed", "head": "public-head"}
-    return words.get(change.how, "")
+    what = "removed" if change.how == "removed" else "broken" if change.breaks else ""
+    return what and f"{'exported' if change.is_exported else 'public'}-{what}"
 
 
 def _said(change: SymbolChange) -> str:
-    if change.how != "head" or change.old is None or change.new is None:
-        return f"{change.name} {change.how}"
-    return f"{change.name}: {change.old.head} is {change.new.head} now"
+    return change.breaks or f"{change.name} {change.how}"

@@ -198,9 +198,17 @@ def _tests(analysis: Analysis) -> Iterator[str]:
     yield from _rest(rows, _MOST_ROWS)
     sought = [each for each in analysis.symbols if (each.path, each.name) in analysis.reach]
     for each in list(unreached(sought, analysis.reach))[:_MOST_ROWS]:
-        namesake = analysis.reach[each.path, each.name].namesake
-        hint = f"; {_code(namesake)} has the name of its module" if namesake else ""
-        yield f"- {_code(each.name)} of {_code(each.path)}: no test is seen to reach it{hint}"
+        yield f"- {_code(each.name)} of {_code(each.path)}: {_no_test(analysis, each)}"
+
+
+def _no_test(analysis: Analysis, change: SymbolChange) -> str:
+    reach = analysis.reach[change.path, change.name]
+    told = "no test is seen to use it, or what uses it"
+    if reach.imported is None:
+        told += ", or to import its module"
+    if reach.namesake is not None:
+        return f"{told}; {_code(reach.namesake)} has the name of its module"
+    return told if reach.imported is None else f"{told}; {_code(reach.imported)} imports its module"
 
 
 def _failures(analysis: Analysis) -> Iterator[str]:
@@ -329,6 +337,8 @@ def _symbol_data(change: SymbolChange) -> dict[str, Any]:
         "kind": change.symbol.kind,
         "how": change.how,
         "is_public": change.symbol.is_public,
+        "is_exported": change.is_exported,
+        "breaks": change.breaks,
         "old_path": change.old_path,
         "old_head": change.old.head if change.old else None,
         "new_head": change.new.head if change.new else None,
@@ -352,6 +362,7 @@ def _reach_data(key: Key, reach: Reach) -> dict[str, Any]:
         "name": key[1],
         "direct": list(reach.direct),
         "through": [{"test": test, "user": user} for test, user in reach.through],
+        "imported": reach.imported,
         "namesake": reach.namesake,
     }
 

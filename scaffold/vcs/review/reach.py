@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from scaffold.vcs.review.altering import SymbolChange
+from scaffold.vcs.review.imports import imported_by_tests
 from scaffold.vcs.review.uses import Use, Uses
 from scaffold.vcs.review.wanted import Key, Wanted
 
@@ -17,11 +18,13 @@ class Reach(NamedTuple):
     Args:
         direct: The test files that use it.
         through: The test files that use something that uses it, each with that thing.
+        imported: A test file that imports its module, directly or through others.
         namesake: A test file that is named after its module; it may reach it in ways unseen.
     """
 
     direct: tuple[str, ...] = ()
     through: tuple[tuple[str, str], ...] = ()
+    imported: str | None = None
     namesake: str | None = None
 
     @property
@@ -57,10 +60,12 @@ def reach_of(
         if use.how != "import":
             tests[use.key].add(use.path)
     names = _namesakes(uses, is_test)
+    imported = imported_by_tests(uses.files, uses.index.modules, is_test)
     return {
         key: Reach(
             tuple(sorted({use.path for use in by_key[key] if is_test(use.path)})),
             tuple(sorted((path, user[1]) for user in steps[key] for path in tests[user])),
+            imported.get(key[0]),
             names.get(_stem(key[0])),
         )
         for key in keys
@@ -74,11 +79,8 @@ def _users(key: Key, found: Sequence[Use], is_test: Callable[[str], bool]) -> se
     if owner and last.startswith("_"):
         users.add((key[0], owner))
     # A test that makes an object runs its constructor and what that calls.
-    for path, name in list(users):
-        above, _, inner = name.rpartition(".")
-        if above and inner.startswith("_"):
-            users.add((path, above))
-    return users - {key}
+    above = {(path, name.rpartition(".")[0]) for path, name in users if "._" in name}
+    return {each for each in users | above if "__" not in each[1]} - {key}
 
 
 def _namesakes(uses: Uses, is_test: Callable[[str], bool]) -> dict[str, str]:

@@ -13,7 +13,7 @@ RISKS: tuple[Risk, ...] = ("CRITICAL", "HIGH", "MEDIUM", "LOW")
 Within = Literal["code", "text", "all"]
 """Where a pattern is sought: code alone, code with strings, or comments too."""
 
-SYMBOL_CHANGES = ("public-added", "public-removed", "public-head")
+SYMBOL_CHANGES = ("exported-removed", "exported-broken", "public-removed", "public-broken")
 DEPENDENCY_CHANGES = ("added", "removed", "changed")
 MODES = ("executable", "link", "submodule")
 FACTS = ("call-broken", "name-gone", "syntax-broken", "untested")
@@ -41,6 +41,8 @@ class When:
         binary: Whether it has to be binary.
         min_added: The fewest added lines.
         min_removed: The fewest removed lines.
+        net: Whether more has to go than comes: what ``removed`` finds counts against what the same
+            patterns find among the added lines of the whole change.
         facts: What was found out about the change as a whole, of FACTS; no file is asked then.
     """
 
@@ -61,6 +63,7 @@ class When:
     binary: bool | None = None
     min_added: int = 0
     min_removed: int = 0
+    net: bool = False
     facts: tuple[str, ...] = ()
 
 

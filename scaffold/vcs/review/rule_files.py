@@ -35,6 +35,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "status": ("A", "C", "D", "M", "R", "T", "U"),
 }
 _NUMBERS = ("min_added", "min_removed")
+_SWITCHES = ("binary", "net")
 _RULE = ("id", "domain", "signal", "risk", "why", "failures", "passes", "when")
 _PASS = ("id", "title", "brief", "words", "roles")
 _ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -111,7 +112,7 @@ class _Reader:
 
     def _when(self, table: Mapping[str, Any], place: str) -> When:
         place = f"{place}: when"
-        known = (*_PATTERNS, *_WORDS, *_CHOICES, *_NUMBERS, "within", "binary")
+        known = (*_PATTERNS, *_WORDS, *_CHOICES, *_NUMBERS, *_SWITCHES, "within")
         self.no_others(table, known, place)
         if not table:
             raise invalid(self._origin, f"{place} is empty, so that it would always speak")
@@ -124,7 +125,8 @@ class _Reader:
             given[key] = tuple(self._choice(each, choices, f"{place}.{key}") for each in words)
         within = str(table.get("within", "code"))
         given["within"] = self._choice(within, get_args(Within), f"{place}.within")
-        for key, kind in (("binary", bool), *((each, int) for each in _NUMBERS)):
+        kinds = {**dict.fromkeys(_SWITCHES, bool), **dict.fromkeys(_NUMBERS, int)}
+        for key, kind in kinds.items():
             if key in table:
                 if type(table[key]) is not kind:
                     raise invalid(self._origin, f"{place}.{key} is no {kind.__name__}")

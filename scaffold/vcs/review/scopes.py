@@ -142,7 +142,7 @@ class SourceView:
                 continue
             bound = self._names_of(scope, around)
             if first in bound:
-                head = bound[first]
+                head = self._class_made(bound[first])
                 return None if head is None else f"{head}{dot}{rest}"
         return dotted
 
@@ -173,7 +173,8 @@ class SourceView:
             if isinstance(node, ast.Assign) and len(node.targets) == 1:
                 made = node.value.func if isinstance(node.value, ast.Call) else None
                 if isinstance(node.targets[0], ast.Name):
-                    stored.setdefault(node.targets[0].id, []).append(self._class_named(made))
+                    name = dotted_name(made)
+                    stored.setdefault(node.targets[0].id, []).append(f"{name}()" if name else None)
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 stored.setdefault(node.target.id, []).append(_type_name(node.annotation))
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -185,12 +186,12 @@ class SourceView:
         for name, meant in stored.items():
             yield name, meant[0] if len(set(meant)) == 1 else None
 
-    def _class_named(self, made: ast.expr | None) -> str | None:
-        """Returns the class that a call makes an instance of, as far as the module tells."""
-        name = dotted_name(made)
-        if name is None or self.index.find_in(self.path, name).kind != "class":
-            return None
-        return name
+    def _class_made(self, meant: str | None) -> str | None:
+        """Returns the class that ``Name()`` makes an instance of; anything else as it is."""
+        if meant is None or not meant.endswith("()"):
+            return meant
+        name = meant.removesuffix("()")
+        return name if self.index.find_in(self.path, name).kind == "class" else None
 
     def _imported(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None]]:
         for each in node.names:

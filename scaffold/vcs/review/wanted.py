@@ -48,9 +48,15 @@ class Wanted(NamedTuple):
 
 
 def wanted_symbols(changes: Sequence[SymbolChange]) -> tuple[Wanted, ...]:
-    """Returns what users are sought of: all that changed or went, with constructors' classes."""
+    """Returns what users are sought of: what changed, came or went, with constructors' classes.
+
+    Of a new attribute none are: what is new breaks nobody.
+    """
     found: dict[Key, Wanted] = {}
     for change in changes:
+        is_attribute = change.symbol.kind == "constant" and "." in change.name
+        if is_attribute and change.how in ("added", "body"):
+            continue
         for each in _wanted(change):
             known = found.get(each.key)
             if known is None or known.calls_only:

@@ -1,0 +1,584 @@
+"""`scaffold pr` on real repositories with local remotes; gh is a stand-in that records calls."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jsonschema
+import pytest
+
+from scaffold.cli import main
+from tests.integration.scaffold.git_places import (
+    ENV,
+    ROOT,
+    commit,
+    everything,
+    gh_calls,
+    git,
+    make_gh,
+    make_repository,
+    whole_tree,
+)
+
+SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
+REWRITE = ("--rewrite", "--yes")
+PUSH = ("--rewrite", "--push", "--yes")
+
+
+class Place(NamedTuple):
+    """Is a clone with a branch, its bare remote, and another clone that pushes to it."""
+
+    here: Path
+    bare: Path
+    other: Path
+    bin: Path
+
+    def pr(self, *argv: str) -> tuple[int, dict[str, Any]]:
+        """Runs the command and returns its status and report, which fits the schema."""
+        printed = io.StringIO()
+        streams = redirect_stdout(printed), redirect_stderr(io.StringIO())
+        with streams[0], streams[1], pytest.raises(SystemExit) as end:
+            main(["pr", "--json", "--target", str(self.here), *argv])
+        report = json.loads(printed.getvalue())
+        jsonschema.validate(report, SCHEMA)
+        return int(end.value.code or 0), report
+
+    def env(self) -> dict[str, str]:
+        """Returns an environment in which gh is the stand-in, or is not there."""
+        path = os.pathsep.join([str(self.bin), *_path_without_gh()])
+        return {**ENV, "PATH": path}
+
+
+def _path_without_gh() -> list[str]:
+    return [
+        each for each in os.environ["PATH"].split(os.pathsep) if not (Path(each) / "gh").exists()
+    ]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Makes the repositories once; tests work on copies."""
+    root = tmp_path_factory.mktemp("made")
+    first = make_repository(root / "first")
+    files = {"pkg/a.py": "def one():\n    return 1\n", "pkg/b.py": "B = 1\n", ".gitignore": "*.o\n"}
+    commit(first, "feat: add a", files)
+    git(first, "clone", "-q", "--bare", str(first), str(root / "bare.git"))
+    shutil.rmtree(first)
+    for name in ("here", "other"):
+        git(root, "clone", "-q", "bare.git", name)
+    here = root / "here"
+    git(here, "switch", "-q", "-c", "12-add-two")
+    commit(here, "feat(pkg): add two", {"pkg/two.py": "def two():\n    return 2\n"})
+    ben = {"GIT_AUTHOR_NAME": "Ben", "GIT_AUTHOR_EMAIL": "ben@example.org"}
+    commit(here, "test the two", {"tests/test_two.py": "def test_two(): ...\n"}, **ben)
+    commit(root / "other", "fix: let b be 2", {"pkg/b.py": "B = 2\n"})
+    git(root / "other", "push", "-q")
+    return root
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Copies the repositories; the base has one commit that the clone has not fetched."""
+    root = tmp_path / "place"
+    shutil.copytree(made, root, symlinks=True)
+    for name in ("here", "other"):
+        git(root / name, "remote", "set-url", "origin", str(root / "bare.git"))
+        git(root / name, "update-index", "-q", "--refresh")
+    found = Place(root / "here", root / "bare.git", root / "other", make_gh(root / "bin"))
+    for key, value in found.env().items():
+        monkeypatch.setenv(key, value)
+    return found
+
+
+def conflict(place: Place) -> None:
+    """Lets the remote's base change what the branch changes too."""
+    commit(place.here, "feat(pkg): let one be big", {"pkg/a.py": "def one():\n    return 100\n"})
+    commit(place.other, "fix: let one be small", {"pkg/a.py": "def one():\n    return -1\n"})
+    git(place.other, "push", "-q")
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def test_without_options_nothing_at_all_is_written(place: Place) -> None:
+    before = whole_tree(place.here)
+    status, report = place.pr()
+    assert status == 0
+    assert whole_tree(place.here) == before
+    assert gh_calls(place.bin) == []
+    told = report["pull_request"]
+    assert told["title"] == "feat(pkg): add two"
+    assert told["references"] == ["#12"]
+    assert [each["action"] + " " + each["name"] for each in told["key_changes"]["symbols"]] == [
+        "added two"
+    ]
+    assert "- `tests/test_two.py`" in told["body"]
+    assert {each["name"]: each["state"] for each in told["checks"]} == {
+        "branch": "ok", "operation": "ok", "tree": "ok", "base": "ok", "messages": "warning",
+        "remote": "ok", "gh": "ok",
+    }  # fmt: skip
+
+
+def test_a_dry_run_of_all_of_it_writes_nothing_either(place: Place) -> None:
+    before = whole_tree(place.here)
+    status, report = place.pr(*PUSH, "--dry-run")
+    assert (status, report["dry_run"]) == (0, True)
+    assert report["pull_request"]["message"].startswith("feat(pkg): add two\n\n- feat(pkg)")
+    assert whole_tree(place.here) == before
+    assert gh_calls(place.bin) == []
+
+
+def test_the_template_of_the_repository_is_filled(place: Place) -> None:
+    text = "<!-- be kind -->\n# What changes\n\n# Type\n- [ ] Bug\n- [ ] New feature\n\n# Tests\n"
+    commit(place.here, "docs: add a template", {".github/PULL_REQUEST_TEMPLATE.md": text})
+    _, report = place.pr()
+    body = report["pull_request"]["body"]
+    assert "<!-- be kind -->\n# What changes\n\n- feat(pkg): add two\n" in body
+    assert "- [ ] Bug\n- [x] New feature\n" in body
+    assert body.rstrip().endswith("- `tests/test_two.py`")
+
+
+def make_detached(place: Place) -> None:
+    git(place.here, "checkout", "-q", "--detach")
+
+
+def make_base_itself(place: Place) -> None:
+    git(place.here, "switch", "-q", "main")
+
+
+def make_dirty(place: Place) -> None:
+    (place.here / "pkg" / "a.py").write_text("x = 1\n")
+
+
+def make_staged(place: Place) -> None:
+    make_dirty(place)
+    git(place.here, "add", "-A")
+
+
+def make_half_merge(place: Place) -> None:
+    (place.here / ".git" / "MERGE_HEAD").write_text(git(place.here, "rev-parse", "HEAD") + "\n")
+
+
+def make_no_gh(place: Place) -> None:
+    (place.bin / "gh").unlink()
+
+
+def make_logged_out(place: Place) -> None:
+    make_gh(place.bin, fails="auth status")
+
+
+def make_orphan(place: Place) -> None:
+    git(place.here, "switch", "-q", "--orphan", "new")
+    commit(place.here, "feat: begin anew", {"n.txt": "n"})
+
+
+def make_no_remote(place: Place) -> None:
+    git(place.here, "remote", "remove", "origin")
+
+
+def make_nothing(place: Place) -> None:
+    git(place.here, "switch", "-q", "-c", "empty", "main")
+
+
+def make_unborn(place: Place) -> None:
+    shutil.rmtree(place.here)
+    make_repository(place.here)
+
+
+def make_gone_remote(place: Place) -> None:
+    shutil.rmtree(place.bare)
+
+
+def make_two_remotes(place: Place) -> None:
+    git(place.here, "remote", "rename", "origin", "one")
+    git(place.here, "remote", "add", "two", str(place.bare))
+
+
+def make_bad_message(place: Place) -> None:
+    (place.here / ".git" / "m.txt").write_text("Added two.\n")
+
+
+REFUSED: dict[str, tuple[Callable[[Place], None], tuple[str, ...], str, str]] = {
+    "detached": (make_detached, PUSH, "branch_missing", "detached at"),
+    "the base itself": (make_base_itself, PUSH, "not_ready", "main is the base itself"),
+    "edited": (make_dirty, PUSH, "not_ready", "1 tracked files are not as committed: pkg/a.py"),
+    "staged": (make_staged, REWRITE, "not_ready", "pkg/a.py"),
+    "half done": (make_half_merge, (), "not_ready", "a merge is half done"),
+    "no gh": (make_no_gh, PUSH, "not_ready", "gh, the command of GitHub, is not there"),
+    "logged out": (make_logged_out, PUSH, "gh_failed", "not logged in: gh: the server said no"),
+    "unrelated": (make_orphan, PUSH, "not_ready", "no common commit"),
+    "no remote": (make_no_remote, ("--push", "--yes"), "not_ready", "there is no remote"),
+    "nothing new": (make_nothing, (), "not_ready", "has all of empty"),
+    "no commit": (make_unborn, (), "branch_missing", "no commit yet"),
+    "the remote is gone": (make_gone_remote, REWRITE, "git_failed", "git ls-remote failed"),
+    "two remotes": (make_two_remotes, (), "remote_unknown", "none is called origin: one, two"),
+    "an unknown remote": (make_dirty, ("--remote", "orign"), "remote_unknown", "mean 'origin'"),
+    "an unknown base": (make_dirty, ("--base", "mian"), "base_unknown", "mean 'main'"),
+    "an unknown template": (make_nothing, ("--template", "x"), "template_unknown", "known: none"),
+    "a bad message": (
+        make_bad_message, (*REWRITE, "--message", "MESSAGE"), "message_invalid", "type",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_ready_is_refused_and_nothing_changes(case: str, place: Place) -> None:
+    make, argv, code, part = REFUSED[case]
+    make(place)
+    before = everything(place.here)
+    message = str(place.here / ".git" / "m.txt")
+    status, report = place.pr(*(message if each == "MESSAGE" else each for each in argv))
+    assert status in (1, 2)
+    assert report["error"]["code"] == code, report["error"]
+    assert part in report["error"]["message"]
+    assert report["error"]["hint"]
+    assert everything(place.here) == before
+
+
+def test_without_a_yes_the_plan_is_told_and_nothing_is_done(place: Place) -> None:
+    before = everything(place.here)
+    status, report = place.pr("--rewrite", "--push")
+    assert status == 2
+    assert report["error"]["code"] == "unconfirmed"
+    assert "2 commits of 12-add-two become" in report["error"]["message"]
+    assert "push       origin/12-add-two: a new branch" in report["error"]["message"]
+    assert everything(place.here) == before
+
+
+def test_a_shallow_clone_names_the_way_out(place: Place, tmp_path: Path) -> None:
+    commit(place.other, "fix: one more", {"pkg/b.py": "B = 3\n"})
+    git(place.other, "push", "-q")
+    git(place.here, "push", "-q", "origin", "12-add-two")
+    here = tmp_path / "shallow"
+    argv = ["clone", "-q", "--depth=1", "--no-single-branch", "-b", "12-add-two"]
+    git(tmp_path, *argv, f"file://{place.bare}", str(here))
+    status, report = place._replace(here=here).pr()
+    assert status == 1
+    assert "git fetch --unshallow origin" in report["error"]["hint"]
+
+
+# --- rewriting ----------------------------------------------------------------------------------
+
+
+def test_a_rewrite_makes_one_commit_on_the_fetched_base(place: Place) -> None:
+    old = git(place.here, "rev-parse", "HEAD")
+    (place.here / "untracked.txt").write_text("mine")
+    (place.here / "x.o").write_text("ignored")
+    status, report = place.pr(*REWRITE)
+    assert status == 0, report["error"]
+    made = report["pull_request"]["rewritten"]
+    assert git(place.here, "rev-parse", made["backup"]) == made["old"] == old
+    assert git(place.here, "rev-parse", "12-add-two", "HEAD").split() == [made["new"]] * 2
+    assert git(place.here, "status", "--porcelain") == "?? untracked.txt"
+    assert (place.here / "pkg" / "b.py").read_text() == "B = 2\n"
+    assert git(place.here, "rev-parse", "HEAD^") == git(place.bare, "rev-parse", "main")
+    assert git(place.here, "rev-parse", "origin/main") == git(place.bare, "rev-parse", "main")
+    message = git(place.here, "log", "-1", "--format=%an|%B")
+    assert message.startswith("Ada|feat(pkg): add two\n\n- feat(pkg): add two\n- test the two\n")
+    assert "Refs: #12" in message
+    assert "Co-authored-by: Ben <ben@example.org>" in message
+    assert message.count("Squashed: ") == 2
+    assert git(place.here, "log", "-1", "--format=%aI") == git(
+        place.here, "log", "-1", "--format=%aI", f"{made['backup']}~1"
+    )
+    assert gh_calls(place.bin) == []
+    git(place.here, "reset", "-q", "--hard", made["backup"])
+    assert git(place.here, "rev-parse", "HEAD") == old
+
+
+def test_a_conflict_is_reported_with_both_sides_and_nothing_is_touched(place: Place) -> None:
+    conflict(place)
+    before = everything(place.here)
+    status, report = place.pr(*REWRITE)
+    assert status == 1
+    assert report["error"]["code"] == "rebase_conflict"
+    (told,) = report["pull_request"]["conflicts"]
+    assert told["path"] == "pkg/a.py"
+    assert [line.split(" ", 1)[1] for line in told["ours"]] == ["feat(pkg): let one be big"]
+    assert [line.split(" ", 1)[1] for line in told["theirs"]] == ["fix: let one be small"]
+    assert "    return -1\n" in told["hunks"][0]
+    assert "    return 100\n" in told["hunks"][0]
+    assert "git rebase origin/main" in report["error"]["hint"]
+    assert everything(place.here) == before
+
+
+def test_what_git_would_overwrite_without_a_word_is_refused(place: Place) -> None:
+    commit(place.other, "build: keep an object", {"late.txt": "theirs"})
+    (place.other / "big.o").write_text("theirs")
+    git(place.other, "add", "-f", "big.o")
+    git(place.other, "commit", "-q", "-m", "build: keep another")
+    git(place.other, "push", "-q")
+    for name in ("late.txt", "big.o"):
+        (place.here / name).write_text("mine")
+        before = everything(place.here)
+        status, report = place.pr(*REWRITE)
+        assert (status, report["error"]["code"]) == (1, "file_exists")
+        assert name in report["error"]["message"]
+        assert everything(place.here) == before
+        (place.here / name).unlink()
+
+
+def test_edits_that_git_was_told_not_to_see_are_kept(place: Place) -> None:
+    git(place.here, "update-index", "--assume-unchanged", "pkg/b.py")
+    (place.here / "pkg" / "b.py").write_text("B = 'mine'\n")
+    before = everything(place.here)
+    status, report = place.pr(*REWRITE)
+    assert (status, report["error"]["code"]) == (1, "file_exists")
+    assert "pkg/b.py" in report["error"]["message"]
+    assert everything(place.here) == before
+
+
+def test_work_that_is_merged_already_is_told(place: Place) -> None:
+    git(place.here, "push", "-q", "origin", "12-add-two")
+    git(place.other, "fetch", "-q")
+    git(place.other, "merge", "-q", "--squash", "origin/12-add-two")
+    git(place.other, "commit", "-q", "-m", "feat: add two")
+    git(place.other, "push", "-q")
+    status, report = place.pr(*REWRITE)
+    assert (status, report["error"]["code"]) == (1, "nothing_to_propose")
+
+
+def set_filter(place: Place, script: str, *, required: bool = True) -> None:
+    """Lets git run a script for the file that the base changes, where it is written."""
+    (place.here / ".git" / "info" / "attributes").write_text("pkg/b.py filter=slow\n")
+    git(place.here, "config", "filter.slow.smudge", script)
+    git(place.here, "config", "filter.slow.clean", "cat")
+    git(place.here, "config", "filter.slow.required", str(required).lower())
+    git(place.here, "status")
+
+
+@pytest.mark.parametrize("way", ["a ref", "a file"])
+def test_a_move_that_fails_half_way_is_taken_back(way: str, place: Place) -> None:
+    """A ref that cannot be written, and a file whose filter fails once, behind others."""
+    commit(place.other, "feat: add more", {"new/deep/file.txt": "new\n", "pkg/a.py": "A = 2\n"})
+    git(place.other, "push", "-q")
+    if way == "a ref":
+        (place.here / ".git" / "refs" / "heads" / "12-add-two.lock").write_text("")
+    else:
+        (place.here / ".git" / "armed").write_text("")
+        set_filter(place, "[ ! -f .git/armed ] && cat || { rm .git/armed; exit 1; }")
+    before = everything(place.here)
+    status, report = place.pr(*REWRITE)
+    assert (status, report["error"]["code"]) == (1, "git_failed")
+    assert everything(place.here) == before
+    assert not (place.here / ".git" / "armed").exists()
+
+
+def test_links_modes_renames_and_odd_names_survive_a_rewrite(place: Place) -> None:
+    (place.here / "a link").symlink_to("pkg/a.py")
+    git(place.here, "mv", "pkg/b.py", "pkg/b \u00e4\n.py")
+    (place.here / "pkg" / "a.py").chmod(0o755)
+    commit(place.here, "refactor: move things", {"bin.dat": b"\0\1\2\xff", "no_end": "x"})
+    git(place.here, "rm", "-q", "--cached", "no_end")
+    (place.here / "no_end").unlink()
+    git(place.here, "commit", "-q", "-m", "chore: drop it")
+    tree = git(place.here, "ls-tree", "-r", "-z", "HEAD")
+    status, report = place.pr(*REWRITE)
+    assert status == 0, report["error"]
+    assert git(place.here, "status", "--porcelain") == ""
+    # The base's own change of pkg/b.py came along with the rename.
+    assert (place.here / "pkg" / "b \u00e4\n.py").read_text() == "B = 2\n"
+    assert len(git(place.here, "ls-tree", "-r", "-z", "HEAD").split("\0")) == len(tree.split("\0"))
+
+
+def test_a_branch_with_merges_becomes_one_commit_too(place: Place) -> None:
+    git(place.here, "fetch", "-q")
+    git(place.here, "merge", "-q", "--no-edit", "origin/main")
+    commit(place.here, "feat(pkg): add three", {"pkg/three.py": "def three(): ...\n"})
+    tree = git(place.here, "rev-parse", "HEAD^{tree}")
+    status, report = place.pr(*REWRITE)
+    assert status == 0, report["error"]
+    assert git(place.here, "rev-parse", "HEAD^{tree}") == tree
+    assert git(place.here, "rev-list", "--count", "origin/main..HEAD") == "1"
+
+
+# --- pushing ------------------------------------------------------------------------------------
+
+
+def test_push_opens_a_pull_request(place: Place) -> None:
+    status, report = place.pr(*PUSH, "--draft", "--title", "feat(pkg): add the two")
+    assert status == 0, report["error"]
+    told = report["pull_request"]
+    assert told["request"] == {
+        "action": "created", "number": None, "url": "https://example.org/pull/7",
+    }  # fmt: skip
+    head = git(place.here, "rev-parse", "HEAD")
+    assert git(place.bare, "rev-parse", "12-add-two") == head
+    assert git(place.here, "rev-parse", "origin/12-add-two") == head
+    calls = gh_calls(place.bin)
+    assert [call["argv"][:2] for call in calls] == [
+        ["auth", "status"], ["pr", "list"], ["pr", "create"],
+    ]  # fmt: skip
+    argv = calls[-1]["argv"]
+    assert argv[argv.index("--title") + 1] == "feat(pkg): add the two"
+    assert argv[argv.index("--base") + 1] == "main"
+    assert argv[argv.index("--head") + 1] == "12-add-two"
+    assert "--draft" in argv
+    assert calls[-1]["bodies"][0].startswith(told["body"].rstrip())
+
+
+def test_push_alone_leaves_the_commits_as_they_are(place: Place) -> None:
+    old = git(place.here, "rev-parse", "HEAD")
+    status, report = place.pr("--push", "--yes")
+    assert status == 0, report["error"]
+    assert report["pull_request"]["rewritten"] is None
+    assert git(place.bare, "rev-parse", "12-add-two") == git(place.here, "rev-parse", "HEAD") == old
+
+
+def open_request(place: Place, body: str) -> None:
+    row = {"number": 7, "url": "https://example.org/pull/7", "title": "t", "body": body,
+           "isDraft": False, "baseRefName": "main"}  # fmt: skip
+    make_gh(place.bin, prs=[row])
+
+
+def test_a_text_that_a_person_wrote_stays_in_an_open_request(place: Place) -> None:
+    open_request(place, "Written by hand.")
+    status, report = place.pr("--push", "--yes")
+    assert status == 0, report["error"]
+    assert report["pull_request"]["request"]["action"] == "edited"
+    argv = gh_calls(place.bin)[-1]["argv"]
+    assert argv == ["pr", "edit", "7", "--base", "main"]
+
+
+def test_a_text_of_the_tool_is_renewed(place: Place) -> None:
+    assert place.pr("--push", "--yes")[0] == 0
+    open_request(place, gh_calls(place.bin)[-1]["bodies"][0].replace("\n", "\r\n"))
+    commit(place.here, "feat(pkg): add three", {"pkg/three.py": "def three(): ...\n"})
+    status, report = place.pr("--push", "--yes")
+    assert status == 0, report["error"]
+    call = gh_calls(place.bin)[-1]
+    assert call["argv"][:3] == ["pr", "edit", "7"]
+    assert "add three" in call["bodies"][0]
+
+
+def test_commits_of_the_remote_are_replaced_only_with_the_option_and_a_yes(place: Place) -> None:
+    git(place.here, "push", "-q", "origin", "12-add-two")
+    git(place.here, "fetch", "-q")
+    old = git(place.bare, "rev-parse", "12-add-two")
+    before = everything(place.here)
+    status, report = place.pr(*PUSH)
+    assert (status, report["error"]["code"]) == (1, "push_refused")
+    assert "2 commits that the push would replace" in report["error"]["message"]
+    status, report = place.pr("--rewrite", "--push", "--force-with-lease")
+    assert (status, report["error"]["code"]) == (2, "unconfirmed")
+    assert "lost: " in report["error"]["message"]
+    assert everything(place.here) == before
+    assert git(place.bare, "rev-parse", "12-add-two") == old
+    status, report = place.pr(*PUSH, "--force-with-lease")
+    assert status == 0, report["error"]
+    assert git(place.bare, "rev-parse", "12-add-two") == git(place.here, "rev-parse", "HEAD") != old
+    assert len(report["pull_request"]["pushed"]["lost"]) == 2
+
+
+def test_what_somebody_else_pushed_since_is_never_replaced(place: Place) -> None:
+    git(place.here, "push", "-q", "origin", "12-add-two")
+    git(place.here, "fetch", "-q")
+    git(place.other, "fetch", "-q")
+    git(place.other, "switch", "-q", "12-add-two")
+    commit(place.other, "fix: theirs", {"theirs.txt": "x"})
+    git(place.other, "push", "-q")
+    theirs = git(place.bare, "rev-parse", "12-add-two")
+    before = everything(place.here)
+    status, report = place.pr(*PUSH, "--force-with-lease")
+    assert (status, report["error"]["code"]) == (1, "remote_moved")
+    assert everything(place.here) == before
+    assert git(place.bare, "rev-parse", "12-add-two") == theirs
+
+
+def test_a_hook_of_the_remote_that_refuses_leaves_all_as_it_was(place: Place) -> None:
+    hook = place.bare / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho 'no pushes on Sundays' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    before = everything(place.here)
+    status, report = place.pr(*PUSH)
+    assert (status, report["error"]["code"]) == (1, "git_failed")
+    assert "no pushes on Sundays" in report["error"]["message"]
+    assert everything(place.here) == before
+
+
+@pytest.mark.parametrize("call", ["pr list", "pr create"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_gh_that_fails_takes_the_push_back(call: str, is_there: bool, place: Place) -> None:
+    make_gh(place.bin, fails=call)
+    if is_there:
+        git(place.here, "push", "-q", "origin", "12-add-two")
+        git(place.here, "fetch", "-q")
+    before, remote = everything(place.here), git(place.bare, "for-each-ref")
+    status, report = place.pr(*PUSH, "--force-with-lease")
+    assert (status, report["error"]["code"]) == (1, "gh_failed")
+    assert "the server said no" in report["error"]["message"]
+    assert everything(place.here) == before
+    assert git(place.bare, "for-each-ref") == remote
+
+
+def test_hooks_of_the_repository_are_not_run(place: Place) -> None:
+    for name in ("pre-push", "commit-msg", "post-checkout", "reference-transaction"):
+        hook = place.here / ".git" / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch '{place.here}/ran'\nexit 1\n")
+        hook.chmod(0o755)
+    status, report = place.pr(*PUSH)
+    assert status == 0, report["error"]
+    assert not (place.here / "ran").exists()
+
+
+# --- being stopped ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("moment", ["push", "gh", "files"])
+def test_a_stop_in_the_middle_leaves_all_as_it_was(
+    moment: str, number: signal.Signals, place: Place, tmp_path: Path
+) -> None:
+    reached = tmp_path / "reached"
+    end = f"sleep 1\ntouch '{tmp_path}/ended'\n"
+    wait = f"#!/bin/sh\ntouch '{reached}'\n{end}"
+    if moment == "push":
+        script = place.bare / "hooks" / "pre-receive"
+        script.parent.mkdir(exist_ok=True)
+    elif moment == "files":
+        script = place.here / ".git" / "smudge"
+        (place.here / ".git" / "armed").write_text("")
+        wait = (
+            f"#!/bin/sh\n[ -f .git/armed ] || exec cat\nrm .git/armed\ntouch '{reached}'\nsleep 3\n"
+        )
+        set_filter(place, ".git/smudge")
+    else:
+        script = place.bin / "gh"
+        wait = f'#!/bin/sh\n[ "$2" = create ] || exec echo "[]"\ntouch \'{reached}\'\n{end}'
+    script.write_text(wait)
+    script.chmod(0o755)
+    before, remote = everything(place.here), git(place.bare, "for-each-ref")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scaffold", "pr", *PUSH],
+        cwd=place.here,
+        env=place.env(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    deadline = time.monotonic() + 60
+    while not reached.exists():
+        assert time.monotonic() < deadline, process.communicate()
+        time.sleep(0.02)
+    process.send_signal(number)
+    output = process.communicate(timeout=60)[0].decode()
+    assert process.returncode == 1, output
+    assert everything(place.here) == before
+    # The remote's own programs do not hear of a stop here, and go on.
+    while moment == "push" and not (tmp_path / "ended").exists():
+        time.sleep(0.02)
+    time.sleep(0.3)
+    assert git(place.bare, "for-each-ref") == remote
