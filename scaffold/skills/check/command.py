@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +13,7 @@ from scaffold.changes import Change
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.repository.files import Files, list_files
 from scaffold.repository.installed import installed_files
+from scaffold.repository.uncollected import uncollected
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.baseline import baseline_text, read_baseline, sift
 from scaffold.skills.check.checking import Outcome, check_repository
@@ -76,20 +75,8 @@ def check_skills(wish: CheckWish) -> Report:
     if wish.write_baseline and (wish.baseline or wish.since):
         message = "--write-baseline takes all findings: leave out --baseline and --since"
         raise RequestError(message, code="usage")
-    with _uncollected():
+    with uncollected():
         return _check(wish)
-
-
-@contextmanager
-def _uncollected() -> Generator[None]:
-    """Lets no search for cycles run: a check makes many trees, and hardly a cycle."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _check(wish: CheckWish) -> Report:

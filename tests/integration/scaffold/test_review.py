@@ -146,6 +146,7 @@ def test_a_keyword_that_callers_still_pass_is_a_finding(repository: Repository) 
     assert [(each["fact"], each["path"], each["line"]) for each in report["findings"]] == [
         ("call-broken", "pkg/use.py", 11)
     ]
+    assert rules(report)["export-broken"] == "pkg/engine.py"
     assert "has no parameter 'fast'" in report["findings"][0]["claim"]
     assert rules(report)["call-broken"] == "pkg/use.py:11"
     assert report["risk"] == "HIGH"
@@ -174,7 +175,7 @@ def test_a_name_that_is_gone_is_found_where_it_is_imported(repository: Repositor
     assert [(each["fact"], each["path"]) for each in report["findings"]] == [
         ("name-gone", "pkg/__init__.py")
     ]
-    assert rules(report)["public-removed"] == "pkg/engine.py"
+    assert rules(report)["export-removed"] == "pkg/engine.py"
 
 
 def test_a_module_that_moved_is_found_where_its_old_name_is_imported(
@@ -193,7 +194,8 @@ def test_a_change_that_breaks_nothing_has_no_findings(repository: Repository) ->
     repository.commit({"pkg/engine.py": longer})
     report = repository.review()
     assert report["findings"] == []
-    assert rules(report)["public-head"] == "pkg/engine.py"
+    assert report["signals"] == []
+    assert [(each["name"], each["how"]) for each in report["symbols"]] == [("make", "head")]
 
 
 def test_an_import_that_may_fail_is_no_finding(repository: Repository) -> None:
