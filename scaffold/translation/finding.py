@@ -4,6 +4,30 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+RULES = {
+    "admonition": "admonitions are of the same sort",
+    "anchor": "anchors that a page sets are set in its translation",
+    "code": "blocks of code are the same but for their comments",
+    "comment": "comments are as many, and direct tools in the same words",
+    "front-matter": "the front matter has the same keys",
+    "heading": "every section is there, at its level, and no other",
+    "html": "HTML has the same tags and attributes",
+    "image": "images are the same, or made for the language",
+    "inline-code": "each text, item and cell has the same inline code",
+    "link": "links lead to the same, translated where that exists",
+    "list": "lists are of the same sort and length",
+    "marker": "a section has one marker",
+    "number": "the numbers are the same",
+    "order": "sections stand in the order of the page",
+    "page": "a page that is named has a translation",
+    "quote": "quotations are as many",
+    "rule": "horizontal rules are as many",
+    "table": "tables have as many rows and columns",
+    "term": "the terms of the glossary are used",
+    "untranslated": "no sentence is left in English",
+}
+"""What is compared, with what it asks for."""
+
 
 class Finding(NamedTuple):
     """Is one place where a translation disagrees with its page.
@@ -34,4 +58,4 @@ class Finding(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Returns the finding as part of a report."""
-        return self._asdict()
+        return {**self._asdict(), "asks": RULES[self.rule]}

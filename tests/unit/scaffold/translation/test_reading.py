@@ -84,7 +84,7 @@ SAME = [
     ("wrapping", "# A\n\none two three\n", "# A\n\none two\nthree\n"),
     ("blank lines", "# A\n\none\n\ntwo\n", "# A\n\n\none\n\n\n\ntwo\n\n"),
     ("the mark of a list", "# A\n\n- one\n- two\n", "# A\n\n* one\n* two\n"),
-    ("the width of a table", "# A\n\n|a|b|\n|-|-|\n|c|d|\n", "# A\n\n| a | b |\n|---|---|\n| c | d |\n"),
+    ("a table's width", "# A\n\n|a|b|\n|-|-|\n|c|d|\n", "# A\n\n| a | b |\n|---|--|\n| c | d |\n"),
     ("composed letters", "# A\n\ncaf\u00e9\n", "# A\n\ncafe\u0301\n"),
     ("the form of a heading", "# A\n\none\n", "A\n=\n\none\n"),
 ]  # fmt: skip
