@@ -20,7 +20,12 @@ def add_debug_commands(group: click.Group, target: click.Option, json: click.Opt
         target: The option --target, as all commands have it.
         json: The option --json.
     """
-    for name, body, params in (("run", debug_run, _RUN),):
+    commands = (
+        ("compare", debug_compare, _COMPARE),
+        ("env", debug_env, _ENV),
+        ("run", debug_run, _RUN),
+    )
+    for name, body, params in commands:
         help_text = (body.__doc__ or "").split("\n\n    Args:")[0]
         command = click.Command(
             name,
@@ -28,7 +33,7 @@ def add_debug_commands(group: click.Group, target: click.Option, json: click.Opt
             callback=body,
             help=help_text,
             # What follows the program belongs to it, with or without "--" before.
-            context_settings={"allow_interspersed_args": False},
+            context_settings={"allow_interspersed_args": name == "compare"},
         )
         group.add_command(command)
 
@@ -68,6 +73,68 @@ def debug_run(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
     from scaffold.debug.running import RunWish, run_job
 
     return run_job(RunWish(argv=argv, root=_root(target), **values))
+
+
+_COMPARE: list[click.Parameter] = [
+    click.Argument(["records"], nargs=-1, required=True, metavar="RECORD [RECORD]"),
+    click.Option(
+        ["--ranks"], metavar="A,B", help="Compare these ranks; of one run, with the first."
+    ),
+    click.Option(
+        ["--rtol"],
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="X",
+        help="How far numbers may be apart, relatively. [default: 0, every bit counts]",
+    ),
+    click.Option(
+        ["--phase", "phases"],
+        multiple=True,
+        type=click.Choice(["start", "forward", "backward", "gradient", "parameter"]),
+        help="Compare this part of a step alone (repeatable).",
+    ),
+]
+
+
+def debug_compare(
+    records: tuple[str, ...],
+    ranks: str | None,
+    rtol: float,
+    phases: tuple[str, ...],
+    target: str | None,
+    **_: Any,
+) -> Report:
+    """Finds the first module in which two runs, or two ranks, differ.
+
+    RECORD is what `scaffold debug run --checksums --report` wrote.
+    """
+    from scaffold.debug.comparison import CompareWish, compare_runs
+
+    return compare_runs(CompareWish(records, ranks, rtol, phases, _root(target)))
+
+
+_ENV: list[click.Parameter] = [
+    click.Argument(["argv"], nargs=-1, type=click.UNPROCESSED, metavar="-- [TORCHRUN ARGS]..."),
+    click.Option(
+        ["--mesh"],
+        metavar="SIZES",
+        help='How ranks are laid out: "dp_shard=2,tp=2", or "d2t2" as AReaL writes it.',
+    ),
+    click.Option(["--config"], metavar="FILE", help="Take the layouts from this YAML file, too."),
+    click.Option(["--python"], metavar="EXE", help="The interpreter of the job."),
+]
+
+
+def debug_env(argv: tuple[str, ...], target: str | None, **values: Any) -> Report:
+    """Checks what a distributed job needs before it starts.
+
+    Versions, GPUs, ports, host names, limits and variables, and whether the ranks that TORCHRUN
+    ARGS start fill the mesh. It runs the interpreter to ask for versions, and no job.
+    """
+    from scaffold.debug.environment import EnvWish, check_environment
+
+    given = {key: value for key, value in values.items() if key != "as_json"}
+    return check_environment(EnvWish(argv=argv, root=_root(target), **given))
 
 
 def _root(target: str | None) -> Path:

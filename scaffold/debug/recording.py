@@ -170,6 +170,16 @@ def read_job(folder: Path) -> Job:
     return records.job()
 
 
+def rows_of(file: Path) -> list[dict[str, Any]]:
+    """Returns the rows of a file of a record; a last one that was cut short is left out."""
+    try:
+        lines = file.read_bytes().split(b"\n")
+    except OSError:
+        return []
+    rows = [_as_dict(line) for line in lines]
+    return [row for row in rows if row is not None]
+
+
 class Records:
     """Is a folder of records that is read as it grows.
 
@@ -233,11 +243,16 @@ class Records:
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
+    row = _as_dict(line)
+    return row if row is not None and "t" in row else None
+
+
+def _as_dict(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
     except ValueError:
         return None
-    return cast("dict[str, Any]", row) if isinstance(row, dict) and "t" in row else None
+    return cast("dict[str, Any]", row) if isinstance(row, dict) else None
 
 
 def _time_of(row: dict[str, Any]) -> float:

@@ -7,6 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaffold.debug.memory import memory_json, memory_text, read_memory
 from scaffold.debug.output import as_json, verdict_text
 from scaffold.debug.watch import Wish, watch
 from scaffold.report import Report
@@ -54,12 +55,11 @@ def run_job(wish: RunWish) -> Report:
     options = {"checksums": wish.checksums, "steps": wish.steps, "memory": wish.memory}
     asked = Wish(wish.argv, folder, wish.timeout_s, json.dumps(options), wish.as_json, wish.root)
     seen = watch(asked)
-    return Report(
-        "debug run",
-        ok=seen.verdict is None,
-        text=verdict_text(seen, str(folder)),
-        extra=as_json(seen, str(folder)),
-    )
+    text, extra = verdict_text(seen, str(folder)), as_json(seen, str(folder))
+    if wish.memory:
+        held = read_memory(folder, seen.scene.job)
+        text, extra = text + memory_text(held), {**extra, "memory": memory_json(held)}
+    return Report("debug run", ok=seen.verdict is None, text=text, extra=extra)
 
 
 def _record_folder(name: str | None) -> Path:

@@ -30,6 +30,7 @@ class Record:
         self._stem = os.path.join(folder, str(self.pid))
         self._head = _append(f"{self._stem}.head.jsonl")
         self._calls = None
+        self._others = {}
         self._segment = 1
         self._size = SEGMENT_BYTES
         self.stacks_signal = self._register_stacks()
@@ -58,6 +59,12 @@ class Record:
             self._turn()
         self._size += len(line)
         os.write(self._calls, line)
+
+    def row(self, name, /, **fields):
+        """Appends a row to a file of its own, such as that of the checksums."""
+        if name not in self._others:
+            self._others[name] = _append(f"{self._stem}.{name}.jsonl")
+        os.write(self._others[name], _line(fields))
 
     def _turn(self):
         if self._calls is not None:

@@ -1,0 +1,291 @@
+"""Checks what a distributed job needs before it starts, for ``scaffold debug env``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+from scaffold.debug.interpreter import Interpreter, ask_versions, find_interpreter
+from scaffold.debug.memory import size_text
+from scaffold.debug.mesh import Launch, Mesh, meshes_of_config, read_launch, read_mesh
+from scaffold.report import Report
+
+DEFAULT_PORT = 29500  # of torchrun, where no other one is given
+MIN_SHARED_BYTES = 1 << 30
+MIN_FILES = 4096
+MATTER = ("NCCL_", "GLOO_", "TORCH_", "MASTER_", "CUDA_VISIBLE_", "OMP_NUM_", "FI_", "UCX_")
+RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+
+
+@dataclass(frozen=True)
+class EnvWish:
+    """Is what ``scaffold debug env`` was asked for.
+
+    Args:
+        argv: Arguments of torchrun, perhaps with torchrun before and a program behind.
+        mesh: A layout of ranks, or None.
+        config: A YAML file that names layouts, or None.
+        python: The interpreter of the job, or None to find it.
+        root: Where the job is started.
+    """
+
+    argv: tuple[str, ...]
+    mesh: str | None
+    config: str | None
+    python: str | None
+    root: Path
+
+
+class Finding(NamedTuple):
+    """Is one thing that was looked at: "ok", "warn" or "bad", and what to do where it is not ok."""
+
+    state: str
+    about: str
+    text: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Is what the checks look at.
+
+    Args:
+        env: The environment variables.
+        said: What the interpreter said of itself.
+        launch: What the arguments of torchrun say.
+        meshes: The layouts that ranks have to fill.
+    """
+
+    env: Mapping[str, str]
+    said: Mapping[str, Any]
+    python: Interpreter
+    launch: Launch
+    meshes: Sequence[Mesh]
+
+
+def check_environment(wish: EnvWish) -> Report:
+    """Returns what was found; the report fails where a job could not start.
+
+    Raises:
+        RequestError: A layout or the file with layouts cannot be read.
+    """
+    meshes = [read_mesh(wish.mesh)] if wish.mesh else []
+    meshes += meshes_of_config(wish.root / wish.config) if wish.config else []
+    python = find_interpreter(wish.python, wish.argv, wish.root)
+    launch = read_launch(wish.argv)
+    place = Place(dict(os.environ), ask_versions(python), python, launch, meshes)
+    found = [finding for check in CHECKS for finding in check(place)]
+    return Report(
+        "debug env",
+        ok=all(each.state != "bad" for each in found),
+        text=_text(found),
+        extra={
+            "findings": [each._asdict() for each in found],
+            "python": {"path": python.path, "why": python.why},
+            "versions": dict(place.said),
+            "world": launch.world if wish.argv else None,
+        },
+    )
+
+
+def _text(found: Sequence[Finding]) -> str:
+    width = max(len(each.about) for each in found)
+    rows: list[str] = []
+    for each in found:
+        rows.append(f"{each.state:<5} {each.about:<{width}}  {each.text}")
+        rows += [f"      {'':<{width}}  next: {each.hint}"] if each.hint else []
+    bad = sum(each.state == "bad" for each in found)
+    warned = sum(each.state == "warn" for each in found)
+    rows.append(f"verdict: {bad} in the way, {warned} to look at")
+    return "\n".join(rows) + "\n"
+
+
+# --- checks -------------------------------------------------------------------------------------
+
+
+def check_versions(place: Place) -> list[Finding]:
+    """Looks at the interpreter and its packages."""
+    rows = [
+        Finding(
+            "ok",
+            "python",
+            f"{place.said.get('python', '?')}, {place.python.path}: {place.python.why}",
+        )
+    ]
+    packages: Mapping[str, str] = place.said.get("packages", {})
+    if "error" in place.said:
+        rows.append(Finding("bad", "torch", place.said["error"], "give another --python"))
+    elif "torch" not in packages:
+        rows.append(Finding("bad", "torch", "is not installed there", "give another --python"))
+    shown = ", ".join(f"{name} {version}" for name, version in packages.items())
+    return [*rows, Finding("ok", "packages", shown)] if shown else rows
+
+
+def check_devices(place: Place) -> list[Finding]:
+    """Looks at accelerators and backends."""
+    torch: Mapping[str, Any] | None = place.said.get("torch")
+    if torch is None:
+        return []
+    devices: list[str] = torch["devices"]
+    backends = ", ".join(torch["backends"]) or "none"
+    built = f"CUDA {torch['cuda']}" if torch["cuda"] else "no CUDA"
+    nccl = f", NCCL {torch['nccl']}" if torch["nccl"] else ""
+    rows = [Finding("ok", "backends", f"{backends}; torch is built with {built}{nccl}")]
+    if not torch["backends"]:
+        rows = [Finding("bad", "backends", "torch is built without torch.distributed")]
+    counted = ", ".join(sorted({f"{devices.count(each)} x {each}" for each in devices}))
+    per_node = place.launch.per_node
+    if devices and per_node is not None and per_node > len(devices):
+        text = f"{counted}, and {per_node} ranks are to share them"
+        return [
+            *rows,
+            Finding("bad", "devices", text, "start one rank for each device, or use gloo"),
+        ]
+    return [*rows, Finding("ok", "devices", counted or "no accelerator is seen: gloo on the CPU")]
+
+
+def check_mesh(place: Place) -> list[Finding]:
+    """Looks whether the ranks that are started fill the layouts."""
+    launch, rows = place.launch, list[Finding]()
+    if launch.world is not None and launch.world > 1:
+        text = f"{launch.world} ranks: {launch.nodes} x {launch.per_node}"
+        rows.append(Finding("ok", "world", text))
+    world = launch.world if launch.world is not None and launch.world > 1 else None
+    for mesh in place.meshes:
+        faults = mesh.faults(world)
+        hint = "change --nproc-per-node, --nnodes or the layout"
+        rows += [Finding("bad", "mesh", f"{mesh.origin}: {fault}", hint) for fault in faults]
+        if not faults:
+            count = f" = {mesh.ranks} ranks" if mesh.ranks is not None else ""
+            rows.append(Finding("ok", "mesh", f"{mesh.origin}: {mesh.text()}{count}"))
+    return rows
+
+
+def check_port(place: Place) -> list[Finding]:
+    """Looks whether ranks can meet where they are told to."""
+    if place.launch.port == 0:
+        return [Finding("ok", "port", "torchrun chooses one")]
+    address = place.launch.address or place.env.get("MASTER_ADDR", "localhost")
+    given = place.env.get("MASTER_PORT", "")
+    port = place.launch.port or (int(given) if given.isdigit() else DEFAULT_PORT)
+    about = f"{address}:{port}"
+    try:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        text = f"MASTER_ADDR {address!r} cannot be resolved: {error}"
+        return [Finding("bad", "port", text, "give an address that every machine resolves")]
+    if not any(_is_ours(str(row[4][0])) for row in found):
+        return [Finding("ok", "port", f"{about} is on another machine; not tried")]
+    holder = port_holder(port)
+    if holder is not None:
+        hint = "give another --master-port, or end that process"
+        # A launcher that was told no port may choose another one.
+        state = "bad" if place.launch.port or given else "warn"
+        return [Finding(state, "port", f"{about} is taken by {holder}", hint)]
+    return [Finding("ok", "port", f"{about} is free")]
+
+
+def port_holder(port: int) -> str | None:
+    """Returns who listens on a port of this machine, or None where it is free."""
+    with suppress(psutil.AccessDenied, OSError):
+        for row in psutil.net_connections("tcp"):
+            if row.status == psutil.CONN_LISTEN and row.laddr and row.laddr[1] == port:
+                return _who(row.pid)
+    with socket.socket() as tried:
+        # As the store of torch does: a port that was just left counts as free.
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("", port))
+        except OSError as error:
+            return f"somebody else ({error.strerror})"
+    return None
+
+
+def _who(pid: int | None) -> str:
+    if pid is None:
+        return "a process of somebody else"
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return f"process {pid}: {' '.join(process.cmdline())[:80] or process.name()}"
+    return f"process {pid}"
+
+
+def _is_ours(address: str) -> bool:
+    own = {
+        each.address.partition("%")[0] for rows in psutil.net_if_addrs().values() for each in rows
+    }
+    return address.startswith("127.") or address in own | {"::1", "0.0.0.0"}
+
+
+def check_host(place: Place) -> list[Finding]:
+    """Looks whether this machine's name means an address that others can reach."""
+    name = socket.gethostname()
+    try:
+        address = socket.gethostbyname(name)
+    except OSError as error:
+        text = f"{name!r} cannot be resolved: {error}"
+        return [Finding("warn", "host", text, "name it in /etc/hosts, or set GLOO_SOCKET_IFNAME")]
+    several = place.launch.nodes is None or place.launch.nodes > 1
+    if address.startswith("127.") and several:
+        text = f"{name} is {address}, which other machines cannot reach"
+        return [Finding("bad", "host", text, "set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME")]
+    return [Finding("ok", "host", f"{name} is {address}")]
+
+
+def check_variables(place: Place) -> list[Finding]:
+    """Looks at the variables that torch, NCCL and gloo read."""
+    rows: list[Finding] = []
+    interfaces = set(psutil.net_if_addrs())
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        wanted = [each.strip("=^") for each in place.env.get(name, "").split(",") if each]
+        missing = [each for each in wanted if not any(one.startswith(each) for one in interfaces)]
+        if missing and not place.env[name].startswith("^"):
+            hint = f"there are {', '.join(sorted(interfaces))}"
+            rows.append(Finding("bad", name, f"there is no interface {missing[0]!r}", hint))
+    left = {name: place.env[name] for name in RANKS if name in place.env}
+    if left:
+        shown = " ".join(f"{name}={value}" for name, value in left.items())
+        hint = "unset them, unless a scheduler starts each rank"
+        rows.append(Finding("warn", "ranks", f"this shell has {shown}", hint))
+    said = {name: value for name, value in sorted(place.env.items()) if name.startswith(MATTER)}
+    shown = " ".join(f"{name}={value}" for name, value in said.items())
+    return [*rows, Finding("ok", "variables", shown or "none of NCCL, gloo or torch is set")]
+
+
+def check_limits(place: Place) -> list[Finding]:
+    """Looks at open files and shared memory."""
+    rows: list[Finding] = []
+    with suppress(ImportError):
+        import resource  # there is none on Windows
+
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        state = "ok" if files < 0 or files >= MIN_FILES else "warn"
+        hint = "" if state == "ok" else f"ulimit -n {MIN_FILES}"
+        text = f"{'unlimited' if files < 0 else files} open files for a process"
+        rows.append(Finding(state, "files", text, hint))
+    with suppress(OSError):
+        space = shutil.disk_usage("/dev/shm")
+        state = "ok" if space.free >= MIN_SHARED_BYTES else "warn"
+        hint = "" if state == "ok" else "docker run --shm-size=8g, or --ipc=host"
+        text = f"{size_text(space.free)} of {size_text(space.total)} free in /dev/shm"
+        rows.append(Finding(state, "shared", text, hint))
+    return rows
+
+
+CHECKS: tuple[Callable[[Place], list[Finding]], ...] = (
+    check_versions,
+    check_devices,
+    check_mesh,
+    check_port,
+    check_host,
+    check_variables,
+    check_limits,
+)

@@ -1,0 +1,154 @@
+"""What memory the modules of a job hold, from what its ranks recorded."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scaffold.debug.recording import Job
+
+KINDS = ("parameters", "gradients", "optimizer", "saved")
+MAX_MODULES = 12
+LARGE = 0.01
+"""Which share of all parameters one has to be, to be named where it is not sharded."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Is what one rank held at one moment.
+
+    Args:
+        moment: Such as "out of memory in Model.layers.3".
+        modules: Bytes of each kind, by module, without those of inner modules.
+        parameters: Bytes held and bytes of the whole, and how it is placed, by parameter.
+        device: The peaks of the process, and of its accelerator.
+    """
+
+    rank: int
+    moment: str
+    step: int
+    modules: dict[str, dict[str, int]]
+    parameters: dict[str, dict[str, Any]]
+    device: dict[str, Any]
+
+    def total(self, kind: str) -> int:
+        """Returns the bytes of one kind."""
+        return sum(row[kind] for row in self.modules.values())
+
+    def unsharded(self) -> dict[str, int]:
+        """Returns the large parameters that every rank holds whole, with their bytes."""
+        whole = sum(row["whole"] for row in self.parameters.values())
+        return {
+            name: row["held"]
+            for name, row in sorted(self.parameters.items(), key=lambda each: -each[1]["held"])
+            if row["held"] == row["whole"] >= LARGE * whole and not is_sharded(row)
+        }
+
+
+def is_sharded(row: dict[str, Any]) -> bool:
+    """Tells whether a parameter lies in shards."""
+    return any("Shard" in each or each.startswith("S(") for each in row["placements"])
+
+
+def read_memory(folder: Path, job: Job) -> dict[int, Held]:
+    """Returns what each rank held last; a job without ranks is rank 0."""
+    ranks = {process.pid: rank for rank, process in job.ranks.items()}
+    found: dict[int, Held] = {}
+    for file in sorted(folder.glob("*.memory.json")):
+        rank = ranks.get(int(file.name.partition(".")[0]), None if ranks else 0)
+        try:
+            row: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if rank is not None:
+            found[rank] = Held(rank, **row)
+    return found
+
+
+def memory_text(found: dict[int, Held]) -> str:
+    """Returns the report: the rank that holds most, or that ran out, by module."""
+    if not found:
+        return "memory     no model ran, or none that is a torch.nn.Module\n"
+    held = max(found.values(), key=lambda each: ("out of memory" in each.moment, _sum(each)))
+    rows = [f"memory     rank {held.rank}, when {held.moment}, step {held.step}; {_peaks(held)}"]
+    rows += _table(held)
+    rows += _unsharded_rows(held, len(found))
+    return "\n".join(rows) + "\n"
+
+
+def _sum(held: Held) -> int:
+    return sum(held.total(kind) for kind in KINDS)
+
+
+def _table(held: Held) -> list[str]:
+    shown = sorted(held.modules.items(), key=lambda row: -sum(row[1].values()))
+    cells: list[tuple[str, ...]] = [("module", *KINDS, "all")]
+    cells.append(
+        ("all modules", *(size_text(held.total(kind)) for kind in KINDS), size_text(_sum(held)))
+    )
+    for name, row in shown[:MAX_MODULES]:
+        sizes = [size_text(row[kind]) for kind in KINDS]
+        cells.append((name, *sizes, size_text(sum(row.values()))))
+    widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
+    rows = [
+        "  ".join(
+            [
+                f"{row[0]:<{widths[0]}}",
+                *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)),
+            ]
+        )
+        for row in cells
+    ]
+    left = len(shown) - MAX_MODULES
+    return rows + ([f"and {left} modules more"] if left > 0 else [])
+
+
+def _unsharded_rows(held: Held, ranks: int) -> list[str]:
+    sharded = sum(1 for row in held.parameters.values() if is_sharded(row))
+    if ranks == 1 and not sharded:
+        return []
+    if not sharded:
+        size = size_text(held.total("parameters"))
+        return [f"unsharded  all {len(held.parameters)} parameters: each rank holds {size} of them"]
+    return [
+        f"unsharded  {name}: each rank holds all {size_text(size)} of it, while {sharded} of "
+        f"{len(held.parameters)} parameters are sharded"
+        for name, size in list(held.unsharded().items())[:5]
+    ]
+
+
+def _peaks(held: Held) -> str:
+    resident = f"peak of the process {size_text(held.device.get('resident_peak', 0))}"
+    cuda: dict[str, Any] = held.device.get("cuda") or {}
+    if not cuda:
+        return resident
+    return (
+        f"peak of {cuda['device']} {size_text(cuda['allocated_peak'])} of "
+        f"{size_text(cuda['total'])}, reserved {size_text(cuda['reserved'])}"
+    )
+
+
+def size_text(size: float) -> str:
+    """Returns a number of bytes as people read it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def memory_json(found: dict[int, Held]) -> dict[str, Any]:
+    """Returns the report for machines, by rank."""
+    return {
+        str(rank): {
+            "moment": held.moment,
+            "step": held.step,
+            "modules": held.modules,
+            "parameters": held.parameters,
+            "unsharded": held.unsharded(),
+            "device": held.device,
+        }
+        for rank, held in sorted(found.items())
+    }

@@ -1,0 +1,197 @@
+"""Records what memory modules hold: parameters, gradients, optimizer state, saved activations.
+
+What autograd saved is read off the graph that it keeps anyway; no hook of it is set.
+"""
+
+import functools
+import json
+import os
+import re
+import sys
+
+from rank_recorder import naming, record
+
+SCARCE = re.compile(r"out of memory|not enough memory|can't allocate memory|cannot allocate", re.I)
+MAX_NODES = 200_000
+
+
+@functools.cache
+def watcher(steps):
+    """Returns the one watcher of this process."""
+    return Memory(steps)
+
+
+class Memory:
+    """Writes ``<pid>.memory.json`` when a forward pass or a step is over, and at the end.
+
+    Args:
+        steps: After how many steps of an optimizer it looks no more at what modules save.
+    """
+
+    def __init__(self, steps):
+        self._steps = steps
+        self._step = 0
+        self._names = naming.Names()
+        self._saved = {}
+        self._seen = set()
+        self._storages = set()
+        self._optimizers = []
+        self._failed_in = ""
+
+    def before(self, module):
+        """Notes which module runs, and starts to count anew where it is the outermost."""
+        is_outermost = not self._names.current
+        self._names.enter(module)
+        if is_outermost and self._step < self._steps:
+            self._forget()
+            self._storages = {_storage(each) for _, root in self._names.models()
+                              for each in root.parameters()}  # fmt: skip
+
+    def after(self, module, output):
+        """Counts what autograd saved for a module, apart from what its inner ones saved."""
+        if sys.exc_info()[1] is not None:
+            self._failed_in = self._failed_in or self._names.of(module)
+        name = self._names.of(module)
+        if self._step < self._steps:
+            self._saved[name] = self._saved.get(name, 0) + self._newly_saved(output)
+        if self._names.leave(module) and self._step < self._steps:
+            self._seen = set()  # they keep the graph alive
+            self._write("a forward pass ended")
+
+    def before_step(self, optimizer):
+        """Looks while gradients are there."""
+        if self._step < self._steps:
+            self._write("an optimizer begins its step")
+
+    def after_step(self, optimizer):
+        """Looks once the optimizer has its state."""
+        if optimizer not in self._optimizers:
+            self._optimizers.append(optimizer)
+        if self._step < self._steps:
+            self._write("an optimizer ended its step")
+        self._step += 1
+
+    def on_error(self, error):
+        """Looks a last time, where memory was what there was too little of."""
+        name = type(error).__name__
+        if name in ("OutOfMemoryError", "MemoryError") or SCARCE.search(str(error)):
+            where = self._failed_in or self._names.current
+            self._write(f"out of memory{' in ' + where if where else ''}")
+
+    def _forget(self):
+        self._saved, self._seen, self._failed_in = {}, set(), ""
+
+    def _newly_saved(self, output):
+        total = 0
+        nodes = [tensor.grad_fn for _, tensor in naming.tensors_in(output)]
+        while nodes and len(self._seen) < MAX_NODES:
+            node = nodes.pop()
+            if node is None or node in self._seen:
+                continue
+            self._seen.add(node)
+            total += sum(self._new_bytes(each) for each in _saved_by(node))
+            nodes.extend(following for following, _ in node.next_functions)
+        return total
+
+    def _new_bytes(self, tensor):
+        key = _storage(tensor)
+        if key is None or key in self._storages:
+            return 0
+        self._storages.add(key)
+        return naming.local_of(tensor).untyped_storage().nbytes()
+
+    def _write(self, moment):
+        rec = record.current()
+        said = {
+            "moment": moment,
+            "step": self._step,
+            "modules": self._modules(),
+            "parameters": self._parameters(),
+            "device": _device(),
+        }
+        path = os.path.join(record.folder(), f"{rec.pid}.memory.json")
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            json.dump(said, file)
+        os.replace(path + ".part", path)
+
+    def _modules(self):
+        rows = {}
+        for _, root in self._names.models():
+            for module in root.modules():
+                own = list(module.parameters(recurse=False))
+                row = {
+                    "parameters": sum(_bytes(each) for each in own),
+                    "gradients": sum(_bytes(each.grad) for each in own if each.grad is not None),
+                    "optimizer": sum(self._state_bytes(each) for each in own),
+                    "saved": self._saved.get(self._names.of(module), 0),
+                }
+                if any(row.values()):
+                    rows[self._names.of(module)] = row
+        return rows
+
+    def _state_bytes(self, parameter):
+        states = [each.state.get(parameter, {}) for each in self._optimizers]
+        values = [value for state in states for value in state.values()]
+        return sum(_bytes(each) for each in values if hasattr(each, "element_size"))
+
+    def _parameters(self):
+        found = {}
+        for label, root in self._names.models():
+            for name, parameter in root.named_parameters():
+                placements = [str(each) for each in getattr(parameter, "placements", ())]
+                found[naming._joined(label, name, root)] = {
+                    "held": _bytes(parameter),
+                    "whole": parameter.numel() * parameter.element_size(),
+                    "placements": placements,
+                }
+        return found
+
+
+@functools.cache
+def _attributes(kind):
+    return [name for name in dir(kind) if name.startswith("_saved_")]
+
+
+def _saved_by(node):
+    """Yields the tensors that a node of the graph keeps for the backward pass."""
+    for name in (*_attributes(type(node)), "saved_tensors"):
+        for _, tensor in naming.tensors_in(_get(node, name)):
+            yield tensor
+
+
+def _get(node, name):
+    try:
+        return getattr(node, name, None)
+    except RuntimeError:  # freed already, or changed in place
+        return None
+
+
+def _bytes(tensor):
+    local = naming.local_of(tensor)
+    return local.numel() * local.element_size()
+
+
+def _storage(tensor):
+    try:
+        return naming.local_of(tensor).untyped_storage().data_ptr() or None
+    except Exception:
+        return None
+
+
+def _device():
+    import resource
+
+    import torch
+
+    said = {"resident_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    if sys.platform == "darwin":
+        said["resident_peak"] //= 1024  # there it is counted in bytes
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        said["cuda"] = {
+            "device": torch.cuda.get_device_name(),
+            "allocated": torch.cuda.memory_allocated(),
+            "allocated_peak": torch.cuda.max_memory_allocated(),
+            "reserved": torch.cuda.memory_reserved(),
+            "total": torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory,
+        }
+    return said

@@ -1,0 +1,70 @@
+"""Watches the modules of a model, where the job was started with --checksums or --memory."""
+
+import json
+import os
+
+from rank_recorder import checksums, memory, record
+
+OPTIONS = "SCAFFOLD_DEBUG_OPTIONS"
+
+
+def _watchers():
+    options = json.loads(os.environ.get(OPTIONS) or "{}")
+    found = []
+    if options.get("checksums"):
+        found.append(checksums.watcher(options.get("steps", 1)))
+    if options.get("memory"):
+        found.append(memory.watcher(options.get("steps", 1)))
+    return found
+
+
+def patch(module):
+    """Has each call of a module told to who watches; nothing is hooked where nobody does."""
+    watchers = _watchers()
+    if not watchers:
+        return
+
+    def before(called, args):
+        for each in watchers:
+            _safely(each.before, called)
+
+    def after(called, args, output):
+        for each in watchers:
+            _safely(each.after, called, output)
+
+    module.register_module_forward_pre_hook(before)
+    try:
+        module.register_module_forward_hook(after, always_call=True)
+    except TypeError:  # releases before 2.1
+        module.register_module_forward_hook(after)
+
+
+def patch_optimizers(module):
+    """Has each step of an optimizer told to who watches."""
+    watchers = _watchers()
+    if not watchers:
+        return
+
+    def before(optimizer, args, kwargs):
+        for each in watchers:
+            _safely(each.before_step, optimizer)
+
+    def after(optimizer, args, kwargs):
+        for each in watchers:
+            _safely(each.after_step, optimizer)
+
+    module.register_optimizer_step_pre_hook(before)
+    module.register_optimizer_step_post_hook(after)
+
+
+def on_error(error):
+    """Takes a last look at memory, where that is what there was too little of."""
+    for each in _watchers():
+        _safely(each.on_error, error)
+
+
+def _safely(function, *args):
+    try:
+        function(*args)
+    except Exception as error:
+        record.fault(f"{function.__qualname__}", error)
