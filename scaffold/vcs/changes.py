@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -19,7 +20,7 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 LINK, SUBMODULE = "120000", "160000"
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
-_SECTION = re.compile(r"^diff --(?:git|cc|combined) ", re.MULTILINE)
+_SECTION = re.compile(r"^(diff --git |diff --(?:cc|combined) |\* Unmerged path )", re.MULTILINE)
 PATCH_OPTIONS = (
     "--raw", "-z", "--patch", "--unified=0", "--find-renames", "--full-index", "--abbrev=40",
     "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short",
@@ -152,19 +153,41 @@ def parse_changes(output: bytes) -> tuple[FileChange, ...]:
     # Behind the last path stands an empty one, and then the patch.
     raw, _, patch = output.partition(b"\0\0")
     fields = iter(raw.removesuffix(b"\0").decode("utf-8", "surrogateescape").split("\0"))
-    sections = iter(_SECTION.split(patch.decode("utf-8", "replace"))[1:])
+    parts = _SECTION.split(patch.decode("utf-8", "replace"))[1:]
+    sections = _Sections(zip(parts[0::2], parts[1::2], strict=True))
     return tuple(_change(head, fields, sections) for head in fields if head)
 
 
-def _change(head: str, fields: Iterator[str], sections: Iterator[str]) -> FileChange:
-    """Builds a change of its raw line ``:MODE MODE ID ID LETTER`` and its part of the patch."""
-    old_mode, new_mode, old_id, new_id, letter = head.removeprefix(":").split(" ")
+class _Sections:
+    """Hands out the parts of a patch in their order; a file in conflict need not have one."""
+
+    def __init__(self, parts: Iterable[tuple[str, str]]) -> None:
+        self._parts = deque(parts)
+
+    def take(self, *, is_unmerged: bool) -> str:
+        """Returns the next part; nothing where it belongs to another file."""
+        if not self._parts or (is_unmerged and self._parts[0][0] == "diff --git "):
+            return ""
+        return self._parts.popleft()[1]
+
+
+def _change(head: str, fields: Iterator[str], sections: _Sections) -> FileChange:
+    """Builds a change of its raw line ``:MODE MODE ID ID LETTER`` and its part of the patch.
+
+    A file in conflict that is compared with the disk has two old modes, behind ``::``.
+    """
+    words = head.lstrip(":").split(" ")
+    if head.startswith("::"):
+        half = len(words) // 2
+        words = [words[0], words[half - 1], words[half], words[-2], "U"]
+    old_mode, new_mode, old_id, new_id, letter = words
     status: Status = letter[0]  # pyright: ignore[reportAssignmentType] # git has no others
     old_path: str | None = next(fields)
     new_path = next(fields) if status in "CR" else old_path
     # Git shows a change of type as a deletion and an addition.
-    parts = [next(sections, "") for _ in range(2 if status == "T" else 1)]
-    hunks = [hunk for part in parts for hunk in _hunks(part)]
+    is_unmerged = status == "U"
+    parts = [sections.take(is_unmerged=is_unmerged) for _ in range(2 if status == "T" else 1)]
+    hunks = [] if is_unmerged else [hunk for part in parts for hunk in _hunks(part)]
     is_submodule = SUBMODULE in (old_mode, new_mode)
     return FileChange(
         status,
