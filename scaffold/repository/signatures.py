@@ -119,6 +119,8 @@ def source_of(node: ast.expr | None) -> str | None:
     """Returns an expression as text on one line; None where there is none or it is too deep."""
     if node is None:
         return None
+    if isinstance(node, ast.Name):  # as most annotations are; the general way costs much more
+        return node.id
     try:
         return ast.unparse(node)
     except (RecursionError, ValueError):

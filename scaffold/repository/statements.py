@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 _TYPES_ONLY = frozenset({"TYPE_CHECKING", "typing.TYPE_CHECKING", "t.TYPE_CHECKING"})
@@ -47,6 +48,12 @@ def all_nodes(top: ast.AST) -> list[ast.AST]:
             elif isinstance(value, ast.AST):
                 found.append(value)
     return found
+
+
+@lru_cache(maxsize=64)
+def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Returns the same of a small tree that is asked for again: a block of code in a text."""
+    return tuple(all_nodes(tree))
 
 
 _fields: dict[type[ast.AST], tuple[str, ...]] = {}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scaffold.repository.statements import all_nodes
+from scaffold.repository.statements import nodes_of
 
 _SETTERS = frozenset({"setattr", "object", "setitem", "delattr"})
 
 
 def bound_names(tree: ast.AST) -> Iterator[str]:
     """Yields every name that is bound other than by an absolute import."""
-    for node in all_nodes(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
@@ -31,7 +31,7 @@ def bound_names(tree: ast.AST) -> Iterator[str]:
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Yields what each name means that an absolute import binds, as a dotted name."""
-    for node in all_nodes(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             for each in node.names:
                 top = each.name.split(".")[0]
@@ -44,7 +44,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
 def set_attributes(tree: ast.AST) -> set[str]:
     """Returns the attributes that the code sets on whatever it holds, `setattr` and mocks too."""
     found: set[str] = set()
-    for node in all_nodes(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             found.add(node.attr)
         elif isinstance(node, ast.Call) and _callee(node.func) in _SETTERS:

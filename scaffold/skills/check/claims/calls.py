@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.repository.statements import all_nodes
+from scaffold.repository.statements import nodes_of
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.bound_names import bound_names, imported, set_attributes
@@ -76,12 +76,12 @@ class _Finder:
 
     def claims(self) -> Iterator[Claim]:
         called: set[int] = set()
-        for node in all_nodes(self._tree):
+        for node in nodes_of(self._tree):
             if isinstance(node, ast.Call):
                 called.add(id(node.func))
                 if dotted := self._dotted(node.func):
                     yield self._claim(node, dotted, node)
-        for node in all_nodes(self._tree):
+        for node in nodes_of(self._tree):
             if isinstance(node, ast.Attribute) and id(node) not in called:
                 dotted = self._dotted(node)
                 if dotted and isinstance(node.ctx, ast.Load):
@@ -112,7 +112,7 @@ class _Finder:
 def _made_once(tree: ast.Module, names: dict[str, str], bound: Counter[str]) -> dict[str, str]:
     """Returns the class of each variable that is bound once, to a call of an imported class."""
     made: dict[str, str] = {}
-    for node in all_nodes(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             target, value = node.targets[0], node.value
             if (

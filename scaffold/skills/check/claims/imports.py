@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from scaffold.repository.found import Found
-from scaffold.repository.statements import all_nodes
+from scaffold.repository.statements import nodes_of
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
@@ -35,7 +35,7 @@ def find_imports(document: Document) -> Iterator[Claim]:
     """Yields the absolute imports of a document."""
     for source in python_sources(document):
         if source.tree is not None:
-            for node in all_nodes(source.tree):
+            for node in nodes_of(source.tree):
                 yield from _claims(node, source.line(node), 1, source.silent or "")
     for span in document.markdown.codes:
         if span.text.startswith(("import ", "from ")):

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import NamedTuple, cast
 
 from scaffold.repository.standard import standard_name
-from scaffold.repository.statements import all_nodes
+from scaffold.repository.statements import nodes_of
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.bound_names import imported
@@ -56,7 +56,7 @@ def find_names(document: Document) -> Iterator[Claim]:
         if tree is None or is_part or not is_complete(tree):
             continue
         own = {name for name, _ in imported(tree)}
-        nodes = all_nodes(tree)
+        nodes = nodes_of(tree)
         members = {id(each.value): each.attr for each in nodes if isinstance(each, ast.Attribute)}
         used = {each.id: each for each in reversed(nodes) if isinstance(each, ast.Name)}
         unused = tuple(sorted(own - used.keys()))
@@ -68,10 +68,10 @@ def find_names(document: Document) -> Iterator[Claim]:
 
 def is_complete(tree: ast.Module) -> bool:
     """Tells whether a block begins with its imports and leaves nothing out by an ellipsis."""
-    imports = [node for node in all_nodes(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports = [node for node in nodes_of(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     has_star = any(each.name == "*" for node in imports for each in node.names)
     has_gap = any(
-        isinstance(node, ast.Constant) and node.value is Ellipsis for node in all_nodes(tree)
+        isinstance(node, ast.Constant) and node.value is Ellipsis for node in nodes_of(tree)
     )
     first = tree.body[0] if tree.body else None
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
