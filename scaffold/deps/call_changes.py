@@ -49,6 +49,8 @@ def call_changes(
         yield Change("undecided", "undecided", f"what it takes in {which} is not certain")
         return
     given = _Given(call)
+    if before.signature.receiver is not None and given.problem(before.signature):
+        given.positional -= 1  # Class.method(instance, ...)
     if given.problem(before.signature, taken_by_decorator(before.node) if before.node else ()):
         yield Change(
             "undecided", "undecided", f"the call does not fit {old[0].version} as its text reads"
@@ -212,12 +214,28 @@ def _defaults(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:
         other = _parameter(after.signature, each.name)
         if each.name in filled or other is None or not (each.has_default and other.has_default):
             continue
-        one, two = _literal(before, each.default), _literal(after, other.default)
-        if one is None or two is None:
-            continue
+        one, two = _effective(before, each), _effective(after, other)
+        if one is None or two is None or not (one[0] or two[0]):
+            continue  # not known, or empty both
         if (type(one[0]), one[0]) != (type(two[0]), two[0]):
             why = f"{each.name!r} is left out: its default was {one[0]!r} and is {two[0]!r}"
             yield Change("default-changed", "check", why)
+
+
+def _effective(side: _Side, parameter: Parameter) -> tuple[object] | None:
+    """Returns the value of a default, or what the body puts in the place of None."""
+    value = _literal(side, parameter.default)
+    if value != (None,) or side.node is None:
+        return value
+    for row in side.node.body:
+        if not isinstance(row, ast.If) or len(row.body) != 1:
+            continue
+        inner = row.body[0]
+        is_asked = ast.unparse(row.test) == f"{parameter.name} is None"
+        if is_asked and isinstance(inner, ast.Assign):
+            targets = [ast.unparse(each) for each in inner.targets]
+            return _literal(side, ast.unparse(inner.value)) if targets == [parameter.name] else None
+    return value
 
 
 def _literal(side: _Side, text: str | None) -> tuple[object] | None:

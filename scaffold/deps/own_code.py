@@ -8,15 +8,23 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TypeGuard
 
-from scaffold.deps.scoping import Annotated, Assigned, Binding, Caught, Imported, Scope, read_scope
+from scaffold.deps.scoping import (
+    Annotated,
+    Assigned,
+    Binding,
+    Caught,
+    Function,
+    Imported,
+    Scope,
+    read_scope,
+)
 from scaffold.deps.use import Chain
 from scaffold.repository.files import Files
 from scaffold.repository.python_index import PythonIndex
 from scaffold.repository.sources import Source, Sources
 
 _DEEPEST = 30
-_MOST_LOCAL = 6
-"""Classes of the tree between a name and the package; nobody derives deeper."""
+_MOST_BINDINGS = 40
 
 
 class Tree:
@@ -103,6 +111,8 @@ class Code:
         self.module = read_scope(source.tree, None)
         self._scopes: dict[int, Scope] = {id(source.tree): self.module}
         self._chains: dict[int, Chain | None] = {}
+        self._names: dict[int, Chain | None] = {}
+        self._set_on_self: dict[int, dict[str, list[tuple[Function, ast.expr]]]] = {}
         self._depth = 0
 
     def scope(self, node: ast.AST, parent: Scope) -> Scope:
@@ -184,6 +194,15 @@ class Code:
         return self._tree.elsewhere(self.source.path, f"{imported[0].dotted}.{node.attr}")
 
     def _bound(self, bindings: list[Binding], scope: Scope) -> Chain | None:
+        key = id(bindings)  # the scopes keep every list alive
+        if key not in self._names:
+            self._names[key] = None  # a name that is set from itself is not known
+            self._names[key] = self._one_of(bindings, scope)
+        return self._names[key]
+
+    def _one_of(self, bindings: list[Binding], scope: Scope) -> Chain | None:
+        if len(bindings) > _MOST_BINDINGS:
+            return None
         found = [self._binding(each, scope) for each in bindings]
         imported = [
             chain
@@ -313,7 +332,9 @@ class Code:
             return None
         if method.args.args[0].arg != node.value.id:
             return None
-        values = list(_set_on_self(owner, node.attr))
+        if id(owner) not in self._set_on_self:
+            self._set_on_self[id(owner)] = _set_on_self(owner)
+        values = self._set_on_self[id(owner)].get(node.attr, [])
         if len(values) != 1:
             return None
         function, value = values[0]
@@ -334,17 +355,17 @@ def own_names(node: ast.ClassDef) -> Iterator[str]:
             yield each.attr
 
 
-def _set_on_self(
-    owner: ast.ClassDef, name: str
-) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.expr]]:
+def _set_on_self(owner: ast.ClassDef) -> dict[str, list[tuple[Function, ast.expr]]]:
+    """Returns the values that the methods of a class give the attributes of ``self``."""
+    found: dict[str, list[tuple[Function, ast.expr]]] = {}
     for method in owner.body:
         if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         for each in ast.walk(method):
-            if not isinstance(each, ast.Assign):
-                continue
-            if any(_is_of_self(target) and target.attr == name for target in each.targets):
-                yield method, each.value
+            for target in each.targets if isinstance(each, ast.Assign) else ():
+                if _is_of_self(target) and isinstance(each, ast.Assign):
+                    found.setdefault(target.attr, []).append((method, each.value))
+    return found
 
 
 def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from scaffold.deps.guards import guard_of_test, guard_of_try, guard_of_with
 from scaffold.deps.own_code import Code, Tree
@@ -21,7 +22,20 @@ def uses_in(code: Code, tree: Tree) -> list[Use]:
     """Returns the uses in a source, in the order of its text."""
     walk = _Walk(code, tree)
     walk.body(code.source.tree, code.module, "")
-    return sorted(walk.found, key=lambda each: each.line)
+    return sorted(_inherit_guards(walk.found), key=lambda each: each.line)
+
+
+def _inherit_guards(uses: list[Use]) -> Iterator[Use]:
+    """Gives the uses of a name the guard under which alone the source imports it."""
+    guards: dict[tuple[str, ...], set[str]] = {}
+    for use in uses:
+        if use.kind == "import":
+            guards.setdefault(use.parts, set()).add(use.guard)
+    guarded = {parts: min(found) for parts, found in guards.items() if "" not in found}
+    for use in uses:
+        heads = (use.parts[:count] for count in range(len(use.parts), 1, -1))
+        guard = use.guard or next((guarded[head] for head in heads if head in guarded), "")
+        yield replace(use, guard=guard)
 
 
 @dataclass
