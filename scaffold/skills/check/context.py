@@ -80,7 +80,7 @@ _WRONG_COMMENT = re.compile(
 )
 _PLACEHOLDER = re.compile(
     r"<[^<>\s][^<>]*>|\{[^{}]*\}|\$\w+|\$\{[^}]*\}|\[[^\[\]]*\]|\.\.\.|…|\*|\?|%s|%\w+%|[Xx]{3}"
-    r"|YYYY|NNN|\b(?:your|my|some|foo|bar|baz|example|placeholder|path/to)(?:[-_/.]|\b)"
+    r"|YYYY|NNN|\b(?:your|my|some|foo|bar|baz|example|placeholder|path[/_-]to)(?:[-_/.]|\b)"
     r"|(?:^|[/_.-])(?:foo|bar|baz|qux|example|xxx?|yyy|abc|dummy)(?:[/_.-]|$)",
     re.IGNORECASE,
 )

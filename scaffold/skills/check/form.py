@@ -29,6 +29,8 @@ _HIDDEN = re.compile(
     "[\u00ad\u180e\u200b\u2060-\u2064\u202a-\u202e\u2066-\u2069\ufeff\U000e0001\U000e0020-\U000e007f]"
 )
 
+_FENCE_LINE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+
 
 def check_form(document: Document, settings: Settings) -> Iterator[Finding]:
     """Yields the faults of form of a document."""
@@ -177,6 +179,9 @@ def _hidden(document: Document) -> Iterator[Finding]:
 
 
 def _fences(document: Document) -> Iterator[Finding]:
+    blocks = document.markdown.blocks
+    if any(block.kind == "html" and _FENCE_LINE.search(block.text) for block in blocks):
+        return  # a tag right above a fence swallows it: what opens and what closes is not certain
     for fence in document.markdown.fences:
         if not fence.is_closed:
             message = "the fenced code that begins here is not closed"

@@ -44,6 +44,8 @@ def judge_link(claim: Claim, document: Document, repository: Repository) -> Verd
     if found is None:
         if denied := _denial(claim.data):
             return Verdict.open(denied)
+        if to.startswith("/") and inside[0].split("/")[0] not in repository.files.folders:
+            return Verdict.open("it may be meant from the root of a site")
         return _judge_missing(claim, inside[0], document, repository)
     if not anchor:
         return Verdict.holds(f"git lists {found}")

@@ -106,8 +106,10 @@ def missing(path: str, document: Document, repository: Repository) -> Verdict:
         return Verdict.open("git ignores it: it is made, not kept")
     if _MADE_NAMES.search(path):
         return Verdict.open("such files are made on each machine, and kept on none")
-    near = _elsewhere(path, repository)
     deepest = next((part for part in _prefixes(whole) if part in files.folders), "")
+    if _stands_for_siblings(whole, deepest, repository):
+        return Verdict.open("several folders beside it have the rest: it may stand for any of them")
+    near = _elsewhere(path, repository)
     evidence = f"{deepest or 'the root'} has no {whole[len(deepest) :].strip('/')!r}"
     if same := _other_case(whole, repository):
         return Verdict.fails(
@@ -178,6 +180,17 @@ def _anchor(path: str, document: Document, repository: Repository) -> str | None
         if first.lower() not in _ANYWHERE and rest and f"{whole}/{rest[0]}" in files.folders:
             return base
     return None
+
+
+def _stands_for_siblings(whole: str, deepest: str, repository: Repository) -> bool:
+    """Tells whether `tests/test_provider/evals` is one of many: `tests/test_a/evals` and others."""
+    _, *rest = whole[len(deepest) :].strip("/").split("/")
+    if not rest:
+        return False
+    lead, files = f"{deepest}/" if deepest else "", repository.files
+    beside = (each for each in files.folders if each.startswith(lead))
+    children = (each for each in beside if "/" not in each[len(lead) :])
+    return sum(files.has("/".join([each, *rest])) for each in children) > 1
 
 
 def _prefixes(path: str) -> list[str]:
