@@ -33,7 +33,7 @@ def draft_commit_message(folder: Path) -> Report:
     try:
         settings = read_commit_settings(root_of(repository))
         changes = staged_changes(repository)
-        _confirm(repository, changes)
+        _confirm(changes)
         manner = known_manner(repository)
         key = key_changes(repository, changes)
         guesses = infer_type(changes, key, manner, settings), infer_scope(changes, manner, settings)
@@ -80,8 +80,8 @@ def unread_warning(key: KeyChanges) -> str | None:
     return f"definitions not compared in {names}{more}: {whys}"
 
 
-def _confirm(repository: git.Repo, changes: tuple[FileChange, ...]) -> None:
-    unmerged = sorted({str(path) for path in repository.index.unmerged_blobs()})
+def _confirm(changes: tuple[FileChange, ...]) -> None:
+    unmerged = [each.path for each in changes if each.status == "U"]
     if unmerged:
         raise RequestError(
             f"{len(unmerged)} files are in conflict: {', '.join(unmerged[:MAX_NAMED])}",

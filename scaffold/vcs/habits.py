@@ -56,11 +56,13 @@ class Habits:
     @property
     def words(self) -> tuple[str, ...]:
         """The words that were seen, the most frequent first."""
-        return tuple(word for word, count in self._words.most_common() if count)
+        return tuple(word for word, _ in self._words.most_common())
 
     def learn(self, word: str, traits: AbstractSet[str], times: int = 1) -> None:
         """Takes in a commit; with -1 times it is forgotten again."""
         self._words[word] += times
+        if not self._words[word]:
+            del self._words[word]
         for trait in traits:
             self._traits[trait] += times
             self._by_trait[trait][word] += times

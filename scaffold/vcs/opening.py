@@ -83,7 +83,11 @@ def commit_at(repository: git.Repo, revision: str) -> git.Commit:
     import git
 
     try:
-        return repository.commit(revision)
+        # GitPython follows `HEAD~1` to a commit that a shallow clone does not have.
+        name = repository.git.rev_parse(
+            "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
+        )
+        return repository.commit(name)
     except (ValueError, IndexError, git.BadName, git.GitCommandError) as error:
         how = "see `git log --oneline` and `git branch --all`"
         if is_shallow(repository):

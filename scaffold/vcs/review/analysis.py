@@ -108,7 +108,11 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
     active = _active(settings.sets, comparison.new, files)
     rules = rules_of(settings, active)
     signals = list(Matcher(files, symbols, dependencies).signals(rules))
-    signals += _fact_signals(rules, findings, sought, reach)
+    has_tests = any(is_test(path) for path in comparison.new.paths)
+    signals += _fact_signals(rules, findings, sought, reach, has_tests=has_tests)
+    notes = [*users.notes, *_unread(files)]
+    if not has_tests:
+        notes.append("tests: this repository has none that is told by its path")
     signals.sort(key=lambda each: (RISKS.index(each.rule.risk), each.rule.id, each.path))
     roles = {each.role for each in files}
     chosen = settings.agents or {}
@@ -124,7 +128,7 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
         tuple(signals),
         readings(signals, roles, passes_of(settings), agents, chosen),
         tuple(each.name for each in active),
-        tuple(dict.fromkeys([*users.notes, *_unread(files)])),
+        tuple(dict.fromkeys(notes)),
     )
 
 
@@ -185,18 +189,20 @@ def _fact_signals(
     findings: Sequence[Finding],
     symbols: Sequence[SymbolChange],
     reach: dict[Key, Reach],
+    *,
+    has_tests: bool,
 ) -> Iterator[Signal]:
     """Yields the signals of rules that speak of facts, file by file."""
     untested = [
-        each for each in unreached(symbols, reach) if reach[each.path, each.name].imported is None
+        each
+        for each in unreached(symbols, reach)
+        if has_tests and reach[each.path, each.name].imported is None
     ]
     for rule in rules:
         for fact in rule.when.facts:
             places = [(each.path, each.line, each.claim) for each in findings if each.fact == fact]
             if fact == "untested":
-                places = [
-                    (each.path, each.symbol.start, f"{each.name} ({each.how})") for each in untested
-                ]
+                places = [(each.path, each.symbol.start, each.name) for each in untested]
             for path in sorted({path for path, _, _ in places}):
                 lines = tuple(Line("new", line, said) for at, line, said in places if at == path)
                 yield Signal(rule, path, lines)

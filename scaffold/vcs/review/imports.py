@@ -1,9 +1,11 @@
-"""Which files the tests import, directly or through others."""
+"""Which files the tests import or start, directly or through others."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 
 from scaffold.repository.files import Files
 from scaffold.repository.modules import Module, Modules
@@ -14,10 +16,15 @@ _FROM = re.compile(
 _IMPORT = re.compile(rb"^[ \t]*import[ \t]+([\w., \t]+)", re.MULTILINE)
 _NAME = re.compile(rb"\w+")
 _AS = re.compile(rb"\bas[ \t]+\w+")
+_TEXT = re.compile(rb"""["']([\w./-]{3,120})["']""")
+_START = "__main__.py"
 
 
 class Imports:
     """Follows imports from file to file, by their text and not by parsing.
+
+    A text that is the name of a script, or of a folder that Python can run, counts too: that is how
+    programs are started.
 
     Args:
         files: The repository's files.
@@ -58,6 +65,20 @@ class Imports:
             for name in _AS.sub(b"", names).split(b","):
                 for each in self._modules_named(module, 0, name.strip().decode()):
                     yield from _source(each)
+        for text in set(_TEXT.findall(data)):
+            yield from self._started.get(text.decode().rstrip("/").rpartition("/")[2], ())
+
+    @cached_property
+    def _started(self) -> dict[str, list[str]]:
+        """The scripts and runnable folders by their own names, where one name means one of them."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for path in self._files.python:
+            folder, _, name = path.rpartition("/")
+            if name == _START:
+                found[folder.rpartition("/")[2]].append(path)
+            elif not name.startswith("__"):
+                found[name].append(path)
+        return {name: paths for name, paths in found.items() if len(paths) == 1}
 
     def _modules_named(self, module: Module, level: int, target: str) -> tuple[Module, ...]:
         key = (module.package_folder, level, target)

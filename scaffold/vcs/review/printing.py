@@ -140,6 +140,11 @@ def _signal_rows(signal: Signal) -> Iterator[str]:
     if not signal.lines:
         yield f"- {_code(signal.path)}{notes}"
         return
+    if "untested" in signal.rule.when.facts:
+        told = ", ".join(f"{line.number} {_code(line.text)}" for line in signal.lines[:_MOST_LINES])
+        more = len(signal.lines) - _MOST_LINES
+        yield f"- {_code(signal.path)}, lines {told}" + (f" and {more} more" if more > 0 else "")
+        return
     for line in signal.lines[:_MOST_LINES]:
         sign = "" if line.side == "new" else " (before)"
         yield f"- {_code(f'{signal.path}:{line.number}')}{sign} {_code(_short(line.text))}{notes}"
@@ -197,8 +202,10 @@ def _tests(analysis: Analysis) -> Iterator[str]:
         yield f"- {_code(name)} of {_code(path)}: {', '.join(told)}{more}"
     yield from _rest(rows, _MOST_ROWS)
     sought = [each for each in analysis.symbols if (each.path, each.name) in analysis.reach]
-    for each in list(unreached(sought, analysis.reach))[:_MOST_ROWS]:
+    lacking = list(unreached(sought, analysis.reach))
+    for each in lacking[:_MOST_ROWS]:
         yield f"- {_code(each.name)} of {_code(each.path)}: {_no_test(analysis, each)}"
+    yield from _rest(lacking, _MOST_ROWS)
 
 
 def _no_test(analysis: Analysis, change: SymbolChange) -> str:

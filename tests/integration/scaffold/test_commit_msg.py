@@ -1,0 +1,271 @@
+"""`scaffold commit-msg` in real repositories, odd ones too."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from scaffold.cli import main
+from tests.integration.scaffold.git_places import (
+    ENV,
+    ROOT,
+    commit,
+    git,
+    make_repository,
+    whole_tree,
+)
+
+SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
+
+
+def run(folder: Path, *argv: str) -> tuple[int, dict[str, Any]]:
+    """Runs the command and returns its status and report, which fits the schema."""
+    printed = io.StringIO()
+    streams = redirect_stdout(printed), redirect_stderr(io.StringIO())
+    with streams[0], streams[1], pytest.raises(SystemExit) as end:
+        main(["commit-msg", "--json", "--target", str(folder), *argv])
+    report = json.loads(printed.getvalue())
+    jsonschema.validate(report, SCHEMA)
+    return int(end.value.code or 0), report
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Makes a repository with a history of subjects."""
+    folder = make_repository(tmp_path_factory.mktemp("made") / "r")
+    commit(folder, "chore: begin", {"pkg/core/a.py": "A = 0\n", "docs/a.md": "a\n"})
+    for number in range(1, 12):
+        commit(folder, "fix(core): mend a", {"pkg/core/a.py": f"A = {number}\n"})
+        commit(folder, "docs(guide): tell a", {"docs/a.md": f"a {number}\n"})
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copies it."""
+    for key, value in ENV.items():
+        monkeypatch.setenv(key, value)
+    shutil.copytree(made, tmp_path / "r", symlinks=True)
+    git(tmp_path / "r", "update-index", "-q", "--refresh")
+    return tmp_path / "r"
+
+
+def stage(folder: Path, files: dict[str, str | bytes]) -> None:
+    """Writes files and stages them."""
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        data = content.encode() if isinstance(content, str) else content
+        (folder / path).write_bytes(data)
+    git(folder, "add", "-A")
+
+
+def test_the_draft_of_what_is_staged(folder: Path) -> None:
+    git(folder, "switch", "-q", "-c", "12-run")
+    stage(folder, {"pkg/core/a.py": "A = 1\n\n\ndef run(rows):\n    return rows\n"})
+    (folder / "docs" / "a.md").write_text("not staged\n")
+    before = whole_tree(folder)
+    status, report = run(folder)
+    assert status == 0
+    assert whole_tree(folder) == before
+    told = report["commit_message"]
+    assert told["message"].splitlines()[0] == "fix(core): add run"
+    assert "- add function run (pkg/core/a.py)" in told["message"]
+    assert told["references"] == ["#12"]
+    assert told["files"] == [{"path": "pkg/core/a.py", "status": "M"}]
+    assert told["type"]["source"] == told["scope"]["source"] == "history"
+    assert told["scope"]["evidence"]
+    assert told["breaking"] == []
+
+
+def test_a_removed_definition_is_proposed_as_breaking(folder: Path) -> None:
+    commit(folder, "feat(core): add run", {"pkg/core/b.py": "def run(rows): ...\n"})
+    stage(folder, {"pkg/core/b.py": "def run(rows, size): ...\n"})
+    message = run(folder)[1]["commit_message"]["message"]
+    assert message.splitlines()[0].partition(":")[0].endswith("!")
+    assert "\nBREAKING CHANGE: run requires 'size'\n" in message
+
+
+def test_the_draft_is_refused_until_its_author_has_said_why(folder: Path) -> None:
+    stage(folder, {"pkg/core/a.py": "A = -1\n"})
+    draft = folder / ".git" / "DRAFT"
+    draft.write_text(run(folder)[1]["commit_message"]["message"])
+    status, report = run(folder, "--check", str(draft))
+    assert status == 1
+    assert [(each["rule"], each["line"]) for each in report["problems"]] == [("draft", 3)]
+    draft.write_text(
+        draft.read_text().replace("WHY: say here why it changes", "Since it was wrong")
+    )
+    assert run(folder, "--check", str(draft)) == (0, report | {"ok": True, "problems": []})
+
+
+def test_the_settings_of_the_repository_count(folder: Path) -> None:
+    settings = (
+        '[tool.scaffold.commits]\ntypes = ["add", "mend"]\nscopes = ["all", "core"]\n'
+        "max-subject = 30\n[tool.scaffold.commits.paths]\n"
+        '"pkg/**" = {type = "mend", scope = "all"}\n'
+    )
+    commit(folder, "chore: set", {"pyproject.toml": settings})
+    stage(folder, {"pkg/core/a.py": "A = -1\n"})
+    told = run(folder)[1]["commit_message"]
+    assert told["message"].startswith("mend(all): change a.py")
+    assert told["type"]["source"] == told["scope"]["source"] == "table"
+    message = folder / ".git" / "m"
+    message.write_text("fix(other): keep each of the rows apart\n")
+    rules = [each["message"] for each in run(folder, "--check", str(message))[1]["problems"]]
+    assert [part.partition(";")[0] for part in rules] == [
+        "unknown type 'fix'",
+        "unknown scope 'other'",
+        "the first line has 39 characters",
+    ]
+
+
+WRONG_SETTINGS = {
+    "max-subject = 3": "must be a whole number from 20",
+    "types = 'feat'": "must be a list of words",
+    "typs = []": "is no setting; did you mean 'types'?",
+    "paths = 3": "must be a table of patterns",
+    'paths = {"a" = 3}': "it must be a scope, or a table of type and scope",
+    'paths = {"a" = {type = "x"}}': "has the type 'x', which is not allowed",
+}
+
+
+@pytest.mark.parametrize("line", WRONG_SETTINGS)
+def test_wrong_settings_are_told(line: str, folder: Path) -> None:
+    stage(folder, {"pyproject.toml": f"[tool.scaffold.commits]\n{line}\n"})
+    status, report = run(folder)
+    assert (status, report["error"]["code"]) == (2, "target_invalid")
+    assert WRONG_SETTINGS[line] in report["error"]["message"]
+
+
+# --- ranges -------------------------------------------------------------------------------------
+
+
+def test_each_commit_of_a_range_is_checked_by_itself(folder: Path) -> None:
+    start = git(folder, "rev-parse", "HEAD")
+    commit(folder, "Added more", {"x": "1"})
+    commit(folder, "feat: add\n\n# a heading stays\n\n" + "w " * 60, {"x": "2"})
+    git(folder, "switch", "-q", "-c", "side", start)
+    commit(folder, "feat: go aside", {"y": "1"})
+    git(folder, "merge", "-q", "-m", "whatever I like", "main")
+    git(folder, "-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-q", "--allow-empty",
+        "-F", str(write(folder, "feat: gr\u00fc\u00dfe".encode("latin-1"))))  # fmt: skip
+    status, report = run(folder, "--check", f"{start}..HEAD")
+    assert status == 1
+    subjects = {git(folder, "log", "-1", "--format=%s", each["commit"]): each["rule"]
+                for each in report["problems"]}  # fmt: skip
+    assert subjects == {"Added more": "form", "feat: add": "body-width"}
+    assert run(folder, "--check", "HEAD~1..")[0] == 0
+    assert run(folder, "--check", f"{start}...main")[0] == 1
+
+
+def write(folder: Path, data: bytes) -> Path:
+    """Writes a message into git's folder."""
+    path = folder / ".git" / "message"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("span", ["nope..HEAD", "HEAD..nope", "HEAD~99..HEAD"])
+def test_a_range_that_is_none_is_told(span: str, folder: Path) -> None:
+    status, report = run(folder, "--check", span)
+    assert (status, report["error"]["code"]) == (2, "revision_unknown")
+
+
+def test_a_file_with_dots_in_its_name_is_a_file(folder: Path) -> None:
+    (folder / "a..b").write_text("feat: add x\n")
+    assert run(folder, "--check", str(folder / "a..b"))[0] == 0
+    assert run(folder, "--check", str(folder / "none"))[1]["error"]["code"] == "usage"
+
+
+# --- odd places ---------------------------------------------------------------------------------
+
+
+def make_empty(folder: Path) -> None:
+    shutil.rmtree(folder)
+    make_repository(folder)
+    stage(folder, {"pkg/x.py": "x = 1\n"})
+
+
+def make_detached(folder: Path) -> None:
+    git(folder, "checkout", "-q", "--detach")
+    stage(folder, {"docs/b.md": "b\n"})
+
+
+def make_shallow(folder: Path) -> None:
+    git(folder.parent, "clone", "-q", "--depth=3", f"file://{folder}", "shallow")
+    shutil.rmtree(folder)
+    shutil.move(folder.parent / "shallow", folder)
+    stage(folder, {"docs/b.md": "b\n"})
+
+
+def make_binary(folder: Path) -> None:
+    stage(folder, {"docs/x.bin": b"\0\1"})
+
+
+def make_merge(folder: Path) -> None:
+    git(folder, "switch", "-q", "-c", "side", "HEAD~2")
+    commit(folder, "docs: tell b", {"docs/b.md": "b\n"})
+    git(folder, "merge", "-q", "--no-commit", "--no-ff", "main")
+
+
+def make_bytes(folder: Path) -> None:
+    name = b"docs/b\xe9.md".decode("utf-8", "surrogateescape")
+    stage(folder, {name: b"caf\xe9\n", "docs/l.md": b"\xff\xfe"})
+
+
+def make_mode(folder: Path) -> None:
+    (folder / "pkg" / "core" / "a.py").chmod(0o755)
+    git(folder, "add", "-A")
+
+
+def make_submodule(folder: Path) -> None:
+    inner = make_repository(folder.parent / "inner")
+    commit(inner, "feat: inner", {"x": "x"})
+    git(folder, "submodule", "add", "-q", str(inner), "sub", GIT_ALLOW_PROTOCOL="file")
+
+
+def make_grafted_history(folder: Path) -> None:
+    commit(folder, "fix: odd", {"o": "1"})
+    message = write(folder, b"fix: caf\xe9 \x00".replace(b"\x00", b""))
+    git(folder, "commit", "-q", "--allow-empty", "-F", str(message))
+    stage(folder, {"docs/b.md": "b\n"})
+
+
+PLACES: list[Callable[[Path], None]] = [
+    make_empty, make_detached, make_shallow, make_binary, make_merge, make_bytes, make_mode,
+    make_submodule, make_grafted_history,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", PLACES, ids=lambda make: make.__name__[5:])
+def test_odd_places_have_a_draft_too(make: Callable[[Path], None], folder: Path) -> None:
+    make(folder)
+    before = whole_tree(folder)
+    status, report = run(folder)
+    assert status == 0, report["error"]
+    message = report["commit_message"]["message"]
+    assert message.partition("\n")[0].partition(": ")[2]
+    assert "WHY: " in message
+    assert whole_tree(folder) == before
+
+
+def test_what_cannot_be_described_is_told(folder: Path) -> None:
+    status, report = run(folder)
+    assert (status, report["error"]["code"]) == (2, "nothing_staged")
+    git(folder, "switch", "-q", "-c", "side", "HEAD~2")
+    commit(folder, "fix: other", {"pkg/core/a.py": "A = 'side'\n"})
+    git(folder, "merge", "-q", "main", ok=False)
+    status, report = run(folder)
+    assert (status, report["error"]["code"]) == (2, "unmerged")
+    assert "pkg/core/a.py" in report["error"]["message"]
+    outside = folder.parent / "outside"
+    outside.mkdir()
+    assert run(outside)[1]["error"]["code"] == "repository_missing"
