@@ -346,3 +346,201 @@ def test_the_report_has_its_headings_and_says_the_same_twice(repository: Reposit
         "## Symbols", "## Callers", "## Tests", "## Failure modes", "## Passes", "## Not read",
         "## Findings template",
     ]  # fmt: skip
+
+
+# --- odd places -----------------------------------------------------------------------------------
+
+
+def test_in_an_empty_repository_there_is_only_what_is_staged(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "empty")
+    assert made.run().report["error"]["code"] == "revision_unknown"
+    made.write({"a.py": "def f():\n    return eval('1')\n", "b.py": "x = 1\n"})
+    made.git("add", "a.py")
+    assert rules(made.review("--staged"))["runs-text"] == "a.py:2"
+    assert [each["path"] for each in made.review("--worktree")["files"]] == ["a.py", "b.py"]
+
+
+def test_outside_of_a_repository_the_error_says_so(tmp_path: Path) -> None:
+    done = run_scaffold(tmp_path, "review", "--json")
+    assert (done.status, done.report["error"]["code"]) == (1, "repository_missing")
+
+
+def test_a_dirty_work_tree_is_read_and_its_index_is_left_alone(repository: Repository) -> None:
+    """Git refreshes the index where times differ, unless it is told not to."""
+    place = repository.folder / "README.md"
+    os.utime(place, (1, 1))
+    repository.write({"pkg/engine.py": ENGINE.replace("fast: bool = False", "quick: bool = False")})
+    report = repository.review("--worktree")
+    assert [each["fact"] for each in report["findings"]] == ["call-broken"]
+
+
+def test_a_detached_head_is_compared_with_the_default_branch(repository: Repository) -> None:
+    repository.commit({"a.txt": "1\n"})
+    repository.git("switch", "-q", "--detach")
+    assert [each["path"] for each in repository.review()["files"]] == ["a.txt"]
+
+
+def test_the_default_branch_of_the_remote_comes_first(tmp_path: Path) -> None:
+    origin = Repository(tmp_path / "origin")
+    origin.git("branch", "-m", "stable")
+    origin.commit({"a.txt": "1\n"})
+    subprocess.run(["git", "clone", "-q", str(origin.folder), str(tmp_path / "clone")], check=True)
+    clone = Repository(tmp_path / "clone")
+    assert clone.review()["files"] == []
+    clone.commit({"b.txt": "1\n"})
+    report = clone.review()
+    assert [each["path"] for each in report["files"]] == ["b.txt"]
+    assert "origin/stable" in report["why"]
+
+
+def test_without_any_base_the_error_says_how_to_name_one(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "lone")
+    made.git("branch", "-m", "odd")
+    made.commit({"a.txt": "1\n"})
+    error = made.run().report["error"]
+    assert error["code"] == "revision_unknown"
+    assert "--base" in error["hint"]
+
+
+def test_a_shallow_clone_says_that_its_history_was_cut(repository: Repository) -> None:
+    repository.commit({"a.txt": "1\n"})
+    shallow = repository.folder.parent / "shallow"
+    address = repository.folder.as_uri()
+    subprocess.run(["git", "clone", "-q", "--depth=1", address, str(shallow)], check=True)
+    clone = Repository(shallow)
+    error = clone.run("HEAD~1..HEAD").report["error"]
+    assert "shallow" in error["hint"]
+    assert clone.review()["files"] == []
+
+
+def test_binary_files_links_submodules_and_modes_are_told_apart(repository: Repository) -> None:
+    repository.write({"image.bin": b"\0\1\2", "run.sh": "echo\n", "latin.py": b"x = '\xe9'\n"})
+    (repository.folder / "run.sh").chmod(0o755)
+    (repository.folder / "pointer").symlink_to("README.md")
+    repository.git("add", "-A")
+    commit = repository.git("rev-parse", "HEAD").strip()
+    repository.git("update-index", "--add", "--cacheinfo", f"160000,{commit},inner")
+    repository.git("commit", "-q", "-m", "feat: odd files")
+    report = repository.review()
+    told = rules(report)
+    assert {told["binary"], told["executable"], told["link"], told["submodule"]} == {
+        "image.bin", "run.sh", "pointer", "inner",
+    }  # fmt: skip
+    assert {each["path"] for each in report["files"]} >= {"latin.py"}
+
+
+def test_a_merge_is_what_it_brought_to_its_first_parent(repository: Repository) -> None:
+    repository.commit({"a.txt": "1\n"})
+    repository.git("switch", "-q", "main")
+    repository.commit({"b.txt": "1\n"})
+    repository.git("merge", "-q", "--no-ff", "-m", "merge", "change")
+    assert [each["path"] for each in repository.review("HEAD~1..HEAD")["files"]] == ["a.txt"]
+
+
+def test_an_unmerged_index_is_read_all_the_same(repository: Repository) -> None:
+    repository.commit({"README.md": "# One\n"})
+    repository.git("switch", "-q", "main")
+    repository.commit({"README.md": "# Two\n"})
+    with pytest.raises(subprocess.CalledProcessError):
+        repository.git("merge", "-q", "change")
+    assert {each["path"] for each in repository.review("--staged")["files"]} == {"README.md"}
+    assert {each["path"] for each in repository.review("--worktree")["files"]} <= {"README.md"}
+
+
+def test_odd_names_stay_on_their_line(repository: Repository) -> None:
+    repository.commit({"a `b` |c\nd.py": "x = eval('1')\n"})
+    assert rules(repository.review())["runs-text"] == "a `b` |c\nd.py:1"
+    text = run_scaffold(repository.folder, "review").text
+    (row,) = [line for line in text.splitlines() if line.startswith("|") and "added" in line]
+    assert row.count("|") - row.count("\\|") == 6
+
+
+def test_a_source_that_breaks_is_a_finding(repository: Repository) -> None:
+    repository.commit({"pkg/use.py": "def run(:\n"})
+    report = repository.review()
+    assert [each["fact"] for each in report["findings"]] == ["syntax-broken"]
+    assert report["risk"] == "CRITICAL"
+    assert "the definitions of pkg/use.py: it cannot be parsed" in report["not_read"]
+
+
+def test_a_repository_of_another_language_has_its_signals_too(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "web")
+    made.commit({"a.ts": "export function load(x: string) { return x; }\n"})
+    made.git("switch", "-q", "-c", "change")
+    made.commit({"a.ts": "// eval(x)\nexport function load(x: string) { return eval(x); }\n"})
+    assert rules(made.review())["runs-text"] == "a.ts:2"
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+OWN = """
+[[rule]]
+id = "no-print"
+domain = "style"
+signal = "Something is printed"
+risk = "LOW"
+why = "Output is for reports."
+passes = ["correctness"]
+when = { added = ['\\bprint\\('] }
+"""
+
+
+def test_a_repository_has_rules_of_its_own(repository: Repository) -> None:
+    table = (
+        '[tool.scaffold.review]\nrules = ["rules.toml"]\ndisable = ["runs-text"]\n'
+        'risk = { no-print = "HIGH" }\nroles = { generated = ["made/"] }\n'
+        'agents = { correctness = "reader" }\n'
+    )
+    repository.commit({"pyproject.toml": table, "rules.toml": OWN})
+    repository.git("branch", "-f", "main")
+    repository.commit({"made/a.py": "print(eval('1'))\n", "pkg/b.py": "print(eval('1'))\n"})
+    report = repository.review()
+    assert rules(report) == {"no-print": "pkg/b.py:1"}
+    assert report["risk"] == "HIGH"
+    assert {each["agent"] for each in report["passes"] if each["pass"] == "correctness"} == {
+        "reader"
+    }
+
+
+def test_a_change_cannot_switch_off_the_rules_that_judge_it(repository: Repository) -> None:
+    table = '[tool.scaffold.review]\ndisable = ["runs-text"]\n'
+    repository.commit({"pyproject.toml": table, "pkg/b.py": "eval('1')\n"})
+    assert rules(repository.review())["runs-text"] == "pkg/b.py:1"
+
+
+def test_rules_on_the_disk_are_named_on_the_command_line(
+    repository: Repository, tmp_path: Path
+) -> None:
+    (tmp_path / "more.toml").write_text(OWN, encoding="utf-8")
+    repository.commit({"pkg/b.py": "print(1)\n"})
+    report = repository.review("--rules", str(tmp_path / "more.toml"))
+    assert rules(report)["no-print"] == "pkg/b.py:1"
+
+
+def test_a_subagent_is_chosen_by_what_it_says_of_itself(repository: Repository) -> None:
+    agent = "---\nname: code-reader\ndescription: Reviews a change for faults.\n---\nRead.\n"
+    repository.commit({".claude/agents/code-reader.md": agent})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/b.py": "x = 1\n"})
+    (reading,) = repository.review()["passes"]
+    assert (reading["pass"], reading["agent"]) == ("correctness", "code-reader")
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("rule = []", "unknown key 'rule'; did you mean 'rules'?"),
+        ('rules = ["none.toml"]', "which are not there"),
+        ('disable = ["runs-tex"]', "did you mean 'runs-text'?"),
+        ('risk = { runs-text = "SEVERE" }', "is none of CRITICAL, HIGH, MEDIUM, LOW"),
+        ('roles = { tests = ["t/"] }', "did you mean 'test'?"),
+        ('agents = "me"', "agents is no table"),
+    ],
+)
+def test_wrong_settings_are_named(repository: Repository, table: str, said: str) -> None:
+    repository.commit({"pyproject.toml": f"[tool.scaffold.review]\n{table}\n"})
+    repository.git("branch", "-f", "main")
+    repository.commit({"a.txt": "1\n"})
+    done = repository.run()
+    assert (done.status, done.report["error"]["code"]) == (2, "rules_invalid")
+    assert said in done.report["error"]["message"]
