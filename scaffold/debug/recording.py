@@ -198,9 +198,8 @@ class Records:
         self._calls: dict[int, dict[int, Call]] = {}
         self._ends: dict[int, tuple[int, float]] = {}
 
-    def update(self) -> bool:
-        """Reads what was added since, and tells whether anything was."""
-        before = self.newest_s
+    def update(self) -> None:
+        """Reads what was added since."""
         for head in sorted(self.folder.glob("*.head.jsonl")):
             pid = int(head.name.partition(".")[0])
             for row in self._new_rows(head):
@@ -209,7 +208,6 @@ class Records:
             rows = [row for segment in segments for row in self._new_rows(segment)]
             for row in sorted(rows, key=_time_of):
                 _step(self._calls.setdefault(pid, {}), row)
-        return self.newest_s > before
 
     def job(self) -> Job:
         """Returns the job as far as it was read."""

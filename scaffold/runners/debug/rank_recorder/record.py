@@ -49,7 +49,7 @@ class Record:
     def head(self, **fields):
         """Appends what is rare."""
         fields["t"] = time.time()
-        os.write(self._head, _line(fields))
+        _write(self._head, fields)
 
     def call(self, fields):
         """Appends a step of a call."""
@@ -58,13 +58,13 @@ class Record:
         if self._size + len(line) > SEGMENT_BYTES:
             self._turn()
         self._size += len(line)
-        os.write(self._calls, line)
+        _write(self._calls, line)
 
     def row(self, name, /, **fields):
         """Appends a row to a file of its own, such as that of the checksums."""
         if name not in self._others:
             self._others[name] = _append(f"{self._stem}.{name}.jsonl")
-        os.write(self._others[name], _line(fields))
+        _write(self._others[name], fields)
 
     def _turn(self):
         if self._calls is not None:
@@ -137,6 +137,12 @@ def _forget():
 def _append(path, extra=0):
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | extra | getattr(os, "O_CLOEXEC", 0)
     return os.open(path, flags, 0o644)
+
+
+def _write(file, line):
+    # A full disk costs the record, not the job.
+    with contextlib.suppress(OSError):
+        os.write(file, line if isinstance(line, bytes) else _line(line))
 
 
 def _line(fields):

@@ -1,0 +1,77 @@
+"""Two runs of a model: where do they part, and what memory does it take?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+TRAINING = Path(__file__).parent / "training.py"
+TORCHRUN = str(Path(sys.executable).parent / "torchrun")
+
+
+def scaffold(folder: Path, *argv: str) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "scaffold", "debug", *argv],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert "Traceback" not in done.stderr or "huge" in argv, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def record(folder: Path, how: str, *launcher: str) -> tuple[int, dict[str, Any]]:
+    command = [*(launcher or (sys.executable,)), str(TRAINING), how]
+    options = ["--checksums", "--memory", "--json", "--report", how]
+    status, report = scaffold(folder, "run", *options, "--", *command)
+    assert not list(report["ranks"]) or not any(rank["faults"] for rank in report["ranks"])
+    return status, report
+
+
+def test_the_module_that_computes_something_else_is_named(tmp_path: Path) -> None:
+    for how in ("plain", "wrong"):
+        status, report = record(tmp_path, how)
+        assert status == 0, report
+        modules = report["memory"]["0"]["modules"]
+        linear = modules["Net.up"]
+        assert linear["parameters"] == linear["gradients"] == 4 * (32 * 64 + 64)
+        # Two moments of AdamW, and its count of steps for each of two parameters.
+        assert linear["optimizer"] == 2 * linear["parameters"] + 2 * 4
+        # What autograd keeps for it: its input, which is what the embedding returned.
+        assert linear["saved"] == 4 * (4 * 8 * 32)
+    status, report = scaffold(tmp_path, "compare", "--json", "plain", "wrong")
+    assert status == 1
+    first = report["first"]
+    assert (first["name"], first["phase"], first["step"]) == ("Net.down", "forward", 0)
+    assert report["agree"] == 7 + 2, "all parameters at the start, and two modules before it"
+    status, report = scaffold(tmp_path, "compare", "--json", "plain", "plain")
+    assert (status, report["first"]) == (0, None)
+
+
+@pytest.mark.slow
+def test_a_sharded_run_agrees_with_a_plain_one_bit_by_bit(tmp_path: Path) -> None:
+    record(tmp_path, "plain")
+    status, report = record(tmp_path, "sharded", TORCHRUN, "--nproc-per-node", "2")
+    assert status == 0, report
+    assert list(report["memory"]["1"]["unsharded"]) == ["Net.embed.weight", "Net.head.weight"]
+    status, report = scaffold(tmp_path, "compare", "--json", "plain", "sharded")
+    assert (status, report["first"], report["undecided"]) == (0, None, 0)
+    assert report["agree"] == 31
+    status, report = scaffold(tmp_path, "compare", "--json", "sharded", "--ranks", "0,1")
+    assert (status, report["agree"]) == (0, 31)
+
+
+@pytest.mark.slow
+def test_who_runs_out_of_memory_is_told_with_the_module(tmp_path: Path) -> None:
+    status, report = record(tmp_path, "huge")
+    assert status == 1
+    assert report["memory"]["0"]["moment"].startswith("out of memory")
