@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from urllib.parse import unquote
 
 from scaffold.repository.whole import Repository
@@ -124,7 +125,8 @@ def _judge_anchor(anchor: str, path: str, text: str, claim: Claim) -> Verdict:
     )
 
 
-def heading_anchors(text: str) -> set[str]:
+@lru_cache(maxsize=256)
+def heading_anchors(text: str) -> frozenset[str]:
     """Returns the anchors of a text's headings as GitHub makes them, and those set in HTML.
 
     Source:
@@ -139,7 +141,7 @@ def heading_anchors(text: str) -> set[str]:
         number = counts.get(slug, 0)
         counts[slug] = number + 1
         found.add(f"{slug}-{number}" if number else slug)
-    return found
+    return frozenset(found)
 
 
 def _slug(heading: str) -> str:
