@@ -124,14 +124,6 @@ class Section:
         """The marker that a translation of this state carries; its line means nothing."""
         return Marker(self.key, self.hash, self.line)
 
-    def passage(self, slot: Slot, line: int) -> Passage:
-        """Returns the passage of a place, an empty one where there is none yet."""
-        for each in self.passages:
-            if each.slot == slot:
-                return each
-        self.passages.append(Passage(slot, line))
-        return self.passages[-1]
-
 
 class FrontMatter(NamedTuple):
     """Is the YAML at the top of a page: its keys, and why they cannot be read where they cannot."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +16,7 @@ from scaffold.translation.page import (
     Block,
     FrontMatter,
     Page,
+    Passage,
     Piece,
     Section,
     Slot,
@@ -84,6 +86,8 @@ class _Reader:
         self._table: list[int] = []
         """Of the table around: its number, rows, columns, the column, its place among blocks."""
         self._in_heading = False
+        self._passages: dict[Slot, Passage] = {}
+        self._counts: Counter[str] = Counter()
 
     def read(self, tokens: list[Token]) -> None:
         """Reads all tokens in order."""
@@ -123,6 +127,7 @@ class _Reader:
         self._sections.append(Section(_line(token), int(token.tag[1:])))
         self._digested.append([])
         self._lists, self._table = [], []
+        self._passages, self._counts = {}, Counter()
         self._in_heading = True
 
     @property
@@ -159,7 +164,7 @@ class _Reader:
                 self._resize(place, (items,))
             case "table_open":
                 place = self._add(Block("table", _line(token)))
-                self._table = [self._count("table"), 0, 0, 0, place]
+                self._table = [self._counts["table"], 0, 0, 0, place]
             case "tr_open":
                 self._table[1] += 1
                 self._table[3] = 0
@@ -180,7 +185,7 @@ class _Reader:
             case "html_block":
                 html = Html(self._section.anchors, self._section.comments)
                 line = _line(token)
-                html.read(token.content, line, self._section.passage(self._slot(), line))
+                html.read(token.content, line, self._passage(Passage(self._slot(), line)))
             case "inline":
                 self._inline(token)
             case _:
@@ -199,11 +204,17 @@ class _Reader:
             section.title = _OWN_ID.sub("", passage.plain).strip()
             if own:
                 section.anchors.append(Piece(own["id"], line))
-        existing = next((each for each in section.passages if each.slot == slot), None)
-        if existing is None:
-            section.passages.append(passage)
-        else:
-            existing.join(passage)
+        self._passage(passage)
+
+    def _passage(self, passage: Passage) -> Passage:
+        """Returns the passage of the same place, which takes in what is new."""
+        known = self._passages.get(passage.slot)
+        if known is not None:
+            known.join(passage)
+            return known
+        self._passages[passage.slot] = passage
+        self._section.passages.append(passage)
+        return passage
 
     def _slot(self) -> Slot:
         """Returns the place of text that comes now."""
@@ -216,18 +227,16 @@ class _Reader:
 
     def _open_list(self, token: Token, kind: str) -> None:
         place = self._add(Block(kind, _line(token)))
-        number = self._count("bullet list") + self._count("numbered list")
+        number = self._counts["bullet list"] + self._counts["numbered list"]
         self._lists.append([number, 0, place])
 
     def _add(self, block: Block) -> int:
         self._section.blocks.append(block)
+        self._counts[block.kind] += 1
         return len(self._section.blocks) - 1
 
     def _resize(self, place: int, size: tuple[int, ...]) -> None:
         self._section.blocks[place] = self._section.blocks[place]._replace(size=size)
-
-    def _count(self, kind: str) -> int:
-        return sum(block.kind == kind for block in self._section.blocks)
 
 
 def _line(token: Token) -> int:

@@ -34,7 +34,8 @@ TAUGHT = ("scraper",)
 
 def documents() -> list[Path]:
     """Returns every text that people and agents read."""
-    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "areal" / "README.md"]
+    names = ("README.md", "README.zh.md", "CONTRIBUTING.md", "areal/README.md")
+    found = [ROOT / name for name in names]
     for folder in ("docs", ".agents"):
         found += sorted((ROOT / folder).rglob("*.md"))
     # The pages of rules show what is wrong on purpose; their fixtures are what is tested.
