@@ -17,10 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import scaffold
 from scaffold.repository.files import Files
 from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.settings import Settings
+
+# Any module of the tool may have a say in a verdict, and one that is added, too.
+_TOOL = os.path.dirname(scaffold.__file__)
 
 
 class Remembered(NamedTuple):
@@ -126,12 +130,25 @@ def identity_of(files: Files, settings: Settings) -> str:
 
     Ignored paths follow from the ``.gitignore`` files, which are counted as texts.
     """
-    digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(f"{source.name}{source.stat().st_mtime_ns}\n".encode())
+    digest = hashlib.sha256("\n".join(tool_state(_TOOL)).encode("utf-8", "surrogateescape"))
     digest.update(repr(settings).encode())
     digest.update(files.listing)
     return digest.hexdigest()
+
+
+def tool_state(folder: str) -> list[str]:
+    """Returns the path, the size and the time of every source below a folder, sorted."""
+    found: list[str] = []
+    folders = [folder]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    known = entry.stat()
+                    found.append(f"{entry.path} {known.st_size} {known.st_mtime_ns}")
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(entry.path)
+    return sorted(found)
 
 
 def document_key(document: Document, across: Sequence[Finding], *, is_copy: bool) -> str:
