@@ -50,15 +50,24 @@ class Documents:
             RequestError: It cannot be read as text.
         """
         if path not in self._pages:
-            text = self.files.text(path)
-            if text is None:
-                raise RequestError(
-                    f"{path} {self.files.why_unreadable(path)}",
-                    code="source_unreadable",
-                    hint="mend the page, or leave it out under [tool.scaffold.docs] exclude",
-                )
-            self._pages[path] = read_page(path, text)
+            self._pages[path] = read_page(path, self._text(path))
         return self._pages[path]
+
+    def _text(self, path: str) -> str:
+        text, data = self.files.text(path), self.files.data(path)
+        why = "" if text is not None else self.files.why_unreadable(path)
+        try:
+            (data or b"").decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            why = f"is not UTF-8: line {line} holds the byte 0x{error.object[error.start]:02x}"
+        if text is None or why:
+            raise RequestError(
+                f"{path} {why}",
+                code="source_unreadable",
+                hint="mend the page, or leave it out under [tool.scaffold.docs] exclude",
+            )
+        return text
 
     def why_excluded(self, path: str) -> str:
         """Returns why a page stays untranslated, or nothing."""

@@ -38,7 +38,7 @@ def bare(text: str) -> str:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """Makes a repository with the page that the skill shows, and a glossary."""
-    files = [*shown(SHOWN), ("docs/zh/glossary.toml", 'keep = ["reward"]\n')]
+    files = [*shown(SHOWN), ("doc/zh/glossary.toml", 'keep = ["reward"]\n')]
     for path, text in files:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
@@ -59,7 +59,7 @@ def test_who_follows_it_ends_with_both_pages_in_step(repository: Path) -> None:
         if number == 2:
             (repository / path).write_text(chinese, encoding="utf-8")
         if number == 4:
-            source = repository / "docs/en/guide.md"
+            source = repository / "doc/en/guide.md"
             changed = source.read_text("utf-8").replace("2 minutes", "3 minutes")
             source.write_text(changed, encoding="utf-8")
         done = run(command, repository)

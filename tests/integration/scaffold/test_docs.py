@@ -253,9 +253,32 @@ def test_a_repository_without_translations_is_told_what_to_configure(tmp_path: P
     assert report(tmp_path, "status", status=1)["error"]["code"] == "docs_missing"
 
 
-def test_a_page_that_is_no_text(repository: Path) -> None:
-    (repository / "docs/en/guide.md").write_bytes(b"# A\0\n")
-    assert report(repository, "status", status=2)["error"]["code"] == "source_unreadable"
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"# A\0\n", "docs/zh/guide.md is no text: it holds null bytes"),
+        ("# \n\n指南".encode("gbk"), "docs/zh/guide.md is not UTF-8: line 3 holds the byte 0xc4"),
+    ],
+)
+def test_a_page_that_is_no_text(repository: Path, data: bytes, message: str) -> None:
+    (repository / "docs/zh/guide.md").write_bytes(data)
+    error = report(repository, "status", status=2)["error"]
+    assert (error["code"], error["message"]) == ("source_unreadable", message)
+
+
+def test_a_link_out_of_the_repository_is_not_followed(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside.md").write_text("# Outside\n")
+    (repository / "docs/en/link.md").symlink_to(tmp_path / "outside.md")
+    error = report(repository, "status", status=2)["error"]
+    assert "leads out of the repository" in error["message"]
+
+
+def test_without_git_on_the_path_the_pages_are_still_read(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert report(repository, "status")["counts"]["pages"] == {"current": 1}
+    report(repository, "plan", "guide.md", "--all")
 
 
 def test_other_encodings_line_ends_and_escapes_are_read(repository: Path) -> None:
