@@ -13,6 +13,7 @@ from scaffold.vcs.key_changes import KeyChanges, SymbolChange
 from scaffold.vcs.message_format import WHY, Rules
 
 MAX_LISTED = 12
+MAX_HEAD = 100
 _VERBS = {
     "added": "add", "removed": "remove", "moved": "move", "changed": "change",
 }  # fmt: skip
@@ -100,8 +101,17 @@ def _symbol_line(row: SymbolChange) -> str:
     if row.action == "moved":
         return f"move {row.kind} {row.name} from {row.old_path} to {row.path}"
     if row.action == "changed":
-        return f"change {row.kind} {row.name}{row.old_head} -> {row.new_head} ({row.path})"
+        heads = [_head(row.name, each) for each in (row.old_head, row.new_head)]
+        return f"change {row.kind} {row.name}: {' -> '.join(heads)} ({row.path})"
     return f"{_VERBS[row.action]} {row.kind} {row.name} ({row.path})"
+
+
+def _head(name: str, head: str | None) -> str:
+    """Returns a head as people write it; other languages than Python have the name in it."""
+    own = name.rpartition(".")[2]
+    is_bare = not head or head.startswith(("(", ":", "async ("))
+    text = f"{own}{(head or '').removeprefix('async ')}" if is_bare else str(head)
+    return text if len(text) <= MAX_HEAD else f"{text[: MAX_HEAD - 3]}..."
 
 
 def _subject(changes: Sequence[FileChange], key: KeyChanges, room: int) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
+
+from scaffold.vcs.grammars import EXTRA, is_installed, is_known, read_definitions
 
 Kind = Literal["class", "constant", "function", "method", "type"]
 
@@ -33,8 +35,13 @@ def read_symbols(path: str, text: str) -> tuple[Symbol, ...] | None:
 
     A file that cannot be parsed defines nothing that is known, which is None as well.
     """
-    reader = _READERS.get(path.rpartition(".")[2].lower())
-    return None if reader is None else reader(text)
+    suffix = path.rpartition(".")[2].lower()
+    if suffix in _READERS:
+        return _READERS[suffix](text)
+    found = read_definitions(suffix, text) if is_known(suffix) else None
+    if found is None:
+        return None
+    return tuple(Symbol(each.name, cast("Kind", each.kind), *each[2:]) for each in found)
 
 
 def symbol_at(symbols: tuple[Symbol, ...], line: int) -> Symbol | None:
@@ -125,4 +132,7 @@ _READERS: dict[str, Callable[[str], tuple[Symbol, ...] | None]] = {
 def why_unread(path: str) -> str:
     """Returns why `read_symbols` gives None for a file."""
     suffix = path.rpartition(".")[2].lower()
-    return "it cannot be parsed" if suffix in _READERS else "its language is not read"
+    if is_known(suffix) and not is_installed(suffix):
+        return f"not read: install {EXTRA}"
+    is_read = suffix in _READERS or is_known(suffix)
+    return "it cannot be parsed" if is_read else "its language is not read"

@@ -51,7 +51,7 @@ CASES: dict[str, tuple[Files, Files, list[str], list[str]]] = {
     "a test": ({"tests/test_a.py": CODE}, {"tests/test_a.py": "X = 1\n"}, [], []),
     "a head": (
         {"a.py": CODE}, {"a.py": CODE.replace("rows):", "rows, size):")},
-        ["change method Engine.run(self, rows) -> (self, rows, size) (a.py)"],
+        ["change method Engine.run: run(self, rows) -> run(self, rows, size) (a.py)"],
         ["Engine.run requires 'size'"],
     ),
     "moved": (
