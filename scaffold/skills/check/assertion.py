@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from scaffold.skills.check.doubt import is_doubted
-from scaffold.skills.check.markdown import Span
+from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.check.sentence import SPAN, any_of, compiled, plain, sentence_around
 
 _LIST_BEFORE = re.compile(r"(?:§[\s,/&+]*(?:and|or)?[\s,]*)+$")
@@ -21,43 +21,51 @@ _VAGUE = any_of(
     " any another some each every or not no like similar new own other old first it them"
 )
 _OBJECT = rf"(?:\s+(?!{_VAGUE}\b)[\w§'-]+){{0,5}}\s*\(?\s*$"
-_BEGIN = (
-    r"(?:^|[,;:(]|\s[-–—]|\b"
-    + any_of("and then also please always must should can you we just now next or first to never")
-    + r")\s*"
+_READ = any_of(
+    "read see see_also open look_at look_in look_into look_inside look_through look_under consult"
+    " refer_to follow run execute use invoke study review inspect examine check edit modify change"
+    " update extend start_with start_from start_at start_in start_by_reading begin_with mirror"
+    " mimic import reuse adapt source load skim browse visit"
 )
-_IMPERATIVE = compiled(
-    _BEGIN,
-    "(?:re-?)?",
-    any_of(
-        "read see see_also open look_at look_in look_into look_inside look_through look_under"
-        " consult refer_to follow run execute use invoke study review inspect examine check edit"
-        " modify change update extend start_with start_from start_at start_in start_by_reading"
-        " begin_with mirror mimic import reuse adapt source load skim browse visit"
-    ),
-    _OBJECT,
+# What may stand before the verb of a sentence and sets no other place or condition for it.
+_OPENING = (
+    r"(?:^|[:(]|\s[-–—])\s*(?:\d+[.)]\s*|[-*]\s*)?(?:(?:"
+    + any_of("and then also please always must should can you we just now next first finally")
+    + r",?\s+)*|(?:to|before|while|for|when you|after you)\b[^,.;:§]{1,60},\s*"
+    + r"(?:always\s+|please\s+)?"
+    + rf"|(?:(?:re-?)?{_READ}\b[^,.;:]{{0,60}}?,?\s+(?:and|then|and then)\s+))"
 )
+_IMPERATIVE = compiled(_OPENING, "(?:re-?)?", _READ, _OBJECT)
 # Verbs that mean other things with more words: "call the file x", "keep a log in x".
-_DIRECT = compiled(_BEGIN, any_of("call copy keep"), r"\s*$")
+_DIRECT = compiled(_OPENING, any_of("call copy keep"), r"\s*$")
 _AGAINST = compiled(
-    _BEGIN,
+    _OPENING,
     any_of("verify compare check validate test"),
     r"\b[^§,;:.()]{1,40}\b",
     any_of("against with to"),
     r"(?: the)?\s*$",
 )
-_DONE = any_of(
-    "defined implemented declared registered described documented listed configured explained"
-    " located found set kept handled tested pinned automated driven run loaded read imported"
-    " called covered specified enforced controlled checked wired hosted maintained centralized"
-    " exposed"
+# Any participle but those of what is made or moved: "the cache is defined in x".
+_DONE = (
+    r"(?:(?!"
+    + any_of(
+        r"\w*saved stored cached created generated emitted exported logged dumped downloaded"
+        " uploaded copied moved renamed placed recorded appended deployed installed rendered"
+        " compiled collected published archived extracted split merged replaced removed deleted"
+        " dropped used needed required expected assumed called named produced added inserted"
+        " attached unpacked packed folded"
+    )
+    + r"\b)[a-z-]+ed|set|kept|driven|run|read|shown|found|wired|told|described)"
 )
 _AT = any_of("in under at inside by from within via through")
 _KIND = any_of("file module script folder directory package class function")
+_SAID = any_of(
+    "defined implemented declared registered described documented listed configured shown found"
+)
 _STANDS = any_of("lives? sits? resides? stays? begins? starts? ends?")
 _PLACED = compiled(
     rf"\b(?:(?:is|are|be)(?: \w+ly| all| only| also)?(?: {_DONE})?|{_STANDS}",
-    rf"|{_DONE}|find [^§,;:.()]{{1,40}})\s+(?:\w+ly )?{_AT}",
+    rf"|{_SAID}|find [^§,;:.()]{{1,40}})\s+(?:\w+ly )?{_AT}",
     rf"(?:\s+(?:the|our|both|and|{SPAN}|\w+ ?{_KIND}|{_KIND})){{0,4}}\s*\(?\s*$",
 )
 _ACCORDING = compiled(
@@ -73,19 +81,25 @@ _IS = compiled(
     ),
     r" (?:is|are)\s*$",
 )
+_WE = compiled(
+    r"^we (?:keep|define|document|describe|implement|track|list) [^§,;:.()]{1,40} in(?: the)?\s*$"
+)
 _DOES = compiled(
-    r"(?:^|[,;(]|\band|\bwhich|\bthat)\s*",
-    r"(?:§|(?:the|our|this|these|all|its|it|ci)\b[^§,;:.()]{0,40}?)\s*\b",
+    r"^(?:§|it|ci|we|(?:the|our|this) (?:"
+    + any_of("ci workflow build makefile project package repo repository codebase cli skill tool")
+    + r")(?: \w+)?|(?:the|our|this|all|both) §[^§,;:.()]{0,20}?)\s*\b",
     any_of(
         "reads runs uses loads calls imports includes sources executes invokes wraps extends"
         " covers follows mirrors parses describes documents depends_on relies_on delegates_to"
     ),
     r"(?: the)?\s*$",
 )
-_BEFORE = (_IMPERATIVE, _DIRECT, _AGAINST, _PLACED, _ACCORDING, _IS, _DOES)
+_BEFORE = (_IMPERATIVE, _DIRECT, _AGAINST, _PLACED, _ACCORDING, _IS, _WE, _DOES)
 # A path that is used as a name, or to put something in, may be one to come.
 _USED_FOR = compiled(
-    r"\buse\b[^§]{0,40}§\s*(?:for|to ", any_of("store keep hold save put"), r")\b|§\s*as\b"
+    r"\buse\b[^§]{0,40}§\s*(?:for|to ",
+    any_of("store keep hold save put"),
+    r")\b|§\s*as\b(?! a (?:reference|guide|model|blueprint))",
 )
 
 _SUBJECT = compiled(
@@ -103,7 +117,35 @@ _PREDICATE = compiled(
     ),
     r"s?|has|have|does)\b)",
 )
+# Or any other verb with a definite object: "x bumps the version".
+_VERB = compiled(
+    r"^\s+(?!"
+    + any_of(
+        "is was has gets needs goes comes takes becomes replaces appears exists misses lacks"
+        " wants disappears vanishes awaits follows"
+    )
+    + r"\b)[a-z]+s\s+(?:the|a|an|all|every|each|our|its)\b"
+)
 _ITEM = re.compile(r"^\s*(?:[-–—:|]|\([^)]*\)\s*[-–—:])\s*\S")
+# A heading or a sentence that introduces what there is.
+_LISTING = compiled(
+    r"\b(?:"
+    + any_of(
+        "key main core important relevant architecture structure overview files? modules? where"
+        " references? see resources codebase directories folders components? documentation docs"
+        " layout map tour further more reading source tests scripts configuration tools guides?"
+    )
+    + r")\b"
+)
+# What a list of what is to come says in its introduction, and a sentence may say anyway.
+_TO_COME = compiled(
+    r"\b(?:"
+    + any_of(
+        "you your add adds added gets? made-?up fictional fictitious invented imaginary hand_in"
+        " pretend toy demo need needed required delivers? deliver ends? leaves? holds?_then"
+    )
+    + r")\b"
+)
 _LABEL = compiled(
     r"^(?:the )?(?:\w+ )?",
     any_of(
@@ -156,11 +198,21 @@ def _is_directed(before: str, after: str) -> bool:
 
 def _is_described(span: Span, before: str, after: str) -> bool:
     if span.block.kind == "cell":
-        return _LISTING_TITLE.search(span.block.info) is not None
+        return _LISTING_TITLE.search(span.block.info) is not None and _is_listing(span.block)
     lead = _LIST_BEFORE.sub("", before).strip()
     rest = _LIST_BEHIND.sub("", after, count=1) if _LIST_BEHIND.match(after) else after
-    if _SUBJECT.match(lead) and _PREDICATE.match(rest):
+    if _SUBJECT.match(lead) and (_PREDICATE.match(rest) or (not lead and _VERB.match(rest))):
         return True
     if _LABEL.match(lead):
         return True
-    return span.block.kind == "item" and not lead and _ITEM.match(rest) is not None
+    is_first = span.block.kind == "item" and not lead
+    return is_first and _ITEM.match(rest) is not None and _is_listing(span.block)
+
+
+def _is_listing(block: Block) -> bool:
+    """Tells whether what introduces a list or a table says that it shows what there is."""
+    intros = [text for text in block.intros[: -1 if block.kind == "cell" else None] if text]
+    above = [*block.headings[-1:], *(text.rsplit("\n", 1)[-1] for text in intros[-1:])]
+    if any(_TO_COME.search(text) for text in above):
+        return False
+    return not above or any(_LISTING.search(text) for text in above)

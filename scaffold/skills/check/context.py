@@ -20,7 +20,8 @@ _CREATED = re.compile(
     r"|export(?:s|ed|ing)?|dump(?:s|ed|ing)?|cop(?:y|ies|ied|ying)|mov(?:e|es|ed|ing)"
     r"|renam(?:e|es|ed|ing)|mkdir|touch|log(?:s|ged) to|will|would|go(?:es)? (?:in|into|to|under)"
     r"|went (?:in|into|to)|should (?:be|live|contain|go)|emit(?:s|ted|ting)?|gets? (?:a|an|its|one)"
-    r"|download(?:s|ed|ing)?|install(?:s|ed|ing)?|caches?|built (?:by|from|into)|split out)\b",
+    r"|download(?:s|ed|ing)?|install(?:s|ed|ing)?|cached (?:in|to|under|at)"
+    r"|built (?:by|from|into)|split out)\b",
     re.IGNORECASE,
 )
 _GONE = re.compile(
@@ -30,7 +31,7 @@ _GONE = re.compile(
     r"|replac(?:e|es|ed|ing)|renamed|old(?:er)?|was called|avoid|whether|cannot find"
     r"|if (?:it|they|one|there|any|present|you)|if .{0,40}\bexists?|optional(?:ly)?|need|may have"
     r"|when .{0,40}\bexists?|unlike|without an?|(?:git-?)?ignored?|stale|in the past|once lived"
-    r"|local only|uncommitted|private|temp(?:orary)?|cached?)\b"
+    r"|local only|uncommitted|private|temp(?:orary)?|cached)\b"
     r"|\bnot\b|[❌✗✘🚫]|\b(?:wrong|bad|don't)\b\W*$",
     re.IGNORECASE,
 )

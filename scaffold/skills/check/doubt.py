@@ -17,7 +17,7 @@ from scaffold.skills.check.sentence import (
 # Whose place it is where it is not this repository's.
 _OTHERS = any_of(
     "users? targets? remote hosts? servers? containers? clusters? clients? customers? callers?"
-    " readers? consumers? downstream upstream box vm image"
+    r" readers? consumers? consuming_\w+ downstream upstream box vm image machine"
 )
 _OWNED = "(?:'s)? " + any_of(
     r"own \w*repo\w* projects? packages? app\w* code_?base workspace machine home"
@@ -39,7 +39,8 @@ _OPEN = any_of(
     "will would could might may shall if whether unless until once wasn not no never without"
     r" nobody nothing none soon eventually plan plans planned later future to-?do fixme optional\w*"
     " needs? wants? proposed? otherwise default_(?:location|path|folder|place) exists? ensure"
-    " make_sure draft candidate destination scratch temporary finished afterwards finally ready"
+    " make_sure depending branch check_?out log_in_to bug traceback trace fictional made-?up"
+    " picture draft candidate destination scratch temporary finished afterwards finally ready"
     " (?:are|is|be)_done"
 )
 _LOOSE = any_of(
@@ -55,7 +56,8 @@ _DOUBT = compiled(
 # A command that makes something is run all the same; the script itself may be what is made.
 _LEAD_DOUBT = compiled(
     rf"\b(?:{_ELSEWHERE}|{_GONE}|{_OPEN}|{_LOOSE}|(?:script|file)s? (?:is|are|was) {_MADE}",
-    rf"|{_MADE} (?:a|an|the|this|your) (?:\w+ )?(?:script|file))\b|n't\b|[❌✗✘🚫]",
+    rf"|(?:{_MADE}|adds?|puts?|leaves?|drops?) (?:a|an|the|this|your) (?:\w+ )?(?:script|file)",
+    r"|clon\w+|installer|companion)\b|n't\b|[❌✗✘🚫]",
 )
 _IT = any_of(
     "it one they present there available any needed necessary applicable your"
@@ -64,7 +66,8 @@ _IT = any_of(
 _TAIL = compiled(
     rf"\b(?:creat\w+ (?:it|one|them)|(?:if|when|once|where|unless|until) {_IT}",
     rf"|(?:in|of|inside|on|from|for) (?:your(?: \w+)?{_OWNED}|their|the {_OTHERS}|another|other",
-    r"|upstream)|(?:of|in) the [\w-]+ (?:project|repo\w*)|or (?:similar|equivalent|something)",
+    r"|upstream)|(?:of|in) the [\w-]+ (?:project|repo\w*)|or (?:a )?",
+    any_of("similar equivalent something whatever"),
     r"|not (?:yet|there|present|exist\w*)|does not|do not|(?:has|have) been|you (?:just )?",
     any_of("wrote created made added"),
     r"|as (?:a|an|the) ",
@@ -83,7 +86,7 @@ _FIRST = any_of(
 _LEADING = compiled(
     rf"^(?:(?:{_FIRST}|as soon as)\s+(?!(?:this|the|our) ",
     any_of(r"repo\w* package project codebase skill"),
-    r"\b)(?!you\b|\w+ing\b)[^,]*,|",
+    r"\b)(?!you\b|\w+ing\b|[^,]*, (?:see|read|consult|refer to)\b)[^,]*,|",
     any_of("an? each every any some most many other one good typical given consider take"),
     r"\s|(?!you\b|we\b)\w+ (?:can|may|might|could)\b)",
 )

@@ -291,7 +291,7 @@ def _made(simple: Simple, words: Sequence[Word]) -> set[str]:
         return made
     program, rest = words[0].text.rpartition("/")[2], [each.text for each in words[1:]]
     plain = [each for each in rest if not each.startswith("-")]
-    if program in ("touch", "tee", "mkdir", "test"):  # what is tested for may be missing
+    if program in ("touch", "tee", "mkdir", "test", "make"):  # what is tested for may be missing
         made.update(plain)
     elif words[0].text.startswith("["):
         made.update(_NAMED.findall(words[0].text))
