@@ -34,6 +34,8 @@ class Call:
         options: Reduction, root, and what a set-up call is about.
         at: The lines of the program it comes from, the nearest first; none for C++.
         via: The function of torch.distributed that the program called, where it is another one.
+        peer: Of a message, the other rank, as its group numbers it; None for any.
+        nth: Of a message, which one it is of those with this peer, tag and direction.
         state: "entering", "issued", "waiting", "done" or "failed".
         since_s: When that state began, on the clock of the machine.
         issued_s: When the call itself returned; the work may go on. 0.0 before that.
@@ -52,6 +54,7 @@ class Call:
     via: str = ""
     peer: int | None = None
     tag: int = 0
+    nth: int = 0
     state: str = "entering"
     entered_s: float = 0.0
     since_s: float = 0.0
@@ -319,7 +322,7 @@ def _take(process: Process, row: dict[str, Any]) -> None:
         process.further.append(row)
 
 
-MAX_CALLS = 20_000
+MAX_CALLS = 2_000
 """How many calls of a process are kept: those before were in step, or had long been found."""
 
 
@@ -354,6 +357,7 @@ def _new_call(row: dict[str, Any]) -> Call:
         via=row.get("via", ""),
         peer=row.get("peer"),
         tag=row.get("tag", 0),
+        nth=row.get("k", 0),
         entered_s=row["t"],
         since_s=row["t"],
         thread=row.get("th", ""),

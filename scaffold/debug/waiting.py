@@ -65,25 +65,21 @@ def _partners(job: Job, rank: int, call: Call) -> tuple[int, ...]:
     if call.peer is None or call.peer >= len(members):
         return tuple(member for member in members if member != rank)
     partner = members[call.peer]
-    is_met = _count(job, rank, call, rank) <= _count(job, partner, call, rank)
+    is_met = _has_answered(job.ranks.get(partner), call, members.index(rank))
     return () if is_met else (partner,)
 
 
-def _count(job: Job, whose: int, call: Call, rank: int) -> int:
-    """Counts one end of the messages between two ranks that a call is about."""
-    process = job.ranks.get(whose)
-    members = job.group(call.group).ranks
-    wanted = call.op == "send" if whose == rank else call.op != "send"
-    peer = call.peer if whose == rank else members.index(rank)
-    return sum(
-        1
-        for each in (process.calls if process else ())
+def _has_answered(partner: Process | None, call: Call, peer: int) -> bool:
+    """Tells whether the other end of a message was called as often as this one."""
+    answers = (
+        each
+        for each in (partner.calls if partner is not None else ())
         if each.op in POINT_TO_POINT
-        and (each.op == "send") == wanted
+        and (each.op == "send") != (call.op == "send")
         and (each.group, each.tag) == (call.group, call.tag)
         and each.peer in (peer, None)
-        and (whose != rank or each.id <= call.id)
     )
+    return any(each.nth >= call.nth or each.peer is None for each in answers)
 
 
 def cycle(found: dict[int, Wait]) -> tuple[int, ...]:

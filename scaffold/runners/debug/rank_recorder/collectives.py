@@ -121,6 +121,8 @@ def begin(c10d, group, method, name, args, kwargs):
         if method in POINT_TO_POINT:
             fields["peer"] = peer[0] if len(peer) == 2 else kwargs.get("srcRank")
             fields["tag"] = peer[-1] if peer else 0
+            way = f"{key} {method == 'send'} {fields['peer']} {fields['tag']}"
+            fields["k"] = next_number(way)
         else:
             fields["n"] = next_number(key)
         fields["in"] = tensors(args[OUTPUT_FIRST.get(method, 0) :][:1])
@@ -146,8 +148,10 @@ def _began(rec, fields):
 
 def step(kind, number, **fields):
     """Records a step of a call: - issued, w waiting, W done, x failed."""
-    if number:
+    if number and fields:
         record.current().call({"e": kind, "i": number, **fields})
+    elif number:
+        record.current().step(kind, number)
 
 
 def remember(work, number):

@@ -54,7 +54,13 @@ class Record:
     def call(self, fields):
         """Appends a step of a call."""
         fields["t"] = time.time()
-        line = _line(fields)
+        self._append_call(_line(fields))
+
+    def step(self, kind, number):
+        """Appends a step that says no more than which it is; there are three of them to a call."""
+        self._append_call(b'{"e":"%b","i":%d,"t":%.6f}\n' % (kind.encode(), number, time.time()))
+
+    def _append_call(self, line):
         if self._size + len(line) > SEGMENT_BYTES:
             self._turn()
         self._size += len(line)

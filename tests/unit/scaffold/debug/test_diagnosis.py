@@ -107,7 +107,7 @@ def test_a_rank_that_never_joined() -> None:
 
 
 def test_ranks_that_receive_from_each_other() -> None:
-    both = job([waiting("recv", 0, peer=1, id=5)], [waiting("recv", 0, peer=0, id=5)])
+    both = job([waiting("recv", 0, peer=1, nth=1)], [waiting("recv", 0, peer=0, nth=1)])
     assert kind_of(both) == ("peer", (0, 1))
     assert is_definite(scene(both))
 

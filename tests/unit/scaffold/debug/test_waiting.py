@@ -34,22 +34,23 @@ def test_the_blame_goes_to_the_end_of_the_chain() -> None:
 
 
 def test_a_message_waits_for_its_partner() -> None:
-    receive = waiting("recv", 0, peer=1, id=9)
+    receive = waiting("recv", 0, peer=1, nth=1)
     found = waits(job([receive], [call()]))
     assert found[0].for_ranks == (1,)
-    sent = call("send", 0, peer=0)
+    sent = call("send", 0, peer=0, nth=1)
     assert waits(job([receive], [sent]))[0].for_ranks == ()
 
 
 def test_a_second_message_needs_a_second_partner() -> None:
-    first, second = call("recv", 0, peer=1, id=8), waiting("recv", 0, peer=1, id=9)
-    sent = call("send", 0, peer=0)
+    first = call("recv", 0, peer=1, id=8, nth=1)
+    second = waiting("recv", 0, peer=1, id=9, nth=2)
+    sent = call("send", 0, peer=0, nth=1)
     assert waits(job([first, second], [sent]))[0].for_ranks == (1,)
 
 
 def test_another_tag_is_another_message() -> None:
-    receive = waiting("recv", 0, peer=1, id=9, tag=3)
-    assert waits(job([receive], [call("send", 0, peer=0, tag=4)]))[0].for_ranks == (1,)
+    receive = waiting("recv", 0, peer=1, tag=3, nth=1)
+    assert waits(job([receive], [call("send", 0, peer=0, tag=4, nth=1)]))[0].for_ranks == (1,)
 
 
 def test_peers_are_numbered_in_their_group() -> None:
