@@ -22,10 +22,10 @@ _VAGUE = any_of(
 )
 _OBJECT = rf"(?:\s+(?!{_VAGUE}\b)[\w§'-]+){{0,5}}\s*\(?\s*$"
 _READ = any_of(
-    "read see see_also open look_at look_in look_into look_inside look_through look_under consult"
-    " refer_to follow run execute use invoke study review inspect examine check edit modify change"
-    " update extend start_with start_from start_at start_in start_by_reading begin_with mirror"
-    " mimic import reuse adapt source load skim browse visit"
+    "read open look_at look_in look_into look_inside look_through look_under consult refer_to"
+    " follow run execute use invoke study review inspect examine check edit modify change update"
+    " extend start_with start_from start_at start_in start_by_reading begin_with mirror mimic"
+    " import reuse adapt source load skim browse visit"
 )
 # What may stand before the verb of a sentence and sets no other place or condition for it.
 _OPENING = (
@@ -34,6 +34,12 @@ _OPENING = (
     + r",?\s+)*|(?:to|before|while|for|when you|after you)\b[^,.;:§]{1,60},\s*"
     + r"(?:always\s+|please\s+)?"
     + rf"|(?:(?:re-?)?{_READ}\b[^,.;:]{{0,60}}?,?\s+(?:and|then|and then)\s+))"
+)
+# "You should see x" tells what comes out.
+_SEE = compiled(
+    r"(?:^|[:(]|\s[-–—]|^(?:for|to|before) [^,.;:§]{1,60},|;|\b(?:and|please))",
+    r"\s*(?:\d+[.)]\s*)?see(?: also)?",
+    _OBJECT,
 )
 _IMPERATIVE = compiled(_OPENING, "(?:re-?)?", _READ, _OBJECT)
 # Verbs that mean other things with more words: "call the file x", "keep a log in x".
@@ -70,7 +76,7 @@ _PLACED = compiled(
 )
 _ACCORDING = compiled(
     r"(?:^|[,;(]\s*)(?:as (?:\w+ed|shown|set out) (?:in|by)|",
-    any_of("according_to per more_in details_in"),
+    any_of("according_to per more_in details_in details_are_in more_details_in"),
     r")\s*$",
 )
 _IS = compiled(
@@ -94,7 +100,7 @@ _DOES = compiled(
     ),
     r"(?: the)?\s*$",
 )
-_BEFORE = (_IMPERATIVE, _DIRECT, _AGAINST, _PLACED, _ACCORDING, _IS, _WE, _DOES)
+_BEFORE = (_SEE, _IMPERATIVE, _DIRECT, _AGAINST, _PLACED, _ACCORDING, _IS, _WE, _DOES)
 # A path that is used as a name, or to put something in, may be one to come.
 _USED_FOR = compiled(
     r"\buse\b[^§]{0,40}§\s*(?:for|to ",
@@ -103,7 +109,7 @@ _USED_FOR = compiled(
 )
 
 _SUBJECT = compiled(
-    r"^(?:(?:both|the|this|our)(?: [\w§'-]+){0,3}",
+    r"^(?:(?:both|the|this|our)(?: (?!that\b)[\w-]+){0,2}",
     r"|(?:the|all|these|our) [\w§'-]+(?: [\w§'-]+){0,2}(?: §)? (?:in|of|from|under))?\s*\(?$",
 )
 _PREDICATE = compiled(
@@ -136,6 +142,12 @@ _LISTING = compiled(
         " layout map tour further more reading source tests scripts configuration tools guides?"
     )
     + r")\b"
+)
+# What the other columns of a table say of the files that there are.
+_PURPOSE = compiled(
+    r"\b",
+    any_of(r"purpose what description contents? role responsib\w+ does area component where about"),
+    r"\b",
 )
 # What a list of what is to come says in its introduction, and a sentence may say anyway.
 _TO_COME = compiled(
@@ -211,8 +223,12 @@ def _is_described(span: Span, before: str, after: str) -> bool:
 
 def _is_listing(block: Block) -> bool:
     """Tells whether what introduces a list or a table says that it shows what there is."""
-    intros = [text for text in block.intros[: -1 if block.kind == "cell" else None] if text]
+    *intros, last = block.intros or ("",)
+    titles = last if block.kind == "cell" else ""
+    intros = [text for text in (intros if titles else block.intros) if text]
     above = [*block.headings[-1:], *(text.rsplit("\n", 1)[-1] for text in intros[-1:])]
     if any(_TO_COME.search(text) for text in above):
         return False
+    if titles:
+        return _PURPOSE.search(titles) is not None
     return not above or any(_LISTING.search(text) for text in above)

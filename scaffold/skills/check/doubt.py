@@ -11,6 +11,7 @@ from scaffold.skills.check.sentence import (
     compiled,
     plain,
     sentence_around,
+    sentence_before,
     words_before,
 )
 
@@ -44,14 +45,20 @@ _OPEN = any_of(
     " (?:are|is|be)_done"
 )
 _LOOSE = any_of(
-    r"e\.g examples? instance such_as like suppose imagin\w+ assum\w+ consider say hypothetical\w*"
-    r" illustrat\w+ typical\w* usual\w* often sometimes normally commonly? something similar"
-    r" template sample placeholder reply answer\w* respond good bad wrong instead rather each every"
-    " any some most many"
+    r"e\.g examples? instance such_as like suppose says said claims? thinks reports imagin\w+"
+    r" assum\w+ consider say hypothetical\w* illustrat\w+ typical\w* usual\w* often sometimes"
+    r" normally commonly? something similar template sample placeholder reply answer\w* respond"
+    " good bad wrong instead rather each every any some most many"
+)
+# What is so only where something ran, or on one machine.
+_OF_RUNS = any_of(
+    r"resulting made fresh\w* just final intermediate local(?:ly)? production staging deployed"
+    " installed trained exported bundled minified extracted unpacked checked-out downloaded"
+    " mounted runtime run_time latest previous current_run"
 )
 # What takes an assertion back before the span, and behind it.
 _DOUBT = compiled(
-    rf"\b(?:{_ELSEWHERE}|{_MADE}|{_GONE}|{_OPEN}|{_LOOSE})\b|n't\b|[❌✗✘🚫?]",
+    rf"\b(?:{_ELSEWHERE}|{_MADE}|{_GONE}|{_OPEN}|{_LOOSE}|{_OF_RUNS})\b|n't\b|[❌✗✘🚫?]",
 )
 # A command that makes something is run all the same; the script itself may be what is made.
 _LEAD_DOUBT = compiled(
@@ -112,6 +119,8 @@ _SCENE = compiled(
     rf"|(?:the|a) {_OTHERS}'s|your{_OWNED}|the (?:target|host|remote|generated|resulting|new) \w+"
     r"|^an? [A-Z]\w+ (?:project|repo\w*|app\w*))\b",
 )
+# And what the sentence before says of the one that follows it.
+_FAR = compiled(rf"\b(?:{_ELSEWHERE}|{_GONE}|{_LOOSE})\b")
 _QUOTES = re.compile(r"[\"“”]")
 
 
@@ -134,7 +143,10 @@ def is_doubted(span: Span) -> bool:
         return True
     if _TAIL.search(after) or _PROPER_BEHIND.match(after) or len(_QUOTES.findall(before)) % 2:
         return True
-    return _SCENE.search(words_before(span)) is not None or _is_doubtful_place(span.block)
+    told = words_before(span)
+    if _SCENE.search(told) or _FAR.search(sentence_before(told)):
+        return True
+    return _is_doubtful_place(span.block)
 
 
 def _is_doubtful_place(block: Block) -> bool:

@@ -46,6 +46,11 @@ def words_before(span: Span) -> str:
     return plain(span.before)
 
 
+def sentence_before(words: str) -> str:
+    """Returns the last whole sentence of the words before a span."""
+    return (["", "", *_SENTENCE.split(words)])[-2]
+
+
 def _shown(text: str) -> str:
     # A comment that allows a rule holds words ("path-missing") that would silence the claim.
     return _COMMENT.sub("", text)
