@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from scaffold.deps.call_changes import Change, call_changes
 from scaffold.deps.class_changes import override_changes, subclass_changes
@@ -37,6 +38,7 @@ class Judge:
 
     def judge(self, use: Use) -> list[Finding]:
         """Returns what there is to say of one use; nothing where both releases are alike to it."""
+        use = self._within(use)
         before, after = self._old.follow(use.parts), self._new.follow(use.parts)
         if use.kind == "override":
             found = list(self._override(use, before, after))
@@ -49,6 +51,22 @@ class Judge:
         else:
             found = list(self._compare(use, before, after))
         return [each.guarded() for each in found]
+
+    def _within(self, use: Use) -> Use:
+        """Returns the part of a use that is the package's.
+
+        What an attribute holds, or a call gives, is some other package's as often as not: where no
+        annotation says what it is, the use ends with the attribute or call itself.
+        """
+        parts = use.parts
+        for count in range(2, len(parts)):
+            meaning = self._old.follow(parts[: count + 1])
+            is_there = meaning.is_there
+            if not is_there and _ELSEWHERE.search(meaning.found.evidence):
+                head = parts[:count]
+                head = head[:-1] if head[-1] == CALLED else head
+                return replace(use, kind="reference", parts=head, call=None, node=None)
+        return use
 
     def _is_gone(self, before: Meaning, after: Meaning) -> bool:
         """Tells whether a name is certainly gone.
@@ -70,6 +88,8 @@ class Judge:
             return
         if use.kind == "string" or after.is_there:
             return  # a text that only looks like a name, or a name that came to be
+        if use.local and before.is_missing:
+            return  # the class of the tree has it from another of its bases
         is_unsure = before.found.kind == "undecided" and CALLED not in use.parts
         if after.is_missing and is_unsure and use.kind != "patch":
             yield self._gone(use, before, after)

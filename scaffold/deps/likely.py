@@ -9,7 +9,7 @@ from difflib import SequenceMatcher, get_close_matches
 
 from scaffold.deps.release import Ask, Meaning, Release, dotted_ask
 from scaffold.deps.renames import Renames
-from scaffold.deps.texts import deprecation_of, names_in
+from scaffold.deps.texts import deprecation_of, has_warning, names_in
 
 _NEAR = 0.8
 _SAME_PARAMETERS = 0.5
@@ -63,7 +63,10 @@ def _owner(after: Meaning) -> Ask | None:
 def _told(old: Release, before: Meaning, after: Meaning) -> Iterator[tuple[str, str]]:
     node = old.definition(before.found)
     if node is not None:
-        yield deprecation_of(node), f"{before.found.path}:{before.found.line}"
+        text = deprecation_of(node)
+        if isinstance(node, ast.ClassDef):
+            text = text or has_warning(node.body)
+        yield text, f"{before.found.path}:{before.found.line}"
     if after.given is not None:
         yield after.given.text, f"{after.given.path}:{after.given.line}"
 

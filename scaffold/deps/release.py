@@ -78,6 +78,11 @@ class Release:
         self.index = PythonIndex(self.files)
         self._sources = Sources(self.files, self.index.modules)
         self._meanings: dict[tuple[str, ...], Meaning] = {}
+        self._found: dict[Ask, Found] = {}
+        self._asked: dict[Ask, Meaning] = {}
+        self._signatures: dict[Ask, Signature | None] = {}
+        self._statements: dict[str, dict[int, ast.stmt]] = {}
+        self._defined: dict[str, bool] = {}
 
     def follow(self, parts: tuple[str, ...]) -> Meaning:
         """Says what a chain means, through calls by what is annotated or plain to see."""
@@ -107,6 +112,11 @@ class Release:
 
     def follow_ask(self, ask: Ask) -> Meaning:
         """Says what a name means, asked for in a file or dotted."""
+        if ask not in self._asked:
+            self._asked[ask] = self._follow_ask(ask)
+        return self._asked[ask]
+
+    def _follow_ask(self, ask: Ask) -> Meaning:
         found = self._find(ask)
         if found.exists or found.kind == "third_party":
             return Meaning(found, ask)
@@ -133,8 +143,25 @@ class Release:
         return Meaning(outer._replace(name=ask.name), ask, lacking, given)
 
     def _find(self, ask: Ask) -> Found:
-        index = self.index
-        found = index.find_in(ask.path, ask.name) if ask.path else index.find(ask.name)
+        if ask not in self._found:
+            self._found[ask] = self._look_up(ask)
+        return self._found[ask]
+
+    def _in_class(self, ask: Ask) -> Ask:
+        """Returns the question inside of the class's own file, without the way that led there."""
+        owner, _, name = ask.name.rpartition(".")
+        outer = self._find(Ask("", owner)) if owner and not ask.path else None
+        if outer is None or outer.kind != "class" or not outer.path:
+            return ask
+        source, node = self.source(outer.path), self.definition(outer)
+        if source is None or not isinstance(node, ast.ClassDef) or node not in source.tree.body:
+            return ask
+        return Ask(outer.path, f"{node.name}.{name}")
+
+    def _look_up(self, ask: Ask) -> Found:
+        index, inner = self.index, self._in_class(ask)
+        found = index.find_in(inner.path, inner.name) if inner.path else index.find(inner.name)
+        found = found._replace(name=ask.name)
         if found.kind != "undecided" or "." not in ask.name:
             return found
         owner, _, name = ask.name.rpartition(".")
@@ -148,7 +175,7 @@ class Release:
         source = self.source(outer.path or "")
         if source is None or outer.kind not in ("constant", "attribute"):
             return None
-        node = _statement_at(source, outer.line or 0)
+        node = self._statement_at(source, outer.line or 0)
         value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
         bases: list[str] = []
         if isinstance(value, (ast.Name, ast.Attribute)):
@@ -168,6 +195,15 @@ class Release:
                 return found
         return None
 
+    def _statement_at(self, source: Source, line: int) -> ast.stmt | None:
+        if source.path not in self._statements:
+            self._statements[source.path] = {
+                each.lineno: each
+                for each in ast.walk(source.tree)
+                if isinstance(each, (ast.Assign, ast.AnnAssign))
+            }
+        return self._statements[source.path].get(line)
+
     def source(self, path: str) -> Source | None:
         """Returns a source of the release; None where it does not parse."""
         return self._sources.get(path)
@@ -179,6 +215,11 @@ class Release:
 
     def signature(self, meaning: Meaning) -> Signature | None:
         """Returns what a call takes; decorators known to leave parameters alone are passed by."""
+        if meaning.ask not in self._signatures:
+            self._signatures[meaning.ask] = self._signature(meaning)
+        return self._signatures[meaning.ask]
+
+    def _signature(self, meaning: Meaning) -> Signature | None:
         found = meaning.found
         if not found.exists:
             return None
@@ -256,7 +297,7 @@ class Release:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return node.returns and self._class_of(node.returns, found.path or "", owner)
         source = self.source(found.path or "")
-        statement = None if source is None else _statement_at(source, found.line or 0)
+        statement = None if source is None else self._statement_at(source, found.line or 0)
         if isinstance(statement, ast.AnnAssign):
             return self._class_of(statement.annotation, found.path or "", owner)
         return None
@@ -286,7 +327,7 @@ class Release:
     def _is_variable(self, found: Found) -> bool:
         """Tells whether a name is a ``TypeVar``: of a method, it stands for the receiver."""
         source = self.source(found.path) if found.path else None
-        node = None if source is None else _statement_at(source, found.line or 0)
+        node = None if source is None else self._statement_at(source, found.line or 0)
         value = node.value if isinstance(node, ast.Assign) else None
         return isinstance(value, ast.Call) and ast.unparse(value.func).endswith("TypeVar")
 
@@ -297,8 +338,10 @@ class Release:
 
     def defines(self, name: str) -> bool:
         """Tells whether any source may bring a name: by definition, import, or as a string."""
-        word = re.escape(name.encode())
-        return self._may_bring(word) if re.search(rb"\b%s\b" % word, self._blob) else False
+        if name not in self._defined:
+            word = name.encode()
+            self._defined[name] = word in self._blob and self._may_bring(re.escape(word))
+        return self._defined[name]
 
     def _may_bring(self, word: bytes) -> bool:
         pattern = (
@@ -324,13 +367,6 @@ def _unsure(meaning: Meaning, reason: str) -> Meaning:
     evidence = f"{meaning.found.evidence}: {reason}"
     found = meaning.found._replace(kind="undecided", evidence=evidence)
     return replace(meaning, found=found)
-
-
-def _statement_at(source: Source, line: int) -> ast.stmt | None:
-    for each in ast.walk(source.tree):
-        if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.lineno == line:
-            return each
-    return None
 
 
 def _is_plain(node: Function) -> bool:
