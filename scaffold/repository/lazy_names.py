@@ -172,6 +172,8 @@ def _names(key: str, value: ast.expr | None) -> Iterator[tuple[str, tuple[str, .
     ]
     if isinstance(value, ast.Constant):
         yield key, _candidates(key, texts[0]) if texts else ()
+    elif isinstance(value, ast.Tuple) and _is_of_own_package(value) and len(texts) == 1:
+        yield key, (f".{key}",) if texts[0] == "__module__" else _joined(texts[0], key)
     elif isinstance(value, ast.Tuple) and len(value.elts) == len(texts) and len(texts) in (1, 2):
         yield key, (_candidates(key, texts[0]) if len(texts) == 1 else _joined(*texts))
         yield from ((name, _joined(key, name)) for name in texts)
@@ -180,6 +182,12 @@ def _names(key: str, value: ast.expr | None) -> Iterator[tuple[str, tuple[str, .
         yield key, (f".{key}",)
     else:
         yield key, ()
+
+
+def _is_of_own_package(value: ast.Tuple) -> bool:
+    """Tells whether a pair begins with the package itself: ``(__spec__.parent, ".main")``."""
+    own = ("__spec__.parent", "__package__", "__name__")
+    return len(value.elts) == 2 and dotted_name(value.elts[0]) in own
 
 
 def _candidates(name: str, text: str) -> tuple[str, ...]:

@@ -18,6 +18,12 @@ OTHERS = {
 REFUSE = "    raise AttributeError(name)\n"
 
 GIVING = {
+    "name to a pair of the own package and a module": """
+_LAZY = {"Engine": (__spec__.parent, ".part.core"), "run": (__package__, ".part.core")}
+def __getattr__(name):
+    package, module = _LAZY[name]
+    return getattr(importlib.import_module(module, package=package), name)
+""",
     "name to absolute module": """
 _LAZY = {"Engine": "pkg.part.core", "run": "pkg.part.core"}
 def __getattr__(name):
