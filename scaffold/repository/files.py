@@ -164,8 +164,7 @@ class Files:
                 found = os.stat(place)
             if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
                 return None
-            with open(place, "rb") as file:
-                return file.read()
+            return Path(place).read_bytes()
         except OSError:
             return None
 
