@@ -26,6 +26,8 @@ class Settings:
         cli_units: Units that ``scaffold status`` looks at; ``cli_more_units`` the second time.
         cli_entries: Of the long registry.
         cli_files: Beside the target in the large repository.
+        commits: The newest of a history, whose type and scope are inferred; None means all.
+        repo: The repository whose history that is; None means this one.
         is_quick: Whether these are the tiny counts.
         sft_config: Warm-up, as ``areal train`` takes it.
         grpo_config: GRPO on the model that it leaves.
@@ -46,6 +48,8 @@ class Settings:
     cli_more_units: int = 500
     cli_entries: int = 5_000
     cli_files: int = 200_000
+    commits: int | None = 1_000
+    repo: Path | None = None
     is_quick: bool = False
     sft_config: Path = ROOT / "examples" / "arithmetic" / "sft.yaml"
     grpo_config: Path = ROOT / "examples" / "arithmetic" / "grpo.yaml"
@@ -67,5 +71,6 @@ QUICK = Settings(
     cli_more_units=3,
     cli_entries=10,
     cli_files=20,
+    commits=60,
     is_quick=True,
 )

@@ -47,6 +47,8 @@ TARGETS: dict[str, Target] = {
     "cli.noop": Target("measured", "<=", 7),
     "cold_start.grpo": Target("measured", "<", 10),
     "cold_start.sft": Target("measured", "<", 10),
+    "commits.scope": Target("ratio", ">=", 1.5),
+    "commits.type": Target("ratio", ">=", 1.5),
     "decode.drift": Target("measured", "<", 1e-5),
     "decode.equal.256": Target("ratio", ">=", 1.5),
     "decode.equal.64": Target("ratio", ">=", 1.3),

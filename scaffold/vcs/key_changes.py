@@ -101,6 +101,12 @@ def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChang
     )
 
 
+def depth_of(repository: git.Repo, changes: Sequence[FileChange]) -> Depth | None:
+    """Returns how deep a diff goes, without its other key changes."""
+    texts = ((old_text(repository, each), new_text(repository, each)) for each in changes)
+    return _deepest([_depth(each, *two) for each, two in zip(changes, texts, strict=True)])
+
+
 def is_api(change: FileChange) -> bool:
     """Tells whether a file's definitions are for others: a source, and not a private one."""
     name = change.path.rpartition("/")[2]
