@@ -43,7 +43,10 @@ _CHECK: list[click.Parameter] = [click.Argument(["pages"], nargs=-1, metavar="[P
 
 
 def docs_status(**values: Any) -> Report:
-    """Says which Chinese pages are missing or behind, section by section."""
+    """Says which Chinese pages are missing or behind.
+
+    It tells so section by section, from the marker that each translated section carries.
+    """
     from scaffold.translation.command import docs_status
 
     return docs_status(start_folder(values["target"]))
