@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +52,8 @@ class Ready:
         """
         texts: list[str] = []
         cpu_s, peak_mb, started = 0.0, 0.0, time.perf_counter()
-        figures = self.scratch / "figures.txt"
+        # Its own for each run: defects are looked for side by side.
+        figures = self.scratch / f"figures-{self.name}-{root.parent.name}-{root.name}.txt"
         for command in self.checker.command(self.place, root):
             figures.unlink(missing_ok=True)
             try:
@@ -105,13 +108,17 @@ def _defects(
     fixtures = list(read_fixtures().values())[: 3 if settings.is_quick else None]
     found = dict.fromkeys(ready, 0)
     wrong = dict.fromkeys(ready, 0)
-    for fixture in fixtures:
+
+    def look(fixture: RuleFixture) -> dict[str, tuple[bool, bool]]:
         bad = unpack(fixture.bad, folder / "bad" / fixture.rule, fixture.before)
         near = unpack(fixture.near_miss, folder / "near" / fixture.rule, fixture.before)
-        for name, each in ready.items():
-            is_found, is_wrong = _sees(each, fixture, bad, near)
-            found[name] += is_found
-            wrong[name] += is_wrong
+        return {name: _sees(each, fixture, bad, near) for name, each in ready.items()}
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:  # what is found takes no time to measure
+        for seen in threads.map(look, fixtures):
+            for name, (is_found, is_wrong) in seen.items():
+                found[name] += is_found
+                wrong[name] += is_wrong
     what = f"kinds of {len(fixtures)} seeded defects that are found"
     results = [Result("skills.found", what, found[OURS], "")]
     for name, checker in CHECKERS.items():
