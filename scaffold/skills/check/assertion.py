@@ -37,7 +37,7 @@ _OPENING = (
 )
 # "You should see x" tells what comes out.
 _SEE = compiled(
-    r"(?:^|[:(]|\s[-–—]|^(?:for|to|before) [^,.;:§]{1,60},|;|\b(?:and|please))",
+    r"(?:^|[:(]|\s[-–—]|^(?:for|to|before) [^,.;:§]{1,60}\b,?|;|\b(?:and|please))",
     r"\s*(?:\d+[.)]\s*)?see(?: also)?",
     _OBJECT,
 )
@@ -61,7 +61,7 @@ _DONE = (
         " dropped used needed required expected assumed called named produced added inserted"
         " attached unpacked packed folded"
     )
-    + r"\b)[a-z-]+ed|set|kept|driven|run|read|shown|found|wired|told|described)"
+    + r"\b)[a-z-]+ed|set|kept|driven|run|read|shown|given|laid out|found|told)"
 )
 _AT = any_of("in under at inside by from within via through")
 _KIND = any_of("file module script folder directory package class function")

@@ -21,7 +21,8 @@ _CREATED = re.compile(
     r"|renam(?:e|es|ed|ing)|mkdir|touch|log(?:s|ged) to|will|would|go(?:es)? (?:in|into|to|under)"
     r"|went (?:in|into|to)|should (?:be|live|contain|go)|emit(?:s|ted|ting)?|gets? (?:a|an|its|one)"
     r"|download(?:s|ed|ing)?|install(?:s|ed|ing)?|cached (?:in|to|under|at)"
-    r"|built (?:by|from|into)|split out)\b",
+    r"|built (?:by|from|into)|split out|paste[sd]?"
+    r"|(?:this|it|them|the following)(?: \w+)? (?:into|to|as))\b",
     re.IGNORECASE,
 )
 _GONE = re.compile(
@@ -92,7 +93,7 @@ _NEAR = 70
 _LIST_BEFORE = re.compile(r"(?:`[^`]*`[\s,/&+]*(?:and|or|und)?[\s,(]*)+$")
 _BEGINS_WITH_MAKING = re.compile(
     r"\W*(?:\d+[.)]\s*)?(?:then\s+|also\s+|now\s+|next,?\s+|please\s+)?(?:create|write|generate|scaffold"
-    r"|add (?:a|an|another|your)\b|copy|move|rename|save|put|place|output|export|download)\b",
+    r"|add (?:a|an|another|your)\b|copy|move|rename|save|put|place|paste|output|export|download)\b",
     re.IGNORECASE,
 )
 _LIST_BEHIND = re.compile(r"^(?:[\s,/&+]*(?:and|or)?\s*`[^`]*`)+")

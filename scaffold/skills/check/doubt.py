@@ -54,7 +54,7 @@ _LOOSE = any_of(
 _OF_RUNS = any_of(
     r"resulting made fresh\w* just final intermediate local(?:ly)? production staging deployed"
     " installed trained exported bundled minified extracted unpacked checked-out downloaded"
-    " mounted runtime run_time latest previous current_run"
+    " mounted private personal ignored runtime run_time latest previous current_run"
 )
 # What takes an assertion back before the span, and behind it.
 _DOUBT = compiled(
@@ -83,7 +83,8 @@ _TAIL = compiled(
     any_of(
         r"absent missing don doesn no_longer was were used_to removed deleted renamed e\.g"
         r" for_example etc will would might may could should generated optional\w* soon eventually"
-        " planned some_?day named_after instead yourself appears? exists?"
+        r" planned some_?day named_after instead yourself placeholders? stand-?in ignor\w+ example"
+        " appears? exists?"
     ),
     r")\b|\bthere\W*$|n't\b|\?",
 )
@@ -95,7 +96,9 @@ _LEADING = compiled(
     any_of(r"repo\w* package project codebase skill"),
     r"\b)(?!you\b|\w+ing\b|[^,]*, (?:see|read|consult|refer to)\b)[^,]*,|",
     any_of("an? each every any some most many other one good typical given consider take"),
-    r"\s|(?!you\b|we\b)\w+ (?:can|may|might|could)\b)",
+    r"\s|(?!you\b|we\b)\w+ (?:can|may|might|could)\b",
+    # What someone says is not what the text says.
+    r"|(?:.*\s)?(?!note\b|remember\b|see\b)[\w-]+ that (?:the|it|its|this|there|all|every)\b)",
 )
 _INDEFINITE = compiled(r"\b", any_of("an? each every any some another one"), r"\s+(?:\w+\s+)?$")
 # A proper name: that of another project.

@@ -40,7 +40,7 @@ _MADE_FOLDERS = frozenset(
 )
 # What is made on each machine, and kept on none: logs, results, secrets, settings of one person.
 _MADE_NAMES = re.compile(
-    r"(?:^|/)(?:logs?|results?|outputs?|out|cache|tmp|temp|runs|checkpoints|artifacts?|site|coverage"
+    r"(?:^|/)(?:logs?|results?|outputs?|out|\.?cache[\w-]*|tmp|temp|runs|checkpoints|artifacts?|site|coverage"
     r"|reports?|downloads|weights|generated|secrets?|credentials)(?=/|$|\.[\w.]+$)"
     r"|[._/-](?:local|secrets?|private|credentials?|overrides?|generated)\.[\w.]+$|\.(?:log|env|lock)$",
     re.IGNORECASE,
