@@ -19,6 +19,7 @@ from scaffold.vcs.review.wanted import Key
 _MOST_LINES = 5
 _MOST_USES = 8
 _MOST_ROWS = 60
+_MOST_PLACES = 20
 _STATUS = {
     "A": "added", "C": "copied", "D": "deleted", "M": "changed", "R": "renamed", "T": "other type",
     "U": "unmerged",
@@ -113,10 +114,15 @@ def _size(file: Altered) -> str:
 def _findings(analysis: Analysis) -> Iterator[str]:
     if analysis.findings:
         yield "These hold for certain, as far as the text tells.\n"
-    for each in analysis.findings[:_MOST_ROWS]:
-        place = _code(f"{each.path}:{each.line}")
-        yield f"- {place} {_plain(each.claim)} [{each.fact}]: {_plain(each.evidence)}"
-    yield from _rest(analysis.findings, _MOST_ROWS)
+    alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for each in analysis.findings:
+        alike[each.fact, each.claim, each.evidence].append(_code(f"{each.path}:{each.line}"))
+    for (fact, claim, evidence), places in list(alike.items())[:_MOST_ROWS]:
+        yield f"- {_plain(claim)} [{fact}]: {_plain(evidence)}"
+        yield from (f"  - {place}" for place in places[:_MOST_PLACES])
+        if len(places) > _MOST_PLACES:
+            yield f"  - and {len(places) - _MOST_PLACES} more; `--json` has all"
+    yield from _rest(list(alike), _MOST_ROWS)
 
 
 def _signals(analysis: Analysis) -> Iterator[str]:

@@ -52,7 +52,7 @@ def reach_of(
         if use.how != "import":
             by_key[use.key].append(use)
     keys = [(each.path, each.name) for each in changes if each.how != "removed"]
-    steps = {key: _users(key, by_key[key], uses, is_test) for key in keys}
+    steps = {key: _users(key, by_key[key], is_test) for key in keys}
     wanted = {each for users in steps.values() for each in users}
     second, _ = uses.find([Wanted(*each, each[0]) for each in sorted(wanted)], is_test)
     tests: dict[Key, set[str]] = defaultdict(set)
@@ -60,36 +60,30 @@ def reach_of(
         if use.how != "import":
             tests[use.key].add(use.path)
     names = _namesakes(uses, is_test)
-    imported = imported_by_tests(uses.files, uses.index.modules, is_test)
-    return {
+    reached = {
         key: Reach(
             tuple(sorted({use.path for use in by_key[key] if is_test(use.path)})),
             tuple(sorted((path, user[1]) for user in steps[key] for path in tests[user])),
-            imported.get(key[0]),
+            None,
             names.get(_stem(key[0])),
         )
         for key in keys
     }
+    if all(each.is_seen for each in reached.values()):
+        return reached
+    imported = imported_by_tests(uses.files, uses.index.modules, is_test)
+    return {key: each._replace(imported=imported.get(key[0])) for key, each in reached.items()}
 
 
-def _users(key: Key, found: Sequence[Use], uses: Uses, is_test: Callable[[str], bool]) -> set[Key]:
+def _users(key: Key, found: Sequence[Use], is_test: Callable[[str], bool]) -> set[Key]:
     """Returns what uses a definition, and the class that a hidden method works for."""
-    places = {(use.path, use.inside) for use in found if use.inside and not is_test(use.path)}
-    users = {_holder(place, uses) for place in places}
+    users = {(use.path, use.inside) for use in found if use.inside and not is_test(use.path)}
     owner, _, last = key[1].rpartition(".")
     if owner and last.startswith("_"):
         users.add((key[0], owner))
     # A test that makes an object runs its constructor and what that calls.
     above = {(path, name.rpartition(".")[0]) for path, name in users if "._" in name}
     return {each for each in users | above if "__" not in each[1]} - {key}
-
-
-def _holder(place: Key, uses: Uses) -> Key:
-    """Returns what uses something at a place: of an attribute of a class, the class."""
-    path, name = place
-    kinds = {each.name: each.kind for each in uses.symbols(path)}
-    owner = name.rpartition(".")[0]
-    return (path, owner) if owner and kinds.get(name) == "constant" else place
 
 
 def _namesakes(uses: Uses, is_test: Callable[[str], bool]) -> dict[str, str]:

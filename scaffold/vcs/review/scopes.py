@@ -102,6 +102,16 @@ class SourceView:
         dotted = self._dotted(node)
         return () if dotted is None else (self._find(dotted),)
 
+    def inside(self, line: int) -> str:
+        """Returns the dotted name of the function or class around a line, as seen from outside."""
+        names: list[str] = []
+        for scope in self._scopes:
+            if _holds(scope, line):
+                names.append(scope.name)
+                if not isinstance(scope, ast.ClassDef):
+                    break
+        return ".".join(names)
+
     def is_guarded(self, line: int) -> bool:
         """Tells whether a line lies in a ``try`` that expects it to fail."""
         return any(first <= line <= last for first, last in self._guarded)
@@ -255,7 +265,8 @@ def read_view(path: str, text: str, index: PythonIndex) -> SourceView | None:
 
 
 def _holds(scope: Function | ast.ClassDef, line: int) -> bool:
-    return scope.lineno <= line <= (scope.end_lineno or scope.lineno)
+    first = min([scope.lineno, *(each.lineno for each in scope.decorator_list)])
+    return first <= line <= (scope.end_lineno or scope.lineno)
 
 
 def _type_name(annotation: ast.expr | None) -> str | None:

@@ -131,9 +131,9 @@ class Uses:
                     lost.append(Lost(each.key, view.path, mention.line))
             elif meant is not None:
                 if not each.calls_only or mention.call is not None:
-                    uses.append(self._use(view.path, mention, each, meant))
+                    uses.append(self._use(view, mention, each, meant))
             elif self._is_likely(each, mention, found, wanted):
-                uses.append(self._use(view.path, mention, each, None))
+                uses.append(self._use(view, mention, each, None))
 
     def _is(self, wanted: Wanted, found: Found, mention: Mention) -> bool:
         """Tells whether something found is the definition, or the lack of it."""
@@ -159,12 +159,12 @@ class Uses:
             return False
         return {path for path, _ in self.index.defined(wanted.word)} == {wanted.path}
 
-    def _use(self, path: str, mention: Mention, wanted: Wanted, found: Found | None) -> Use:
+    def _use(self, view: SourceView, mention: Mention, wanted: Wanted, found: Found | None) -> Use:
         how: How = "likely" if found is None else "call" if mention.call is not None else "name"
         how = "import" if mention.taken else how
-        around = symbol_at(self.symbols(path), mention.line)
-        inside = around.name if around is not None else ""
-        return Use(wanted.key, path, mention.line, inside, how, mention.call, found)
+        return Use(
+            wanted.key, view.path, mention.line, view.inside(mention.line), how, mention.call, found
+        )
 
     def _candidates(
         self, wanted: Sequence[Wanted], is_asked: Callable[[str], bool] | None
