@@ -57,14 +57,13 @@ _OF_RUNS = any_of(
     " mounted private personal ignored runtime run_time latest previous current_run"
 )
 # What takes an assertion back before the span, and behind it.
-_DOUBT = compiled(
-    rf"\b(?:{_ELSEWHERE}|{_MADE}|{_GONE}|{_OPEN}|{_LOOSE}|{_OF_RUNS})\b|n't\b|[❌✗✘🚫?]",
-)
+_DOUBT = compiled(rf"\b(?:{_ELSEWHERE}|{_GONE}|{_OPEN}|{_LOOSE})\b|n't\b|[❌✗✘🚫]")
+_MAKING = compiled(rf"\b(?:{_MADE}|{_OF_RUNS})\b|\?")
 # A command that makes something is run all the same; the script itself may be what is made.
-_LEAD_DOUBT = compiled(
-    rf"\b(?:{_ELSEWHERE}|{_GONE}|{_OPEN}|{_LOOSE}|(?:script|file)s? (?:is|are|was) {_MADE}",
+_MADE_SCRIPT = compiled(
+    rf"\b(?:(?:script|file)s? (?:is|are|was) {_MADE}",
     rf"|(?:{_MADE}|adds?|puts?|leaves?|drops?) (?:a|an|the|this|your) (?:\w+ )?(?:script|file)",
-    r"|clon\w+|installer|companion)\b|n't\b|[❌✗✘🚫]",
+    r"|clon\w+|installer|companion)\b",
 )
 _IT = any_of(
     "it one they present there available any needed necessary applicable your"
@@ -130,19 +129,20 @@ _QUOTES = re.compile(r"[\"“”]")
 def is_doubtful_intro(text: str) -> bool:
     """Tells whether what introduces a list, a table or a drawing takes back what it shows."""
     last = re.split(r"(?<=[.!?])\s+", plain(text).strip())[-1]
-    return any(pattern.search(last) for pattern in (_DOUBT, _TAIL, _LEADING))
+    return any(pattern.search(last) for pattern in (_DOUBT, _MAKING, _TAIL, _LEADING))
 
 
 def is_doubtful_lead(text: str) -> bool:
     """Tells whether what introduces a command, or a comment at it, leaves open what it runs."""
     last = re.split(r"(?<=[.!?])\s+", plain(text).strip())[-1]
-    return bool(_LEAD_DOUBT.search(last) or _LEADING.match(last))
+    return any(each.search(last) for each in (_DOUBT, _MADE_SCRIPT, _LEADING))
 
 
 def is_doubted(span: Span) -> bool:
     """Tells whether anything around a span leaves open whether it is there."""
     before, after = plain(before_colon(span)), plain(sentence_around(span)[1])
-    if any(pattern.search(before) for pattern in (_DOUBT, _LEADING, _INDEFINITE, _PROPER_BEFORE)):
+    doubts = (_DOUBT, _MAKING, _LEADING, _INDEFINITE, _PROPER_BEFORE)
+    if any(pattern.search(before) for pattern in doubts):
         return True
     if _TAIL.search(after) or _PROPER_BEHIND.match(after) or len(_QUOTES.findall(before)) % 2:
         return True
