@@ -14,7 +14,8 @@ _INDENTED = re.compile(
     r"^(?P<gap> *)(?:!!!|\?\?\?\+?)[ \t]+(?P<sort>[\w-]+)|^(?P<tab> *)===[+!]*[ \t]+\""
 )
 _COLONS = re.compile(r"^ *(?P<mark>:{3,})[ \t]*\{?(?P<sort>[A-Za-z][\w:-]*)\}?")
-_COLONS_END = re.compile(r"^ *:{3,}[ \t]*$")
+_SLASHES = re.compile(r"^ *(?P<mark>/{3,})[ \t]+(?P<sort>[a-z][\w-]*)(?:[ \t]*\|.*)?[ \t]*$")
+_END = re.compile(r"^ *(?::{3,}|/{3,})[ \t]*$")
 _FENCE = re.compile(r"^ *(?P<mark>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)$")
 _OPTION = re.compile(r"^ *:[\w-]+:(?:[ \t].*)?$")
 _ALERT = re.compile(r"^ *> ?\[!(?P<sort>\w+)\]")
@@ -52,10 +53,10 @@ class _Reader:
                 at = self._fence(at, stop, fence["mark"], fence["info"].strip())
             elif indented := _INDENTED.match(row):
                 at = self._indented(at, stop, indented)
-            elif colons := _COLONS.match(row):
-                self._take(at, colons["sort"])
+            elif opening := _COLONS.match(row) or _SLASHES.match(row):
+                self._take(at, opening["sort"])
                 at = self._options(at + 1, stop)
-            elif _COLONS_END.match(row):
+            elif _END.match(row):
                 self.lines[at] = ""
                 at += 1
             else:

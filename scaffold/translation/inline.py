@@ -15,9 +15,16 @@ _TAG = re.compile(r"<(?P<name>[A-Za-z][\w-]*)(?P<rest>[^>]*)>")
 _ATTRIBUTE = re.compile(
     r"(?P<key>[\w:-]+)\s*=\s*(?:\"(?P<a>[^\"]*)\"|'(?P<b>[^']*)'|(?P<c>[^\s>]+))"
 )
+_CODE_SIGN = " \N{OBJECT REPLACEMENT CHARACTER} "
+"""Stands in prose for code, so that words around it are not joined."""
+
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ROLE = re.compile(r"\{(?:ref|doc|term|numref|eq|any|abbr|download|(?:[\w-]+:)+[\w-]+)\}$")
 _ROLE_TARGET = re.compile(r"<[^<>]+>$")
+_PLACEHOLDER = re.compile(r"\{\{.+?\}\}|\{%.+?%\}|\{(?P<mark>[*!]) .+? (?P=mark)\}|\{!.+?!\}")
+_PRESENTATION = frozenset({"a", "abbr", "b", "br", "em", "i", "strong", "wbr"})
+"""Tags that a language may need more or fewer of; links are compared by where they lead."""
+
 _SHOWN = frozenset({"alt", "title", "aria-label", "summary", "label"})
 """Attributes whose text a reader sees, and which are translated."""
 
@@ -59,7 +66,8 @@ class Html:
                 self._anchors.append(Piece(value, line))
             elif key not in _SHOWN:
                 kept.append(f'{key}="{value}"')
-        into.tags.append(Piece(" ".join(kept), line))
+        if found["name"].lower() not in _PRESENTATION:
+            into.tags.append(Piece(" ".join(kept), line))
 
 
 def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
@@ -76,7 +84,9 @@ def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
     for child in token.children or []:
         match child.type:
             case "text":
-                found.prose += child.content
+                placeholders = [each.group() for each in _PLACEHOLDER.finditer(child.content)]
+                found.codes += [Piece(each, at) for each in placeholders]
+                found.prose += _PLACEHOLDER.sub(_CODE_SIGN, child.content)
                 found.plain += child.content
             case "softbreak" | "hardbreak":
                 found.prose += "\n"
@@ -85,7 +95,7 @@ def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
             case "code_inline":
                 code = child.content
                 found.codes.append(Piece(_code(code, found.prose), at))
-                found.prose += " \N{OBJECT REPLACEMENT CHARACTER} "
+                found.prose += _CODE_SIGN
                 found.plain += code
             case "link_open":
                 found.links.append(Piece(unquote(str(child.attrGet("href") or "")), at))

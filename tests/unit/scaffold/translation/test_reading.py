@@ -116,6 +116,7 @@ def test_what_readers_see_changes_the_hash(what: str, left: str, right: str) -> 
         ("```{warning} T\n:class: x\nwords\n\n- one\n```\n", ["warning"], ["bullet list"]),
         (":::{tip}\nwords\n:::\n", ["tip"], []),
         ("::: info\nwords\n:::\n", ["info"], []),
+        ("/// tip | T\n\nwords\n\n- one\n\n///\n", ["tip"], ["bullet list"]),
         ("> [!NOTE]\n> words\n", ["note"], ["quote"]),
         ("```{code-block} python\nx = 1\n```\n", [], ["code block"]),
         ("````md\n!!! note\n    x\n````\n", [], ["code block"]),
@@ -133,6 +134,17 @@ def test_admonitions_of_every_dialect_hold_text(
 def test_a_role_keeps_where_it_leads_and_not_its_words() -> None:
     passage = only("# A\n\nSee {ref}`the words <place>` and `x <y>`.\n").passages[1]
     assert [code.text for code in passage.codes] == ["<place>", "x <y>"]
+
+
+def test_what_a_site_fills_in_stays_as_it_is() -> None:
+    text = "# A\n\nIt is {{ version }}, {* ../a_b.py hl[2] *} and {!b.md!} {% if x %}.\n"
+    found = [code.text for code in only(text).passages[1].codes]
+    assert found == ["{{ version }}", "{* ../a_b.py hl[2] *}", "{!b.md!}", "{% if x %}"]
+
+
+def test_tags_that_a_language_may_add_do_not_count() -> None:
+    text = '# A\n\n<abbr title="x">A</abbr> <a href="b.md">b</a> <kbd class="k">c</kbd>\n'
+    assert [tag.text for tag in only(text).passages[1].tags] == ['kbd class="k"']
 
 
 def test_anchors_are_those_that_the_page_sets() -> None:
