@@ -77,10 +77,13 @@ def skills_check(**values: Any) -> Report:
     PATH is a skill, a folder or a Markdown file; without one, all guidance of the repository is
     checked. Nothing is imported and nothing is run.
     """
-    from scaffold.skills.check.command import CheckWish, check_skills
+    from scaffold.repository.uncollected import uncollected
 
-    given = {key: value for key, value in values.items() if key not in ("target", "as_json")}
-    return check_skills(CheckWish(start_folder(values["target"]), **given))
+    with uncollected():  # the imports make as much as a small check, too
+        from scaffold.skills.check.command import CheckWish, check_skills
+
+        given = {key: value for key, value in values.items() if key not in ("target", "as_json")}
+        return check_skills(CheckWish(start_folder(values["target"]), **given))
 
 
 _SYNC: list[click.Parameter] = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import configparser
 import re
 import tomllib
 from collections import defaultdict
@@ -138,6 +137,8 @@ def _read_pyproject(table: Table, project: Project) -> None:
 
 
 def _read_setup_cfg(text: str, project: Project) -> None:
+    import configparser  # few projects have such a file still
+
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(text)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from configparser import ConfigParser
-from configparser import Error as ConfigError
 from functools import cached_property
 from typing import Any, cast
 
@@ -161,10 +159,12 @@ def _toml_markers(text: str) -> list[str]:
 
 
 def _ini_markers(text: str) -> list[str]:
+    from configparser import ConfigParser, Error  # few projects have such a file still
+
     parser = ConfigParser(strict=False, interpolation=None)
     try:
         parser.read_string(text)
-    except ConfigError:
+    except Error:
         return []
     found: list[str] = []
     for section in ("pytest", "tool:pytest"):

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from scaffold.repository.files import Files
 from scaffold.repository.whole import Repository
-from scaffold.skills.blocks.expected import REPAIR, Problem, expected
-from scaffold.skills.blocks.expected import Repository as BlockRepository
-from scaffold.skills.blocks.markers import Block, parse_blocks
-from scaffold.skills.blocks.settings import read_settings
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.documents import Document
+
+if TYPE_CHECKING:  # costs 10 ms, and few texts have such blocks
+    from scaffold.skills.blocks.expected import Problem
+    from scaffold.skills.blocks.expected import Repository as BlockRepository
+    from scaffold.skills.blocks.markers import Block
 
 
 def find_blocks(document: Document) -> Iterator[Claim]:
     """Yields the generated blocks of a document."""
     if "scaffold:begin" in document.text or "scaffold:end" in document.text:
+        from scaffold.skills.blocks.markers import parse_blocks
+
         for block in parse_blocks(document.text):
             text = " ".join((block.kind, *block.words))
             yield Claim("generated", text, block.line, 1, block)
@@ -26,6 +30,8 @@ def find_blocks(document: Document) -> Iterator[Claim]:
 
 def judge_block(claim: Claim, document: Document, repository: Repository) -> Verdict:
     """Judges a generated block: is it what its sources give today?"""
+    from scaffold.skills.blocks.expected import REPAIR, Problem, expected
+
     block: Block = claim.data
     found = expected(block, _repository(repository.files))
     if found is None:
@@ -43,6 +49,8 @@ def judge_block(claim: Claim, document: Document, repository: Repository) -> Ver
 
 
 def _wrong(claim: Claim, problem: Problem) -> Verdict:
+    from scaffold.skills.blocks.expected import REPAIR
+
     rule = "block-stale" if problem.is_stale else "block-invalid"
     now = f"`{REPAIR}` writes it anew" if problem.is_stale else ""
     return Verdict.fails(
@@ -62,6 +70,9 @@ def _first_difference(block: Block, text: str) -> int:
 
 @lru_cache(maxsize=4)
 def _repository(files: Files) -> BlockRepository:
+    from scaffold.skills.blocks.expected import Repository as BlockRepository
+    from scaffold.skills.blocks.settings import read_settings
+
     return BlockRepository(files, read_settings(files))
 
 
