@@ -164,6 +164,19 @@ def test_a_shallow_clone_says_what_git_does_not_know(repository: Path, tmp_path:
     assert "git does not know the source that was translated" in done.stdout
 
 
+def test_a_partial_clone_fetches_nothing(repository: Path, tmp_path: Path) -> None:
+    """What it lacks, git would fetch on its own; the origin is there and would give it."""
+    (repository / "docs/en/guide.md").write_text(GUIDE.replace("Two", "2"), encoding="utf-8")
+    commit(repository)
+    git(repository, "config", "uploadpack.allowFilter", "true")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--filter=blob:none", f"file://{repository}", str(clone))
+    before = everything(clone)
+    (section,) = report(clone, "plan", "guide.md")["sections"]
+    assert section["old_source"] is None
+    assert everything(clone) == before
+
+
 @pytest.mark.parametrize("place", ["detached", "bare of commits", "no git", "submodule", "deep"])
 def test_odd_places(repository: Path, tmp_path: Path, place: str) -> None:
     root = repository
