@@ -125,7 +125,14 @@ class SourceView:
     def _find(self, dotted: str) -> Found:
         if dotted.startswith("/"):  # an absolute name, of an import inside a function
             return self.index.find(dotted[1:])
-        return self.index.find_in(self.path, dotted)
+        first, dot, rest = dotted.partition(".")
+        node, taken = self._imported_once.get(first, (None, ""))
+        if node is None:
+            return self.index.find_in(self.path, dotted)
+        # What is imported needs no table of the whole module, which costs more than all else.
+        found = list(self._taken(node, f"{taken}{dot}{rest}"))
+        sure = (each for each in found if each.exists or each.is_missing)
+        return next(sure, Found("undecided", dotted, self.path, evidence="it is from elsewhere"))
 
     def _dotted(self, node: ast.expr) -> str | None:
         """Returns an expression as a name of the module; "/" leads what is absolute."""
@@ -223,6 +230,22 @@ class SourceView:
         folder = self.index.modules.above(module, node.level).folder or ""
         names = self.index.dotted_names(f"{folder}/__init__.py".lstrip("/"))
         return ".".join(filter(None, [names[0], node.module or ""])) if names else None
+
+    @cached_property
+    def _imported_once(self) -> dict[str, tuple[ast.ImportFrom, str]]:
+        """The names that one ``from ... import`` binds and nothing else does."""
+        found: dict[str, tuple[ast.ImportFrom, str]] = {}
+        bound = set(self._top_names)
+        for node in self._nodes:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for each in node.names:
+                    name = (each.asname or each.name).partition(".")[0]
+                    if isinstance(node, ast.ImportFrom) and name not in bound:
+                        found[name] = node, each.name
+                    else:
+                        found.pop(name, None)
+                    bound.add(name)
+        return found
 
     @cached_property
     def _all_imported(self) -> frozenset[str]:
