@@ -292,7 +292,8 @@ def _wanted(scene: Scene, found: dict[int, Wait], wanted: tuple[int, ...]) -> Ve
         return Verdict("absent", (rank,), text, call.group, notes, _HINTS["absent"])
     if rank in gone:
         text = f"{ranks_text([rank])} {end_text(process)}, and {who}"
-        return Verdict("exited", (rank,), text, call.group, notes, _HINTS["exited"])
+        hint = _HINTS["exited"] if process.failure or process.status else _HINTS["ended"]
+        return Verdict("exited", (rank,), text, call.group, notes, hint)
     if call.op in POINT_TO_POINT:
         text = f"{who}; {ranks_text([rank])} is elsewhere{_doing(scene, process)}"
         return Verdict("peer", (rank,), text, call.group, notes, _HINTS["peer"])
@@ -374,6 +375,7 @@ _HINTS = {
     "groups": "call new_group on every rank, and use groups in one order",
     "peer": "give each send its recv, with the same tag and in one order; batch_isend_irecv helps",
     "exited": "mend why it ended; catch errors on all ranks alike",
+    "ended": "let all ranks make as many calls: look at lengths of data, and at early returns",
     "outside": "see its stack below; if it only takes long, give a longer --timeout",
     "absent": "see where it is; ranks have to agree on MASTER_ADDR, MASTER_PORT and WORLD_SIZE",
     "failed": "mend the error; its traceback is in the output above",

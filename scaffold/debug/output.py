@@ -103,7 +103,8 @@ def _outside_where(scene: Scene, process: Process) -> str:
 
 
 def _main_stack(scene: Scene, process: Process) -> Stack | None:
-    return next((each for each in scene.stacks.get(process.pid, ()) if each.is_main), None)
+    stacks = scene.stacks.get(process.pid, ())
+    return next((each for each in stacks if each.is_main and each.frames), None)
 
 
 def _shown_stacks(scene: Scene, verdict: Verdict) -> list[int]:

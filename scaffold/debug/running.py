@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scaffold.debug.memory import memory_json, memory_text, read_memory
 from scaffold.debug.output import as_json, verdict_text
-from scaffold.debug.watch import Wish, watch
+from scaffold.debug.watch import Wish, find_program, watch
 from scaffold.report import Report
 from scaffold.spec import RequestError
 
@@ -51,6 +51,7 @@ def run_job(wish: RunWish) -> Report:
             code="usage",
             hint="scaffold debug run -- torchrun --nproc-per-node 2 train.py",
         )
+    find_program(wish.argv[0], wish.root)  # before a folder is made for nothing
     folder = _record_folder(wish.folder)
     options = {"checksums": wish.checksums, "steps": wish.steps, "memory": wish.memory}
     asked = Wish(wish.argv, folder, wish.timeout_s, json.dumps(options), wish.as_json, wish.root)

@@ -65,6 +65,11 @@ DOCS = {
     "subprocess", "textwrap", "tomllib", "traceback", "urllib",
 }  # fmt: skip
 
+# Processes and their ports; `psutil` brings some of these.
+RECORDS = {"dataclasses", "json", "pathlib", "scaffold.debug", "signal", "urllib"}
+LOOKS = RECORDS | {"glob", "psutil", "select", "shutil", "socket", "subprocess"}
+WATCHES = LOOKS | {"random", "tempfile", "textwrap"}
+
 
 @dataclass(frozen=True)
 class Way:
@@ -119,6 +124,10 @@ WAYS: dict[str, Way] = {
     "skills list": Way(f"skills list --target {ROOT}", SKILLS),
     "docs status": Way(f"docs status --target {ROOT}", DOCS),
     "help of docs check": Way("docs check --help", HELP),
+    "help of debug run": Way("debug run --help", HELP),
+    "debug run of no program": Way("debug run -- no-such-program", WATCHES, status=2),
+    "debug compare of no records": Way("debug compare a b", RECORDS, status=1),
+    "debug env of no mesh": Way("debug env --mesh wrong", LOOKS, status=2),
     "a wrong name": Way("add-reward class", COMMANDS, status=2),
     "an unknown option": Way("add-reward x --no-such", MANIFESTS | {"difflib"}, status=2),
     "an unknown unit": Way("show nothing", COMMANDS | {"difflib", "scaffold.edit"}, status=1),
