@@ -116,7 +116,7 @@ def pr(no_input: bool, target: str | None, as_json: bool, **values: Any) -> Repo
     """Prepares the pull request of a branch: is it ready, and what does it say.
 
     Without --rewrite and --push it only reads. With them, a failure leaves branch, index and files
-    as they were; a backup of the branch is printed. What gh does comes last.
+    as they were; a backup of the branch is printed.
     """
     from scaffold.vcs.pull.command import Options, pull_request
 

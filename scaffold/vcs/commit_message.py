@@ -142,5 +142,5 @@ def _shown(guess: Guess) -> str:
         "layout": "from the folders",
         "none": "left out",
     }[guess.source]
-    sure = f", {guess.share:.0%} sure" if guess.source == "history" else ""
+    sure = f", {min(guess.share, 0.99):.0%} of the votes" if guess.source == "history" else ""
     return f"{guess.word or '(none)'}  {where}{sure}"

@@ -127,7 +127,13 @@ WALKS: dict[str, dict[str, Part]] = {
     },
 }
 
-FOLLOWED_ELSEWHERE = {"add-archon-model", "debug-distributed", "translate-doc-zh"}
+FOLLOWED_ELSEWHERE = {
+    "add-archon-model",
+    "commit-conventions",
+    "create-pr",
+    "debug-distributed",
+    "translate-doc-zh",
+}
 """Skills that a test of their own follows: in the other files of this folder."""
 
 every_skill = pytest.mark.parametrize("skill", SKILLS, ids=lambda path: path.parent.name)

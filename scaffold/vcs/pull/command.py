@@ -248,9 +248,9 @@ def _confirm(
     plan = "".join(f"{line}\n" for line in _plan(outcome, options, base, new, send))
     if ask is None:
         raise RequestError(
-            "a branch that others see is not changed unasked:\n" + plan.rstrip(),
+            "the plan has to be agreed to, and nobody can be asked",
             code="unconfirmed",
-            hint="look at the plan, then add --yes",
+            hint=f"add --yes for this plan:\n{plan.rstrip()}",
         )
     if not ask(plan):
         raise ScaffoldError("stopped; nothing was changed", code="aborted", hint="")
@@ -403,6 +403,8 @@ def _report(
 def _text(outcome: Outcome, options: Options, conflicts: tuple[Any, ...]) -> str:
     rows: list[str] = []
     for each in outcome.checks:
+        if outcome.done and each.state == "ok":
+            continue
         rows.append(f"{each.state:<10} {each.name:<10} {each.said}")
         rows += [f"{'':<21} {each.hint}"] if each.hint else []
     for each in conflicts:
@@ -411,7 +413,7 @@ def _text(outcome: Outcome, options: Options, conflicts: tuple[Any, ...]) -> str
         rows += [f"  theirs   {line}" for line in each.theirs]
         rows += [f"  {line}" for hunk in each.hunks for line in hunk.split("\n")]
     if outcome.done:
-        rows += ["", *outcome.done]
+        rows += [*([""] if rows else []), *outcome.done]
     elif not conflicts and outcome.title:
         rows += ["", outcome.title, "", outcome.body.rstrip("\n")]
         if options.rewrite and outcome.message:

@@ -251,8 +251,8 @@ def test_without_a_yes_the_plan_is_told_and_nothing_is_done(place: Place) -> Non
     status, report = place.pr("--rewrite", "--push")
     assert status == 2
     assert report["error"]["code"] == "unconfirmed"
-    assert "2 commits of 12-add-two become" in report["error"]["message"]
-    assert "push       origin/12-add-two: a new branch" in report["error"]["message"]
+    assert "2 commits of 12-add-two become" in report["error"]["hint"]
+    assert "push       origin/12-add-two: a new branch" in report["error"]["hint"]
     assert everything(place.here) == before
 
 
@@ -472,7 +472,7 @@ def test_commits_of_the_remote_are_replaced_only_with_the_option_and_a_yes(place
     assert "2 commits that the push would replace" in report["error"]["message"]
     status, report = place.pr("--rewrite", "--push", "--force-with-lease")
     assert (status, report["error"]["code"]) == (2, "unconfirmed")
-    assert "lost: " in report["error"]["message"]
+    assert "lost: " in report["error"]["hint"]
     assert everything(place.here) == before
     assert git(place.bare, "rev-parse", "12-add-two") == old
     status, report = place.pr(*PUSH, "--force-with-lease")
