@@ -213,12 +213,19 @@ class _Reader:
         for node in all_nodes(source.tree):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for each in node.names:
+                    if isinstance(node, ast.Import) and "." in each.name:
+                        yield from self._module_path(each.name)
                     name = each.asname or each.name.partition(".")[0]
                     origin = self._sources.origin(name, source)
                     if origin is not None:
                         yield origin.path
                     if isinstance(node, ast.ImportFrom):
                         yield from self._re_exported(name, origin, source)
+
+    def _module_path(self, name: str) -> Iterator[str]:
+        found = self._python.find(name)
+        if found.path and found.path.endswith(".py"):
+            yield found.path
 
     def _re_exported(self, name: str, origin: Source | None, source: Source) -> Iterator[str]:
         """Yields where a name of a package really stands."""

@@ -23,6 +23,9 @@ CLIENT_FOLDERS = (".agents/", ".claude/", ".codex/", ".opencode/", ".cursor/", "
 # As `scaffold skills install` writes it; what reads all of it would cost every check its imports.
 LOCK = ".scaffold/skills-lock.toml"
 
+# What others wrote is kept there, often without the parts that nobody here needs.
+_VENDORED = frozenset({"vendor", "_vendor", "vendored", "third_party", "node_modules"})
+
 _AGENT = re.compile(r"(?:^|/)\.(?:agents|claude|opencode)/agents?/(?:.+/)?[^/]+\.md$")
 _COMMAND = re.compile(r"(?:^|/)\.(?:claude|opencode|agents)/commands?/(?:.+/)?[^/]+\.md$")
 _RULES = re.compile(
@@ -67,7 +70,7 @@ class Document:
     @property
     def is_about_here(self) -> bool:
         """Whether it speaks of the repository it stands in; a pack's skills speak of any other."""
-        if self.is_installed:
+        if self.is_installed or _VENDORED.intersection(self.path.split("/")):
             return False
         return self.kind in ("guide", "page") or self.path.startswith(CLIENT_FOLDERS)
 

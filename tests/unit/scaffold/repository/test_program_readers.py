@@ -267,3 +267,22 @@ def test_a_typer_app_is_read_from_signatures(tmp_path: Path) -> None:
     kind = run.option("--kind")
     assert kind is not None
     assert kind.choices == ("a", "b")
+
+
+def test_commands_of_a_module_that_is_imported_with_its_dots_are_read(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": "[project]\nname = 'm'\n[project.scripts]\nm = 'm.cli:cli'\n",
+        "m/__init__.py": "",
+        "m/cli/__init__.py": "import click\nimport m.runs\n@click.group()\ndef cli(): ...\n"
+        "cli.add_command(m.runs.commands)\n",
+        "m/runs.py": "import click\n@click.group('runs')\ndef commands(): ...\n"
+        "@commands.command('get')\n@click.option('--id')\ndef get_run(id): ...\n",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    program = Repository.at(tmp_path).programs.console("m")
+    assert program is not None
+    assert program.command is not None
+    runs = (program.command.commands or {})["runs"]
+    assert list(runs.commands or {}) == ["get"]
