@@ -57,10 +57,10 @@ class Links:
         if target is None or not (target == self._page or self._has_translation(target)):
             return self._same(href, leads)
         other = self._documents.layout.pages[target]
-        anchor = self._anchor(target, leads.anchor)
+        anchors = self._anchors(target, leads.anchor)
         path = other.removesuffix(extension)
         text = "" if target == self._page else posixpath.relpath(path, _folder(self._other))
-        return Expected(_joined(text, anchor), frozenset({Leads(path, anchor)}))
+        return Expected(_joined(text, anchors[0]), frozenset(Leads(path, each) for each in anchors))
 
     def expected_image(self, src: str) -> Expected:
         """Returns what the image of a page becomes: the same one, or one made for the language."""
@@ -91,15 +91,16 @@ class Links:
         is_there = self._documents.has(self._documents.layout.pages[page])
         return is_there and self._documents.has(page) and not self._documents.why_excluded(page)
 
-    def _anchor(self, page: str, anchor: str) -> str:
-        """Returns the anchor of the section that translates the one of an anchor."""
+    def _anchors(self, page: str, anchor: str) -> tuple[str, ...]:
+        """Returns the anchors of the section that translates that of an anchor, the best first."""
         section = self._documents.page(page).at_anchor(anchor) if anchor else None
         if section is None or anchor in [each.text for each in section.anchors]:
-            return anchor
+            return (anchor,)
         for pair in self._documents.pairs(page):
             if pair.source is not None and pair.source.key == section.key and pair.translation:
-                return pair.translation.slug
-        return f"<the anchor of your heading for {section.title!r}>"
+                found = (pair.translation.slug, pair.translation.mkdocs_slug)
+                return found[::-1] if self._documents.has("mkdocs.yml") else found
+        return (f"<the anchor of your heading for {section.title!r}>",)
 
 
 def _resolved(href: str, page: str) -> Leads:

@@ -98,6 +98,7 @@ class Section:
         key: What it is known by in its page.
         hash: The digest of its content.
         slug: The anchor that GitHub gives the heading.
+        mkdocs_slug: The anchor that Python-Markdown gives it, and so MkDocs.
         end: The line of the next section.
         passages: Its text, the heading first.
         blocks: Its blocks in their order.
@@ -112,6 +113,7 @@ class Section:
     key: str = PREAMBLE
     hash: str = ""
     slug: str = ""
+    mkdocs_slug: str = ""
     end: int = 0
     passages: list[Passage] = field(default_factory=list[Passage])
     blocks: list[Block] = field(default_factory=list[Block])
@@ -169,7 +171,7 @@ class Page:
     def at_anchor(self, anchor: str) -> Section | None:
         """Returns the section that an anchor leads to, by the heading's own or by one set in it."""
         for each in self.sections:
-            if anchor in (each.slug, each.slug.lower()) or anchor in [a.text for a in each.anchors]:
+            if anchor in (each.slug, each.mkdocs_slug, *(own.text for own in each.anchors)):
                 return each
         return None
 

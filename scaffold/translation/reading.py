@@ -248,6 +248,7 @@ def _name(sections: list[Section]) -> None:
     """Gives every section its anchor and its key."""
     slugs: dict[str, int] = {}
     keys: set[str] = set()
+    ids: set[str] = set()
     for section in sections:
         if section.level == 0:
             section.key = PREAMBLE
@@ -256,6 +257,7 @@ def _name(sections: list[Section]) -> None:
             count = slugs.get(base, -1) + 1
             slugs[base] = count
             section.slug = f"{base}-{count}" if count else base
+            section.mkdocs_slug = _mkdocs_slug(section.title, ids)
             section.key = _unused(re.sub("-{2,}", "-", base).strip("-") or "section", keys)
         keys.add(section.key)
 
@@ -265,6 +267,21 @@ def _unused(name: str, taken: set[str]) -> str:
     while found in taken or found == PREAMBLE:
         number += 1
         found = f"{name}-{number}"
+    return found
+
+
+def _mkdocs_slug(title: str, taken: set[str]) -> str:
+    """Returns the anchor of a heading, unlike those that are taken, and takes it.
+
+    Source: the extension `toc` of Python-Markdown, whose anchors keep ASCII alone.
+    """
+    text = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
+    base = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
+    found, number = base, 0
+    while not found or found in taken:
+        number += 1
+        found = f"{base}_{number}"
+    taken.add(found)
     return found
 
 

@@ -208,6 +208,17 @@ def test_links_follow_the_folder_and_the_language(
     assert findings(tmp_path, f"# A\n\n{english}\n", f"# 甲\n\n{chinese}\n") == []
 
 
+@pytest.mark.parametrize("anchor", ["三", "_2"])
+def test_anchors_are_githubs_or_those_of_mkdocs(tmp_path: Path, anchor: str) -> None:
+    english, chinese = "# A\n\n## B\n\n## C\n\n[c](#c)\n", "# A\n\n## 二\n\n## 三\n\n[丙](#{})\n"
+    assert findings(tmp_path, english, chinese.format(anchor)) == []
+    (wrong,) = findings(tmp_path, english, chinese.format("c"))
+    assert (wrong.found, wrong.expected) == ("#c", "#三")
+    (tmp_path / "mkdocs.yml").write_text("site_name: a\n")
+    (wrong,) = findings(tmp_path, english, chinese.format("c"))
+    assert wrong.expected == "#_2"
+
+
 def test_an_image_of_the_language_may_stand_in_its_place(tmp_path: Path) -> None:
     documents(tmp_path)
     (tmp_path / "docs/zh/images").mkdir()

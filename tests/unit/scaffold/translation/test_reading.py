@@ -176,6 +176,16 @@ def test_slugs_are_githubs(title: str, slug: str) -> None:
     assert slug_of(title.replace("`", "")) == slug
 
 
+def test_anchors_of_mkdocs_are_those_that_python_markdown_makes() -> None:
+    markdown = pytest.importorskip("markdown", reason="comes with tensorboard, as its reference")
+    titles = ["A b!", "二", "三", "Example", "Example", "Ünï `x_y`", "二 x", "_1", "a -- b"]
+    text = "".join(f"# {title}\n\n" for title in titles)
+    reference = markdown.Markdown(extensions=["toc"])
+    reference.convert(text)
+    wanted = [row["id"] for row in reference.toc_tokens]
+    assert [section.mkdocs_slug for section in page(text).sections] == wanted
+
+
 @pytest.mark.parametrize(
     "text", ["", "\n", "---\n", "---\na: [\n---\n", "words\n", "# \n", "\ufeff# A"]
 )
