@@ -18,7 +18,10 @@ from scaffold.skills.check.documents import Document
 from scaffold.skills.check.doubt import is_doubtful_intro
 from scaffold.skills.check.markdown import Block
 
-_NOUN = r"(?P<noun>markers|extras|dependencies|scripts|entry points|hooks|services|jobs)"
+_NOUNS = (
+    "markers", "extras", "dependencies", "scripts", "entry points", "hooks", "services", "jobs",
+)  # fmt: skip
+_NOUN = rf"(?P<noun>{'|'.join(_NOUNS)})"
 _KIND = r"(?:(?:pytest|runtime|optional|console|npm|pre-commit|compose|registered)\s+)?"
 _FILE = r"`?(?P<file>pyproject(?:\.toml)?|[\w./-]*\.(?:toml|ya?ml|json))`?"
 _IN_FILE = re.compile(
@@ -58,7 +61,9 @@ def find_counts_in_files(document: Document) -> Iterator[Claim]:
         return
     for block in document.markdown.blocks:
         if block.kind in ("paragraph", "item", "cell"):
-            yield from _claims(block)
+            words = block.text.lower()
+            if any(each in words for each in _NOUNS):
+                yield from _claims(block)
 
 
 def _claims(block: Block) -> Iterator[Claim]:

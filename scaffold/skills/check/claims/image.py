@@ -35,6 +35,8 @@ def find_images(document: Document) -> Iterator[Claim]:
     if not document.is_about_here:
         return
     for span in document.markdown.codes:
+        if ":" not in span.text:
+            continue
         before, after = sentence_around(span)
         words = f"{before} {after}"
         found = _IMAGE.fullmatch(span.text)

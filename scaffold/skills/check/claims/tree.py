@@ -26,8 +26,9 @@ def find_trees(document: Document) -> Iterator[Claim]:
     if not document.is_about_here:
         return
     for fence in document.markdown.fences:
-        if lead_silence(fence) is None and not is_doubtful_intro(fence.lead):
-            yield from _entries(fence)
+        entries = list(_entries(fence))
+        if entries and lead_silence(fence) is None and not is_doubtful_intro(fence.lead):
+            yield from entries
 
 
 def _entries(fence: Block) -> Iterator[Claim]:

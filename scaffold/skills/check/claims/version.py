@@ -84,9 +84,10 @@ def find_versions(document: Document) -> Iterator[Claim]:
     for block in document.markdown.blocks:
         if block.kind in ("paragraph", "item", "cell"):
             yield from _floors(block)
-            yield from _named(block)
-            if document.kind in ("guide", "page"):
-                yield from _own(block)
+            if "version" in block.text.lower():
+                yield from _named(block)
+                if document.kind in ("guide", "page"):
+                    yield from _own(block)
     for span in document.markdown.codes:
         if found := _PIN.fullmatch(span.text):
             silent = _why_another(" ".join(sentence_around(span)))
@@ -100,6 +101,8 @@ def find_versions(document: Document) -> Iterator[Claim]:
 
 def _floors(block: Block) -> Iterator[Claim]:
     text = block.text.replace("`", "")
+    if not any(each in text for each in ("Python", "Node", "Go", "Rust")):
+        return
     under = " ".join(block.headings[-1:])
     for sentence in re.finditer(r"[^\n]+?(?:[.;!?](?=\s|$)|\n|$)", text):
         for found in _FLOOR.finditer(sentence.group()):
