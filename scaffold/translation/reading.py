@@ -276,11 +276,10 @@ def _mkdocs_slug(title: str, taken: set[str]) -> str:
     Source: the extension `toc` of Python-Markdown, whose anchors keep ASCII alone.
     """
     text = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
-    base = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
-    found, number = base, 0
+    found = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", text).strip().lower())
     while not found or found in taken:
-        number += 1
-        found = f"{base}_{number}"
+        counted = re.match(r"(.*)_(\d+)$", found)
+        found = f"{counted[1]}_{int(counted[2]) + 1}" if counted else f"{found}_1"
     taken.add(found)
     return found
 
