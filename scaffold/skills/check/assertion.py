@@ -103,9 +103,12 @@ _DOES = compiled(
 _BEFORE = (_SEE, _IMPERATIVE, _DIRECT, _AGAINST, _PLACED, _ACCORDING, _IS, _WE, _DOES)
 # A path that is used as a name, or to put something in, may be one to come.
 _USED_FOR = compiled(
-    r"\buse\b[^§]{0,40}§\s*(?:for|to ",
-    any_of("store keep hold save put"),
-    r")\b|§\s*as\b(?! a (?:reference|guide|model|blueprint))",
+    r"\buse\b[^§]{0,40}§\s*(?:for|to (?!",
+    any_of(
+        "check find see run verify measure format lint build test start learn get understand"
+        " debug profile regenerate deploy release reproduce"
+    ),
+    r"\b))\b|§\s*as\b(?! a (?:reference|guide|model|blueprint))",
 )
 
 _SUBJECT = compiled(
@@ -121,7 +124,7 @@ _PREDICATE = compiled(
         " drive sort parse check build use manage control start wire expose re-?export give tell"
         " say walk serve enforce orchestrate delegate mirror"
     ),
-    r"s?|has|have|does)\b)",
+    r"s?|(?:has|have)(?! (?:left|gone|come|been|\w+ed)\b)|does)\b)",
 )
 # Or any other verb with a definite object: "x bumps the version".
 _VERB = compiled(

@@ -62,7 +62,8 @@ _MAKING = compiled(rf"\b(?:{_MADE}|{_OF_RUNS})\b|\?")
 # A command that makes something is run all the same; the script itself may be what is made.
 _MADE_SCRIPT = compiled(
     rf"\b(?:(?:script|file)s? (?:is|are|was) {_MADE}",
-    rf"|(?:{_MADE}|adds?|puts?|leaves?|drops?) (?:a|an|the|this|your) (?:\w+ )?(?:script|file)",
+    rf"|(?:{_MADE}|adds?|puts?|leaves?|drops?|makes?) (?:a|an|the|this|your) (?:\w+ )?",
+    r"(?:script|file)",
     r"|clon\w+|installer|companion)\b",
 )
 _IT = any_of(
@@ -82,8 +83,8 @@ _TAIL = compiled(
     any_of(
         r"absent missing don doesn no_longer was were used_to removed deleted renamed e\.g"
         r" for_example etc will would might may could should generated optional\w* soon eventually"
-        r" planned some_?day named_after instead yourself placeholders? stand-?in ignor\w+ example"
-        " appears? exists?"
+        r" planned some_?day named_after instead yourself placeholders? stand-?in ignor\w+"
+        " is_an_example appears? exists?"
     ),
     r")\b|\bthere\W*$|n't\b|\?",
 )
@@ -91,7 +92,9 @@ _FIRST = any_of(
     "in on for with inside within after once when(?:ever)? while during by upon at under before"
 )
 _LEADING = compiled(
-    rf"^(?:(?:{_FIRST}|as soon as)\s+(?!(?:this|the|our) ",
+    # Such a beginning sets a place or a time, with a comma behind it or without.
+    r"^(?:(?:after|once|on|at|during|by|upon|until|inside|within)\s(?!you\b|\w+ing\b)|",
+    rf"(?:{_FIRST}|as soon as)\s+(?!(?:this|the|our) ",
     any_of(r"repo\w* package project codebase skill"),
     r"\b)(?!you\b|\w+ing\b|[^,]*, (?:see|read|consult|refer to)\b)[^,]*,|",
     any_of("an? each every any some most many other one good typical given consider take"),
@@ -123,6 +126,11 @@ _SCENE = compiled(
 )
 # And what the sentence before says of the one that follows it.
 _FAR = compiled(rf"\b(?:{_ELSEWHERE}|{_GONE}|{_LOOSE})\b")
+# What qualifies the span itself: "x when supplied", "x, the page from step 4", "x of requests".
+_QUALIFIED = compiled(
+    r"^\)?(?:\s+(?:if|when|where|once|as) \w+\W*$|,\s+(?:the|an?|your)\b",
+    r"|\s+(?:of|in|from)\s+(?!(?:the|this|our|every|each|all|both|its|sync|step|line|order|full|detail)\b|§)\w)",
+)
 _QUOTES = re.compile(r"[\"“”]")
 
 
@@ -144,7 +152,12 @@ def is_doubted(span: Span) -> bool:
     doubts = (_DOUBT, _MAKING, _LEADING, _INDEFINITE, _PROPER_BEFORE)
     if any(pattern.search(before) for pattern in doubts):
         return True
-    if _TAIL.search(after) or _PROPER_BEHIND.match(after) or len(_QUOTES.findall(before)) % 2:
+    if (
+        _TAIL.search(after)
+        or _PROPER_BEHIND.match(after)
+        or _QUALIFIED.match(after)
+        or len(_QUOTES.findall(before)) % 2
+    ):
         return True
     told = words_before(span)
     if _SCENE.search(told) or _FAR.search(sentence_before(told)):

@@ -58,4 +58,9 @@ def _shown(text: str) -> str:
 
 def plain(text: str) -> str:
     """Returns running text without its marks, with a sign for each span."""
-    return _MARKS.sub("", _CODE.sub(SPAN, _LINK.sub(r"\1", text)))
+    return _MARKS.sub("", _CODE.sub(_sign, _LINK.sub(r"\1", text)))
+
+
+def _sign(code: re.Match[str]) -> str:
+    # A command names something else than what it is given.
+    return "¤" if " " in code.group().strip("` ") else SPAN
