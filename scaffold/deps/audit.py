@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from scaffold.deps.collecting import collect
 from scaffold.deps.fetching import fetch_release, parse_version
@@ -55,7 +56,7 @@ def audit(
     concerned = {each.use for each in findings}
     report.ok = not counts["breaks"]
     report.next = tuple(_step(each) for each in findings if each.level == "breaks")
-    report.extra = {
+    told: dict[str, Any] = {
         "package": named.distribution,
         "old": releases[0].version,
         "new": releases[1].version,
@@ -67,7 +68,8 @@ def audit(
             **{level: counts[level] for level in LEVELS},
         },
     }
-    report.text = _text(report, findings, show_undecided)
+    report.extra = {"deps": told}
+    report.text = _text(told, findings, show_undecided)
     return report
 
 
@@ -114,7 +116,7 @@ def _instead(finding: Finding) -> str:
     return f"; likely {finding.likely}" if finding.likely else ""
 
 
-def _text(report: Report, findings: list[Finding], show_undecided: bool) -> str:
+def _text(told: dict[str, Any], findings: list[Finding], show_undecided: bool) -> str:
     rows: list[str] = []
     for each in findings:
         if each.level == "undecided" and not show_undecided:
@@ -124,9 +126,9 @@ def _text(report: Report, findings: list[Finding], show_undecided: bool) -> str:
         rows.append(f"           {each.why}{_instead(each)}")
         if each.level == "breaks" and each.old:
             rows += [f"           old  {each.old}", f"           new  {each.new}"]
-    counts = report.extra["counts"]
+    counts: dict[str, int] = told["counts"]
     rows.append(
-        f"{report.extra['package']} {report.extra['old']} -> {report.extra['new']}: "
+        f"{told['package']} {told['old']} -> {told['new']}: "
         + ", ".join(f"{number} {name}" for name, number in counts.items())
     )
     return "\n".join(rows) + "\n"

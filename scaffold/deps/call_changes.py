@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scaffold.deps.finding import Level
@@ -60,7 +60,8 @@ def call_changes(
     yield from broken
     yield from _keywords(before, after, given, {each.likely for each in broken})
     if not broken:
-        yield from _reordered(before.signature, after.signature, given)
+        ends = before.signature, after.signature
+        yield from _reordered(*ends, given, lambda name: _renamed_to(before, after, name))
         yield from _defaults(before, after, given)
 
 
@@ -191,19 +192,22 @@ def _swallowed(before: _Side, after: _Side, name: str) -> Iterator[Change]:
             yield Change("keyword-unread", "breaks", why)
 
 
-def _reordered(before: Signature, after: Signature, given: _Given) -> Iterator[Change]:
+def _reordered(
+    before: Signature, after: Signature, given: _Given, renamed: Callable[[str], str]
+) -> Iterator[Change]:
     if given.is_open and not given.positional:
         return
     old = [each.name for each in before.parameters if each.kind.startswith("positional")]
     new = [each.name for each in after.parameters if each.kind.startswith("positional")]
     for index, name in enumerate(old[: given.positional]):
         other = new[index] if index < len(new) else ""
-        if other != name and name in after.names and other in before.names:
+        likely = name if name in after.names else renamed(name)
+        if other != name and other in before.names:
             why = f"argument {index + 1} filled {name!r} and fills {other!r} now"
-            yield Change("reordered", "breaks", why, name)
+            yield Change("reordered", "breaks", why, likely)
         elif other and other != name and name in after.names:
             why = f"argument {index + 1} filled {name!r} and fills the new {other!r}"
-            yield Change("reordered", "breaks", why, name)
+            yield Change("reordered", "breaks", why, likely)
 
 
 def _defaults(before: _Side, after: _Side, given: _Given) -> Iterator[Change]:

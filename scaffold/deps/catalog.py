@@ -30,7 +30,7 @@ def catalog(root: Path, package: str) -> Report:
     report.warnings = tuple(f"{path} does not parse and is left out" for path in found.unread)
     report.text = page(names, uses)
     counts = Counter(each.kind for each in uses)
-    report.extra = {
+    told = {
         "package": names.distribution,
         "imports": list(names.imports),
         "named_by": names.source,
@@ -38,6 +38,7 @@ def catalog(root: Path, package: str) -> Report:
         "counts": {kind: counts[kind] for kind in KINDS if counts[kind]},
         "unread": found.unread,
     }
+    report.extra = {"deps": told}
     return report
 
 

@@ -100,6 +100,8 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
         if not row.rstrip().endswith("\\"):
             yield begun, " ".join(rows)
             begun, rows = 0, []
+    if rows:
+        yield begun, " ".join(rows)
 
 
 def _in_shell(text: str) -> Iterator[tuple[int, Words]]:

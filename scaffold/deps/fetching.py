@@ -34,7 +34,7 @@ from scaffold.spec import RequestError, ScaffoldError
 LIMIT_S = 600
 MAX_ARCHIVE_BYTES = 800_000_000
 
-_SKIPPED = re.compile(r"Skipping link: .*?: (\S+://\S+?)(?:#\S*)? \(from ")
+_SKIPPED = re.compile(r"Skipping link: .*?: ((?:https?|file)://\S+?)(?:#\S*)?(?: \(from |$)", re.M)
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _OFFLINE = re.compile(
     r"NewConnectionError|Max retries|ConnectTimeout|Temporary failure|Name or service not known"

@@ -38,8 +38,13 @@ class Judge:
 
     def judge(self, use: Use) -> list[Finding]:
         """Returns what there is to say of one use; nothing where both releases are alike to it."""
-        use = self._within(use)
+        inner = self._within(use)
+        if inner is None:
+            return []
+        use = inner
         before, after = self._old.follow(use.parts), self._new.follow(use.parts)
+        if CALLED in use.parts and self._is_lost_earlier(use, after):
+            return []  # the use that makes it says so
         if use.kind == "override":
             found = list(self._override(use, before, after))
         elif not before.is_there:
@@ -52,20 +57,25 @@ class Judge:
             found = list(self._compare(use, before, after))
         return [each.guarded() for each in found]
 
-    def _within(self, use: Use) -> Use:
-        """Returns the part of a use that is the package's.
+    def _is_lost_earlier(self, use: Use, after: Meaning) -> bool:
+        """Tells whether what a use is reached through, by a call, is not there any more."""
+        called = max(index for index, part in enumerate(use.parts) if part == CALLED)
+        return bool(after.lacking) and not self._new.follow(use.parts[:called]).is_there
+
+    def _within(self, use: Use) -> Use | None:
+        """Returns the part of a use that is the package's; None where that is a use of its own.
 
         What an attribute holds, or a call gives, is some other package's as often as not: where no
-        annotation says what it is, the use ends with the attribute or call itself.
+        annotation says what it is, the use ends with the attribute. A call stands for itself.
         """
         parts = use.parts
         for count in range(2, len(parts)):
             meaning = self._old.follow(parts[: count + 1])
             is_there = meaning.is_there
             if not is_there and _ELSEWHERE.search(meaning.found.evidence):
-                head = parts[:count]
-                head = head[:-1] if head[-1] == CALLED else head
-                return replace(use, kind="reference", parts=head, call=None, node=None)
+                if CALLED in (parts[count - 1], parts[count]):
+                    return None
+                return replace(use, kind="reference", parts=parts[:count], call=None, node=None)
         return use
 
     def _is_gone(self, before: Meaning, after: Meaning) -> bool:
@@ -180,7 +190,8 @@ class Judge:
         node = self._new.definition(after.found)
         text = deprecation_of(node) if node is not None and after.found.exists else ""
         text = (after.given.text if after.given is not None else "") or text
-        if not text:
+        known = self._old.definition(before.found)
+        if not text or (known is not None and deprecation_of(known) == text):
             return
         names = (each for each in names_in(text) if each != use.parts[-1])
         likely = after.given.target if after.given is not None else next(names, "")

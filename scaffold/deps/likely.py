@@ -124,6 +124,7 @@ def _alike(old: Release, new: Release, before: Meaning, after: Meaning) -> Likel
     known = set(new.index.members(dotted) or new.index.module_names(dotted))
     mate = next((each for each in sorted(known) if _folded(each) == _folded(word)), None)
     near = [mate] if mate else get_close_matches(word, sorted(known), 3, _NEAR)
+    near += [each for each in sorted(known) if f"_{word}_" in f"_{each}_"]
     for name in near:
         there = new.follow_ask(Ask("", f"{dotted}.{name}"))
         if name == word or not there.found.exists:

@@ -135,7 +135,9 @@ def _from_info(name: str, info: Path, root: Path) -> Names:
 def _recorded(record: Path) -> list[str]:
     """Returns the packages and modules that a RECORD lists; a namespace with what is below it."""
     try:
-        rows = [row[0] for row in csv.reader(record.open(encoding="utf-8")) if row]
+        rows = [
+            row[0] for row in csv.reader(record.read_text(encoding="utf-8").splitlines()) if row
+        ]
     except (OSError, ValueError, csv.Error):
         return []
     sources = [row for row in rows if row.endswith((".py", ".pyi", ".so", ".pyd"))]

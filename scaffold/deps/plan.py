@@ -198,7 +198,7 @@ def _conflict(
     asked = ", ".join(f"{name}=={version}" for name, version in releases.items())
     groups = ", ".join(each.group for each in answers if not each.ok)
     auto = [each for each in choices if each.is_auto]
-    hint = "decide for each row of `conflicts`; nothing was written"
+    hint = "decide for each package that is named; nothing was written"
     if auto and len(auto) == len(choices):
         words = " ".join(each.pin for each in auto)
         hint = f"take in what can move: scaffold deps plan {asked.replace(', ', ' ')} {words}"
@@ -226,7 +226,7 @@ def _tell(
         rows.append(f"{'proposal' if each.is_auto else 'yours':<11}{each.text}")
     report.found = tuple(rows)
     report.next = tuple(Step(each.path, 1, f"renew it: {each.command}") for each in locks)
-    report.extra = {
+    told = {
         "pins": [_pin_row(each) for each in edited.pins],
         "unmoved": [{**_pin_row(pin), "why": why} for pin, why in edited.unmoved],
         "resolved": [
@@ -236,6 +236,7 @@ def _tell(
         "conflicts": [each.to_json() for each in choices],
         "locks": [{"file": each.path, "command": each.command} for each in locks],
     }
+    report.extra = {"deps": told}
 
 
 def _pin_row(pin: Pin) -> dict[str, Any]:

@@ -26,7 +26,7 @@ KINDS: dict[str, str] = {
     "import": "Imports",
     "call": "Calls",
     "subclass": "Subclasses",
-    "override": "Members that subclasses replace",
+    "override": "Members that subclasses define",
     "patch": "Patched members",
     "decorator": "Decorators",
     "exception": "Exceptions",
