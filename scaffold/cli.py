@@ -13,6 +13,7 @@ import click
 
 from scaffold import __version__
 from scaffold.debug_commands import add_debug_commands
+from scaffold.deps_commands import add_deps_commands
 from scaffold.docs_commands import add_docs_commands
 from scaffold.printing import (
     give_up_printing,
@@ -433,6 +434,17 @@ main.add_command(docs)
 
 
 add_docs_commands(docs, TARGET, JSON)
+
+
+@click.group("deps", cls=Commands, help="Moves dependencies to new releases.")
+def deps() -> None:
+    pass
+
+
+main.add_command(deps)
+
+
+add_deps_commands(deps, TARGET, JSON)
 
 
 @click.group("archon", cls=Commands, help="Tells what is known and proven of models.")

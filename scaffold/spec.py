@@ -60,6 +60,7 @@ CODES: dict[str, str] = {
     "output_edited": "A person edited what the tool renders; it is not overwritten.",
     "outside_target": "A path leads out of the target, perhaps through a link.",
     "page_unknown": "No page of this name is to be translated.",
+    "pins_conflict": "The pins that were asked for do not go together with others.",
     "pins_missing": "No manifest pins the package, or none of them can be read.",
     "probe_failed": "A probe of a model failed, or was killed.",
     "program_missing": "The program that is to be run was not found, or cannot be started.",
