@@ -153,27 +153,6 @@ class _Reader:
         match token.type:
             case "heading_close":
                 self._in_heading = False
-            case "bullet_list_open":
-                self._open_list(token, "bullet list")
-            case "ordered_list_open":
-                self._open_list(token, "numbered list")
-            case "list_item_open":
-                self._lists[-1][1] += 1
-            case "bullet_list_close" | "ordered_list_close":
-                _, items, place = self._lists.pop()
-                self._resize(place, (items,))
-            case "table_open":
-                place = self._add(Block("table", _line(token)))
-                self._table = [self._counts["table"], 0, 0, 0, place]
-            case "tr_open":
-                self._table[1] += 1
-                self._table[3] = 0
-            case "th_open" | "td_open":
-                self._table[3] += 1
-                self._table[2] = max(self._table[2], self._table[3])
-            case "table_close":
-                self._resize(self._table[4], (self._table[1], self._table[2]))
-                self._table = []
             case "blockquote_open":
                 self._add(Block("quote", _line(token)))
             case "hr":
@@ -188,6 +167,38 @@ class _Reader:
                 html.read(token.content, line, self._passage(Passage(self._slot(), line)))
             case "inline":
                 self._inline(token)
+            case _:
+                self._read_list(token)
+                self._read_table(token)
+
+    def _read_list(self, token: Token) -> None:
+        match token.type:
+            case "bullet_list_open":
+                self._open_list(token, "bullet list")
+            case "ordered_list_open":
+                self._open_list(token, "numbered list")
+            case "list_item_open":
+                self._lists[-1][1] += 1
+            case "bullet_list_close" | "ordered_list_close":
+                _, items, place = self._lists.pop()
+                self._resize(place, (items,))
+            case _:
+                pass
+
+    def _read_table(self, token: Token) -> None:
+        match token.type:
+            case "table_open":
+                place = self._add(Block("table", _line(token)))
+                self._table = [self._counts["table"], 0, 0, 0, place]
+            case "tr_open":
+                self._table[1] += 1
+                self._table[3] = 0
+            case "th_open" | "td_open":
+                self._table[3] += 1
+                self._table[2] = max(self._table[2], self._table[3])
+            case "table_close":
+                self._resize(self._table[4], (self._table[1], self._table[2]))
+                self._table = []
             case _:
                 pass
 
