@@ -97,7 +97,7 @@ def compare(repository: git.Repo, which: Which) -> Comparison:
     base = _fork(repository, base_name, tip)
     if which.worktree:
         return _with_worktree(repository, base, f"{base_name} ({base.hexsha[:12]})", why)
-    return _between(repository, base, tip, f"{why}; it forked from {base_name}")
+    return _between(repository, base, tip, why)
 
 
 def _refuse_contradictions(which: Which) -> None:
@@ -180,20 +180,20 @@ def _new_file(files: Files, path: str) -> FileChange:
 def _base_name(repository: git.Repo, which: Which, tip: git.Commit) -> tuple[str, str]:
     """Returns the branch that the change is to go to, and why that one."""
     if which.base:
-        return which.base, f"--base {which.base} was asked for"
+        return which.base, f"from where it left {which.base}, which --base names"
     branch = None if repository.head.is_detached else repository.active_branch.name
     upstream = _name_of(repository, "@{upstream}") if branch else None
     default = _default_branch(repository)
     for name, why in (
-        (default, "it is the default branch"),
-        (upstream, f"it is the upstream of {branch}"),
+        (default, "the default branch"),
+        (upstream, f"the upstream of {branch}"),
     ):
         if name and not _is_at(repository, name, tip):
-            return name, f"{name}: {why}"
+            return name, f"from where it left {name}, {why}"
     if default or upstream:
         here = default or upstream
         assert here is not None, "one of them is there"
-        return here, f"{here}: nothing is ahead of it"
+        return here, f"{here} has all of it"
     raise RequestError(
         "nothing says which branch this change is to go to: there is neither an upstream nor "
         f"origin/HEAD nor a branch {', '.join(_USUAL)}",

@@ -58,7 +58,7 @@ def to_markdown(analysis: Analysis) -> str:
 
 
 def _section(heading: str, rows: Iterator[str] | Sequence[str]) -> str:
-    body = "\n".join(rows)
+    body = "\n".join(rows).rstrip()
     return f"## {heading}\n\n{body or 'None.'}\n"
 
 

@@ -44,11 +44,13 @@ class SourceView:
         path: Its path.
         tree: Its tree.
         index: The names of the repository.
+        sought: The files with definitions whose users are sought.
     """
 
     path: str
     tree: ast.Module
     index: PythonIndex
+    sought: frozenset[str] = frozenset()
 
     @cached_property
     def _nodes(self) -> list[ast.AST]:
@@ -127,6 +129,8 @@ class SourceView:
             return self.index.find(dotted[1:])
         first, dot, rest = dotted.partition(".")
         node, taken = self._imported_once.get(first, (None, ""))
+        if node is None and self.is_own_only(dotted):
+            return Found("undecided", dotted, self.path, evidence="the file defines its own")
         if node is None:
             return self.index.find_in(self.path, dotted)
         # What is imported needs no table of the whole module, which costs more than all else.
@@ -231,6 +235,17 @@ class SourceView:
         names = self.index.dotted_names(f"{folder}/__init__.py".lstrip("/"))
         return ".".join(filter(None, [names[0], node.module or ""])) if names else None
 
+    def is_own_only(self, name: str) -> bool:
+        """Tells whether a name is a function that this file defines, and no definition sought."""
+        return name in self._own_functions and self.path not in self.sought
+
+    @cached_property
+    def _own_functions(self) -> frozenset[str]:
+        """The functions at the module's top that nothing else of the module binds."""
+        functions = (each for each in self.tree.body if isinstance(each, Function))
+        stored = {each.id for each in self._nodes if isinstance(each, ast.Name) and _is_set(each)}
+        return frozenset(each.name for each in functions) - stored - self._all_imported
+
     @cached_property
     def _imported_once(self) -> dict[str, tuple[ast.ImportFrom, str]]:
         """The names that one ``from ... import`` binds and nothing else does."""
@@ -285,6 +300,10 @@ def read_view(path: str, text: str, index: PythonIndex) -> SourceView | None:
             return SourceView(path, ast.parse(text), index)
     except (SyntaxError, ValueError, RecursionError):
         return None
+
+
+def _is_set(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
 
 
 def _holds(scope: Function | ast.ClassDef, line: int) -> bool:

@@ -97,9 +97,11 @@ class Uses:
         by_word: dict[str, list[Wanted]] = defaultdict(list)
         for each in python:
             by_word[each.word].append(each)
+        sought = frozenset(each.path for each in python)
         for path, words in self._candidates(python, is_asked):
             view = self._view(path)
             if view is not None:
+                view.sought = sought
                 for mention in view.mentions(words):
                     self._judge(view, mention, by_word[mention.word], uses, lost)
         for each in wanted:
