@@ -18,7 +18,8 @@ _LIST_BEHIND = re.compile(r"(?:[\s,/&+]*(?:and|or)?\s*§)+")
 # Words that a plain object does not hold: "open a file such as x", "check whether x".
 _VAGUE = any_of(
     "as for if whether into onto to which that who where when named called your their his her an?"
-    " any another some each every or not no like similar new own other old first it them"
+    " any another some each every or not no like similar new own other old first it them and then"
+    " what you we back path name filename"
 )
 _OBJECT = rf"(?:\s+(?!{_VAGUE}\b)[\w§'-]+){{0,5}}\s*\(?\s*$"
 _READ = any_of(
@@ -27,13 +28,18 @@ _READ = any_of(
     " extend start_with start_from start_at start_in start_by_reading begin_with mirror mimic"
     " import reuse adapt source load skim browse visit"
 )
+# Behind "run x and", what is read may be what the run has made.
+_LOOK = any_of(
+    "read open look_at look_in look_into consult refer_to follow study review inspect examine"
+    " edit modify change extend"
+)
 # What may stand before the verb of a sentence and sets no other place or condition for it.
 _OPENING = (
     r"(?:^|[:(]|\s[-–—])\s*(?:\d+[.)]\s*|[-*]\s*)?(?:(?:"
     + any_of("and then also please always must should can you we just now next first finally")
     + r",?\s+)*|(?:to|before|while|for|when you|after you)\b[^,.;:§]{1,60},\s*"
     + r"(?:always\s+|please\s+)?"
-    + rf"|(?:(?:re-?)?{_READ}\b[^,.;:]{{0,60}}?,?\s+(?:and|then|and then)\s+))"
+    + rf"|(?:(?:re-?)?{_LOOK}\b[^,.;:]{{0,60}}?,?\s+(?:and|then|and then)\s+))"
 )
 # "You should see x" tells what comes out.
 _SEE = compiled(
@@ -41,7 +47,7 @@ _SEE = compiled(
     r"\s*(?:\d+[.)]\s*)?see(?: also)?",
     _OBJECT,
 )
-_IMPERATIVE = compiled(_OPENING, "(?:re-?)?", _READ, _OBJECT)
+_IMPERATIVE = compiled(_OPENING, _READ, _OBJECT)
 # Verbs that mean other things with more words: "call the file x", "keep a log in x".
 _DIRECT = compiled(_OPENING, any_of("call copy keep"), r"\s*$")
 _AGAINST = compiled(
@@ -70,7 +76,7 @@ _SAID = any_of(
 )
 _STANDS = any_of("lives? sits? resides? stays? begins? starts? ends?")
 _PLACED = compiled(
-    rf"\b(?:(?:is|are|be)(?: \w+ly| all| only| also)?(?: {_DONE})?|{_STANDS}",
+    rf"\b(?:(?:is|are|be)(?: \w+ly| all| only| also)?(?: {_DONE})?|(?<!to ){_STANDS}",
     rf"|{_SAID}|find [^§,;:.()]{{1,40}})\s+(?:\w+ly )?{_AT}",
     rf"(?:\s+(?:the|our|both|and|{SPAN}|\w+ ?{_KIND}|{_KIND})){{0,4}}\s*\(?\s*$",
 )

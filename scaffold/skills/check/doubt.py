@@ -30,7 +30,8 @@ _ELSEWHERE = (
 _MADE = any_of(
     r"creat\w* generat\w* writes? writing written outputs? results? artifacts? deliverables?"
     r" scaffold\w* produces? produced producing emit\w* new saves? saved saving append record built"
-    " compiled rendered downloaded uploaded"
+    " compiled rendered downloaded uploaded reports? logs? dumps? snapshots? screenshots?"
+    " recordings? transcripts?"
 )
 _GONE = any_of(
     "removed? deleted? renamed? replaced? gone deprecated obsolete legacy old former formerly"
@@ -41,8 +42,8 @@ _OPEN = any_of(
     r" nobody nothing none soon eventually plan plans planned later future to-?do fixme optional\w*"
     " needs? wants? proposed? otherwise default_(?:location|path|folder|place) exists? ensure"
     " make_sure depending branch check_?out log_in_to bug traceback trace fictional made-?up"
-    " picture draft candidate destination scratch temporary finished afterwards finally ready"
-    " (?:are|is|be)_done"
+    " picture draft candidate destination scratch temporary finished then_(?:lives?|is|are)"
+    " afterwards finally ready (?:are|is|be)_done"
 )
 _LOOSE = any_of(
     r"e\.g examples? instance such_as like suppose says said claims? thinks reports imagin\w+"
@@ -84,7 +85,7 @@ _TAIL = compiled(
         r"absent missing don doesn no_longer was were used_to removed deleted renamed e\.g"
         r" for_example etc will would might may could should generated optional\w* soon eventually"
         r" planned some_?day named_after instead yourself placeholders? stand-?in ignor\w+"
-        " is_an_example appears? exists?"
+        " is_an_example until after_(?:it|you|writing) appears? exists?"
     ),
     r")\b|\bthere\W*$|n't\b|\?",
 )
@@ -103,8 +104,8 @@ _LEADING = compiled(
     r"|(?:.*\s)?(?!note\b|remember\b|see\b)[\w-]+ that (?:the|it|its|this|there|all|every)\b)",
 )
 _INDEFINITE = compiled(r"\b", any_of("an? each every any some another one"), r"\s+(?:\w+\s+)?$")
-# A proper name: that of another project.
-_PROPER_BEFORE = re.compile(r"\b\w*[A-Z]\w*'s\s+$")
+# Whose it is, and a proper name: that of another project.
+_OWNER = compiled(r"^your\b|\b(?!it\b|let\b|here\b|what\b|that\b|there\b)[\w-]+'s\s")
 _PROPER_BEHIND = re.compile(r"^\s*\(?(?:in|of|from) (?:the )?\w*[A-Z]")
 _TITLE = compiled(
     r"\b",
@@ -128,8 +129,11 @@ _SCENE = compiled(
 _FAR = compiled(rf"\b(?:{_ELSEWHERE}|{_GONE}|{_LOOSE})\b")
 # What qualifies the span itself: "x when supplied", "x, the page from step 4", "x of requests".
 _QUALIFIED = compiled(
-    r"^\)?(?:\s+(?:if|when|where|once|as) \w+\W*$|,\s+(?:the|an?|your)\b",
-    r"|\s+(?:of|in|from)\s+(?!(?:the|this|our|every|each|all|both|its|sync|step|line|order|full|detail)\b|§)\w)",
+    r"^\)?(?:\s+(?:if|when|where|once|as) \w+\W*$|,\s+(?:the|an?|your)\b|\s+out of\b",
+    r"|,?\s+(?:that|which) (?!(?:are|have|also|only|now)\b|\w+s\b)\w",
+    r"|\s+(?:of|in|from) the (?:\w+ )?(?:project|repo\w*|package|app\w*|code ?base)\b",
+    r"|\s+(?:of|in|from)\s+(?!(?:the|this|our|every|each|all|both|its|sync|line|order|full)\b",
+    r"|step with|§)\w)",
 )
 _QUOTES = re.compile(r"[\"“”]")
 
@@ -149,7 +153,7 @@ def is_doubtful_lead(text: str) -> bool:
 def is_doubted(span: Span) -> bool:
     """Tells whether anything around a span leaves open whether it is there."""
     before, after = plain(before_colon(span)), plain(sentence_around(span)[1])
-    doubts = (_DOUBT, _MAKING, _LEADING, _INDEFINITE, _PROPER_BEFORE)
+    doubts = (_DOUBT, _MAKING, _LEADING, _INDEFINITE, _OWNER)
     if any(pattern.search(before) for pattern in doubts):
         return True
     if (
