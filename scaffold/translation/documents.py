@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
 from scaffold.repository.files import Files, list_files
 from scaffold.repository.tool_table import read_tool_table
-from scaffold.spec import RequestError, nearest
+from scaffold.spec import RequestError
 from scaffold.translation.glossary import Glossary, read_glossary
 from scaffold.translation.layout import Layout, find_layout
 from scaffold.translation.page import Page
@@ -118,8 +119,11 @@ class Documents:
         ends = [page for page in self.layout.pages if f"/{page}".endswith(f"/{given}")]
         if len(ends) == 1:
             return ends[0]
+        # All pages would be a long list; `status` has it.
+        near = get_close_matches(given, self.layout.pages, n=1)
+        guess = f"; did you mean {near[0]!r}?" if near else ""
         raise RequestError(
-            f"no page {given!r} is to be translated{nearest(given, self.layout.pages)}",
+            f"no page {given!r} is to be translated{guess}",
             code="page_unknown",
             hint="`scaffold docs status` lists the pages",
         )

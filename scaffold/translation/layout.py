@@ -66,7 +66,7 @@ def find_layout(files: Files, settings: Settings) -> Layout:
         layout = _found(files, paths)
     _fill(layout, paths)
     layout.pages |= {page: other for page, other in _beside(paths) if page not in layout.pages}
-    layout.pages |= dict(settings.pages)
+    layout.pages |= _configured(files, settings)
     if not layout.pages:
         raise TargetError(
             f"{files.root} has no pages with a Chinese translation beside them",
@@ -77,6 +77,17 @@ def find_layout(files: Files, settings: Settings) -> Layout:
     layout.pages = dict(sorted(layout.pages.items()))
     layout.glossary = settings.glossary or posixpath.join(layout.translation, "glossary.toml")
     return layout
+
+
+def _configured(files: Files, settings: Settings) -> dict[str, str]:
+    for page in settings.pages:
+        if page not in files.paths:
+            raise TargetError(
+                f"{page!r} of [tool.scaffold.docs.pages] does not exist",
+                code="target_invalid",
+                hint="name a page by its path from the folder of pyproject.toml",
+            )
+    return dict(settings.pages)
 
 
 def _found(files: Files, paths: list[str]) -> Layout:

@@ -261,6 +261,11 @@ def test_a_process_in_the_folder_prints_its_report(repository: Path) -> None:
     assert done.stdout.startswith(b"docs/en/guide.md -> docs/zh/guide.md: 2 sections")
 
 
+def test_a_page_that_is_misspelled_is_guessed(repository: Path) -> None:
+    error = report(repository, "plan", "docs/en/giude.md", status=2)["error"]
+    assert error["message"].endswith("; did you mean 'docs/en/guide.md'?")
+
+
 def test_a_repository_without_translations_is_told_what_to_configure(tmp_path: Path) -> None:
     write(tmp_path, {"README.md": "# A\n"})
     assert report(tmp_path, "status", status=1)["error"]["code"] == "docs_missing"

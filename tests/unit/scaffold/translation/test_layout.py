@@ -90,6 +90,7 @@ def test_what_is_configured_counts(tmp_path: Path) -> None:
         ('generated = "a"', "is no list of texts"),
         ('exclude = {"a.md" = ""}', "a reason in words"),
         ("pages = {a = 1}", "needs a translation"),
+        ('pages = {"b.md" = "c.md"}', "'b.md' of [tool.scaffold.docs.pages] does not exist"),
         ("source = [", "pyproject.toml cannot be read"),
     ],
 )
