@@ -81,7 +81,10 @@ def compare_runs(wish: CompareWish) -> Report:
             hint="record the same model, for the same steps",
         )
     return Report(
-        "debug compare", ok=not outcome.different, text=_text(outcome, wish), extra=_json(outcome)
+        "debug compare",
+        ok=not outcome.different,
+        text=_text(outcome, wish),
+        extra={"debug": _json(outcome)},
     )
 
 

@@ -273,12 +273,14 @@ def _waiting(scene: Scene, found: dict[int, Wait]) -> Verdict:
         f"{ranks_text(found)} have all come to {call_text(wait.call)}, call {wait.call.number} of "
         f"{group_text(scene.job.group(wait.call.group))}, and it does not end"
     )
+    failed = [scene.job.ranks[rank] for rank in failing_ranks(scene)]
+    text += f": {end_text(failed[0])}" if failed else ""
     return Verdict("stalled", tuple(found), text, wait.call.group, hint=_HINTS["stalled"])
 
 
 def _wanted(scene: Scene, found: dict[int, Wait], wanted: tuple[int, ...]) -> Verdict:
     job = scene.job
-    gone = [rank for rank in wanted if rank in job.ranks and rank not in scene.alive]
+    gone = [rank for rank in wanted if rank in job.ranks and _has_gone(scene, rank)]
     rank = min(gone, key=lambda each: _end_s(job.ranks[each])) if gone else wanted[0]
     waiting = [wait for wait in found.values() if rank in wait.for_ranks]
     who = _who_waits(job, waiting)
@@ -295,12 +297,18 @@ def _wanted(scene: Scene, found: dict[int, Wait], wanted: tuple[int, ...]) -> Ve
         hint = _HINTS["exited"] if process.failure or process.status else _HINTS["ended"]
         return Verdict("exited", (rank,), text, call.group, notes, hint)
     if call.op in POINT_TO_POINT:
-        text = f"{who}; {ranks_text([rank])} is elsewhere{_doing(scene, process)}"
+        text = f"{ranks_text([rank])} does not answer{_doing(scene, process)}; {who}"
         return Verdict("peer", (rank,), text, call.group, notes, _HINTS["peer"])
-    same = tuple(each for each in wanted if each in scene.alive)
+    same = tuple(each for each in wanted if not _has_gone(scene, each)) or (rank,)
     text = f"{ranks_text(same)} {'is' if len(same) == 1 else 'are'} stuck outside of communication"
     text += f"{_doing(scene, process)}; {who}"
     return Verdict("outside", same, text, call.group, notes, _HINTS["outside"])
+
+
+def _has_gone(scene: Scene, rank: int) -> bool:
+    """Tells whether a rank ended; one that a launcher ended, because others failed, was there."""
+    was_ended = scene.job.ranks[rank].status == TERMINATED and bool(failing_ranks(scene))
+    return rank not in scene.alive and not was_ended
 
 
 def _ring(scene: Scene, found: dict[int, Wait], ring: tuple[int, ...]) -> Verdict:

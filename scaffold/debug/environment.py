@@ -88,10 +88,12 @@ def check_environment(wish: EnvWish) -> Report:
         ok=all(each.state != "bad" for each in found),
         text=_text(found),
         extra={
-            "findings": [each._asdict() for each in found],
-            "python": {"path": python.path, "why": python.why},
-            "versions": dict(place.said),
-            "world": launch.world if wish.argv else None,
+            "debug": {
+                "findings": [each._asdict() for each in found],
+                "python": {"path": python.path, "why": python.why},
+                "versions": dict(place.said),
+                "world": launch.world if wish.argv else None,
+            }
         },
     )
 

@@ -15,6 +15,7 @@ from scaffold.debug.watch import Seen
 WIDTH = 100
 MAX_RANKS = 16
 MAX_FRAMES = 8
+MAX_STATE = 60
 
 
 def verdict_text(seen: Seen, folder: str) -> str:
@@ -82,13 +83,13 @@ def _short(call: Call) -> str:
 def state_text(scene: Scene, process: Process, call: Call | None) -> str:
     """Returns what a rank is in, in a few words."""
     if process.failure is not None or (process.rank not in scene.alive and scene.status is None):
-        return cut(end_text(process), 50)
+        return cut(end_text(process), MAX_STATE)
     if call is not None:
         waited = f" for {scene.now_s - call.since_s:.0f} s" if scene.status is None else ""
-        return f"in {call_text(call)}{waited}"
+        return cut(f"in {call_text(call)}", MAX_STATE) + waited
     if process.rank in scene.alive:
         return "outside of communication"
-    return cut(end_text(process), 50)
+    return cut(end_text(process), MAX_STATE)
 
 
 def _outside_where(scene: Scene, process: Process) -> str:

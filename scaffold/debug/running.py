@@ -60,7 +60,7 @@ def run_job(wish: RunWish) -> Report:
     if wish.memory:
         held = read_memory(folder, seen.scene.job)
         text, extra = text + memory_text(held), {**extra, "memory": memory_json(held)}
-    return Report("debug run", ok=seen.verdict is None, text=text, extra=extra)
+    return Report("debug run", ok=seen.verdict is None, text=text, extra={"debug": extra})
 
 
 def _record_folder(name: str | None) -> Path:

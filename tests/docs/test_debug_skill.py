@@ -1,4 +1,4 @@
-"""Is the skill debug-distributed true? It is followed word by word, on the program that it shows."""
+"""Is the skill debug-distributed true? It is followed word by word, on the program it shows."""
 
 from __future__ import annotations
 

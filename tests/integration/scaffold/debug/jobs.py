@@ -98,6 +98,16 @@ def sleeps() -> None:
     dist.all_reduce(torch.ones(4))
 
 
+def times_out() -> None:
+    """Lets the call fail at a limit of its own, before anybody watches for so long."""
+    from datetime import timedelta
+
+    group = dist.new_group(list(range(dist.get_world_size())), timeout=timedelta(seconds=1))
+    if is_odd():
+        time.sleep(FOREVER_S)
+    dist.all_reduce(torch.ones(4), group=group)
+
+
 def spins() -> None:
     """Is stuck in C, which holds the interpreter's lock."""
     if is_odd():

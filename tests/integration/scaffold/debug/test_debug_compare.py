@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 ROOT = Path(__file__).parents[4]
 TRAINING = Path(__file__).parent / "training.py"
+SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
 TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 
 
@@ -26,7 +28,9 @@ def scaffold(folder: Path, *argv: str) -> tuple[int, dict[str, Any]]:
         text=True,
     )
     assert "Traceback" not in done.stderr or "huge" in argv, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, SCHEMA)
+    return done.returncode, report["debug"]
 
 
 def record(folder: Path, how: str, *launcher: str) -> tuple[int, dict[str, Any]]:
@@ -68,6 +72,19 @@ def test_a_sharded_run_agrees_with_a_plain_one_bit_by_bit(tmp_path: Path) -> Non
     assert report["agree"] == 31
     status, report = scaffold(tmp_path, "compare", "--json", "sharded", "--ranks", "0,1")
     assert (status, report["agree"]) == (0, 31)
+
+
+def test_the_environment_is_told_for_machines(tmp_path: Path) -> None:
+    """The interpreter is one without torch, which is in the way of any job."""
+    bare = tmp_path / "python"
+    bare.write_text('#!/bin/sh\necho \'{"python": "3.12.1", "packages": {}}\'\n')
+    bare.chmod(0o755)
+    options = ["--json", "--python", str(bare), "--mesh", "d2t2"]
+    status, report = scaffold(tmp_path, "env", *options, "--", "torchrun", "--nproc-per-node", "2")
+    assert status == 1
+    bad = [row["about"] for row in report["findings"] if row["state"] == "bad"]
+    assert bad == ["torch", "mesh"]
+    assert report["world"] == 2
 
 
 @pytest.mark.slow

@@ -11,11 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import psutil
 import pytest
 
 ROOT = Path(__file__).parents[4]
 JOBS = Path(__file__).parent / "jobs.py"
+SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))
 LIMIT_S = 30.0
 """What each job may take, from its start to the verdict."""
 
@@ -34,6 +36,7 @@ PLANTED: dict[str, tuple[str, str, str]] = {
     "cleans_up": ("exited", "last", "KeyError: 'weights'"),
     "killed": ("exited", "last", "was killed by SIGKILL"),
     "sleeps": ("outside", "last", "sleeps; "),
+    "times_out": ("outside", "last", "times_out; "),
     "spins": ("outside", "last", "spins; "),
     "skips": ("exited", "last", "call 9 of the default group"),
     "groups": ("groups", "both", "wait for each other"),
@@ -64,7 +67,9 @@ def watch(
         capture_output=True,
         text=True,
     )
-    return done.returncode, json.loads(done.stdout), done.stderr
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, SCHEMA)
+    return done.returncode, report["debug"], done.stderr
 
 
 def expect(report: dict[str, Any], bug: str, world: int) -> None:
@@ -75,7 +80,9 @@ def expect(report: dict[str, Any], bug: str, world: int) -> None:
     # With two ranks there is no majority: where they make different calls both are named.
     alone = ranks == "last" and (world > 2 or kind in ("exited", "outside", "absent", "memory"))
     named = [world - 1] if alone else [0, world - 1]
-    assert verdict["ranks"] == named or (ranks == "both" and {*named} < {*verdict["ranks"]}), verdict
+    assert verdict["ranks"] == named or (ranks == "both" and {*named} < {*verdict["ranks"]}), (
+        verdict
+    )
     assert words in verdict["text"]
     assert report["seconds"] < LIMIT_S
     assert not any(rank["faults"] for rank in report["ranks"])
@@ -220,7 +227,7 @@ def test_who_stops_the_command_stops_the_job(number: int, tmp_path: Path) -> Non
     time.sleep(0.3)
     command.send_signal(number)
     out, _ = command.communicate(timeout=30)
-    assert json.loads(out)["verdict"]["kind"] == "interrupted"
+    assert json.loads(out)["debug"]["verdict"]["kind"] == "interrupted"
     assert command.returncode == 1
     assert not psutil.wait_procs(started, timeout=5)[1]
 

@@ -41,16 +41,16 @@ GOOD = [row("forward", "m.a"), row("forward", "m.b"), row("gradient", "m.a.w")]
 def test_runs_that_agree(tmp_path: Path) -> None:
     report = compare(record(tmp_path / "a", GOOD), record(tmp_path / "b", GOOD))
     assert report.ok
-    assert report.extra["agree"] == 3
+    assert report.extra["debug"]["agree"] == 3
 
 
 def test_the_first_in_the_order_of_execution_is_named(tmp_path: Path) -> None:
     bad = [GOOD[0], row("forward", "m.b", 2), row("gradient", "m.a.w", 2)]
     report = compare(record(tmp_path / "a", GOOD), record(tmp_path / "b", bad))
     assert not report.ok
-    assert report.extra["first"]["name"] == "m.b"
+    assert report.extra["debug"]["first"]["name"] == "m.b"
     assert "m.b, forward, step 0 is the first that differs: values" in report.text
-    assert len(report.extra["differences"]) == 2
+    assert len(report.extra["debug"]["differences"]) == 2
 
 
 def test_gradients_come_in_the_order_of_the_backward_pass(tmp_path: Path) -> None:
@@ -58,12 +58,12 @@ def test_gradients_come_in_the_order_of_the_backward_pass(tmp_path: Path) -> Non
     good = [*forward, row("gradient", "m.a.w"), row("gradient", "m.b.w")]
     bad = [*forward, row("gradient", "m.a.w", 2), row("gradient", "m.b.w", 2)]
     report = compare(record(tmp_path / "a", good), record(tmp_path / "b", bad))
-    assert report.extra["first"]["name"] == "m.b.w"
+    assert report.extra["debug"]["first"]["name"] == "m.b.w"
 
 
 def test_ranks_of_one_run(tmp_path: Path) -> None:
     folder = record(tmp_path / "a", GOOD, [GOOD[0], GOOD[1], row("gradient", "m.a.w", 9)])
-    assert compare(folder, ranks="0,1").extra["first"]["phase"] == "gradient"
+    assert compare(folder, ranks="0,1").extra["debug"]["first"]["phase"] == "gradient"
     assert compare(folder, ranks="0,1", phases=("forward",)).ok
 
 
@@ -91,7 +91,11 @@ def test_partial_sums_are_left_undecided(tmp_path: Path) -> None:
     said = {"placements": ["P(sum)"], "partial": True, "counts": True, "offset": [0]}
     folder = record(tmp_path / "a", [GOOD[0], row("forward", "m.p", placed=said)])
     report = compare(folder, record(tmp_path / "b", GOOD))
-    assert (report.ok, report.extra["undecided"], report.extra["alone"]) == (True, 0, 3)
+    assert (report.ok, report.extra["debug"]["undecided"], report.extra["debug"]["alone"]) == (
+        True,
+        0,
+        3,
+    )
 
 
 @pytest.mark.parametrize(

@@ -145,3 +145,14 @@ def test_the_skipped_call_is_pointed_to() -> None:
     assert found is not None
     assert any("call 2 is the first that ranks make from different lines" in each
                for each in found.notes)  # fmt: skip
+
+
+def test_who_was_ended_because_another_timed_out_is_the_one_that_was_waited_for() -> None:
+    late = job([call(number=2, state="failed")], [call()])
+    late.ranks[0].failure = failure("RuntimeError", "Timed out waiting 4000ms for recv operation")
+    late.ranks[1].status = -15
+    stack = Stack("main", True, (Place("data.py", 7, "load"),))
+    found = diagnose(scene(late, alive=(), status=1, stacks={101: (stack,)}))
+    assert found is not None
+    assert (found.kind, found.ranks) == ("outside", (1,))
+    assert "at data.py:7 load" in found.text
