@@ -69,6 +69,11 @@ DOCS = {
 RECORDS = {"dataclasses", "json", "pathlib", "scaffold.debug", "signal", "urllib"}
 LOOKS = RECORDS | {"glob", "psutil", "select", "shutil", "socket", "subprocess"}
 WATCHES = LOOKS | {"random", "tempfile", "textwrap"}
+# git is asked through GitPython, which brings much of the standard library.
+GITS = FORMATS | (MANIFESTS - {"scaffold.manifests"})
+GITS |= {"configparser", "git", "gitdb", "glob", "hashlib", "json", "logging", "random", "shlex"}
+GITS |= {"scaffold.repository", "scaffold.vcs", "shutil", "smmap", "tempfile", "textwrap"}
+GITS |= {"traceback"}
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,11 @@ WAYS: dict[str, Way] = {
         | {"scaffold.skills", "shlex", "textwrap"},
     ),
     "skills list": Way(f"skills list --target {ROOT}", SKILLS),
+    "help of pr": Way("pr --help", HELP),
+    "commit-msg --check": Way("commit-msg --check no-such-file", set(), status=2),
+    "commit-msg without a repository": Way("commit-msg --target /", set(), status=1),
+    "review of no change": Way(f"review HEAD..HEAD --target {ROOT}", GITS | {"difflib"}),
+    "pr without a repository": Way("pr --target /", set(), status=1),
     "docs status": Way(f"docs status --target {ROOT}", DOCS),
     "help of docs check": Way("docs check --help", HELP),
     "help of debug run": Way("debug run --help", HELP),

@@ -132,6 +132,7 @@ FOLLOWED_ELSEWHERE = {
     "commit-conventions",
     "create-pr",
     "debug-distributed",
+    "review-pr",
     "translate-doc-zh",
 }
 """Skills that a test of their own follows: in the other files of this folder."""
