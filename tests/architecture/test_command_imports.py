@@ -132,7 +132,7 @@ WAYS: dict[str, Way] = {
     "commit-msg without a repository": Way("commit-msg --target /", set(), status=1),
     "review of no change": Way(f"review HEAD..HEAD --target {ROOT}", GITS | {"difflib"}),
     "pr without a repository": Way("pr --target /", set(), status=1),
-    "docs status": Way(f"docs status --target {ROOT}", DOCS),
+    "docs plan": Way(f"docs plan docs/en/index.md --target {ROOT}", DOCS),
     "help of docs check": Way("docs check --help", HELP),
     "help of debug run": Way("debug run --help", HELP),
     "debug run of no program": Way("debug run -- no-such-program", WATCHES, status=2),
