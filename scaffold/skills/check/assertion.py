@@ -162,8 +162,9 @@ _PURPOSE = compiled(
 _TO_COME = compiled(
     r"\b(?:"
     + any_of(
-        "you your add adds added gets? made-?up fictional fictitious invented imaginary hand_in"
-        " pretend toy demo need needed required delivers? deliver ends? leaves? holds?_then"
+        "suggested proposed recommended desired possible you your add adds added gets? made-?up"
+        " fictional fictitious invented imaginary hand_in pretend toy demo need needed required"
+        " delivers? deliver ends? leaves? holds?_then"
     )
     + r")\b"
 )
