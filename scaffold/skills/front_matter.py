@@ -48,9 +48,13 @@ def _parsed(head: str, body_line: int) -> FrontMatter:
 
     library: Any = yaml  # its stubs leave the nodes untyped
     try:
-        loader = getattr(library, "CSafeLoader", library.SafeLoader)
-        root = library.compose(head, Loader=loader)
-        value = library.load(head, Loader=loader)
+        loader = getattr(library, "CSafeLoader", library.SafeLoader)(head)
+        try:
+            root = loader.get_single_node()
+            keys = _keys(root)  # before it is read: that puts merged keys among them
+            value = loader.construct_document(root) if root is not None else None
+        finally:
+            loader.dispose()
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = 2 + (mark.line if mark is not None else 0)
@@ -62,8 +66,7 @@ def _parsed(head: str, body_line: int) -> FrontMatter:
         return FrontMatter({}, {}, body_line, True, "the front matter is no mapping of keys", 2)
     lines: dict[str, int] = {}
     twice: tuple[str, int] | None = None
-    for key, _ in root.value:
-        name, line = str(key.value), int(key.start_mark.line) + 2
+    for name, line in keys:
         if name in lines and twice is None:
             twice = name, line
         lines.setdefault(name, line)
@@ -72,3 +75,9 @@ def _parsed(head: str, body_line: int) -> FrontMatter:
         problem = f"the key {twice[0]!r} stands there twice"
         return FrontMatter(fields, lines, body_line, True, problem, twice[1])
     return FrontMatter(fields, lines, body_line, True)
+
+
+def _keys(root: Any) -> list[tuple[str, int]]:
+    """Returns the top-level keys of a mapping with their lines; none of anything else."""
+    rows = root.value if getattr(root, "id", "") == "mapping" else ()
+    return [(str(key.value), int(key.start_mark.line) + 2) for key, _ in rows]
