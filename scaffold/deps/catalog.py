@@ -50,7 +50,7 @@ def runs_server(uses: list[Use]) -> bool:
 def with_requests(found: Collected, has_server: bool) -> list[Use]:
     """Returns the uses, with the paths asked for over HTTP where the tree runs the server."""
     uses = [*found.uses, *(found.requests if has_server else ())]
-    return sorted(uses, key=lambda each: (each.path, each.line))
+    return sorted(uses, key=lambda each: (each.path, each.line))  # the order in a line stays
 
 
 def page(names: Names, uses: list[Use]) -> str:
@@ -58,12 +58,17 @@ def page(names: Names, uses: list[Use]) -> str:
     files = len({each.path for each in uses})
     imports = ", ".join(f"`{each}`" for each in names.imports)
     rows = [f"# Uses of {names.distribution}", ""]
-    rows += [f"{len(uses)} uses in {files} files, imported as {imports} (by {names.source})."]
+    counted = f"{_count(len(uses), 'use')} in {_count(files, 'file')}"
+    rows += [f"{counted}, imported as {imports} (by {names.source})."]
     for kind, heading in KINDS.items():
         chosen = [each for each in uses if each.kind == kind]
         if chosen:
             rows += ["", f"## {heading}", "", *(_row(each) for each in chosen)]
     return "\n".join(rows) + "\n"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _row(use: Use) -> str:

@@ -65,8 +65,12 @@ def collect(files: Files, names: Names) -> Collected:
         if any(each.encode() in data for each in (*names.programs, *names.imports)):
             code = tree.code(path)
             found.uses += commands_in_python(code, names) if code is not None else []
-    found.uses = sorted(set(found.uses), key=lambda each: (each.path, each.line, _ORDER[each.kind]))
+    found.uses = sorted(set(found.uses), key=_place)
     return found
+
+
+def _place(use: Use) -> tuple[str, int, int, str, str]:
+    return use.path, use.line, _ORDER[use.kind], use.name, use.detail
 
 
 def _mentions(files: Files, path: str, pattern: re.Pattern[bytes]) -> bool:

@@ -176,6 +176,8 @@ class Judge:
         kinds = [self._is_property(self._old, before), self._is_property(self._new, after)]
         if None in kinds or kinds[0] == kinds[1] or use.kind in ("import", "string", "patch"):
             return None
+        if (use.call is None) == kinds[1]:
+            return None  # it is written as the new release wants it
         now = "a property: it is not called any more" if kinds[1] else "a method: it is called"
         return Change("kind-changed", "breaks", f"it is {now}")
 

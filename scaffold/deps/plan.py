@@ -91,7 +91,7 @@ def plan(root: Path, wish: Wish) -> Report:
         if not answer.ok
         for choice in settle(files, edited.texts, edited.pins, answer, releases, wish.python)
     ]
-    _tell(report, files, edited, releases, answers, choices)
+    rows = _tell(report, files, edited, releases, answers, choices)
     if not all(each.ok for each in answers):
         report.dry_run = True  # nothing is written, whatever was asked
         report.fail_in_part([_conflict(choices, answers, releases)])
@@ -99,6 +99,9 @@ def plan(root: Path, wish: Wish) -> Report:
         from scaffold.apply import apply_changes
 
         apply_changes(root, changes, COMMAND)
+    diffs = [each.diff for each in report.changes] if report.dry_run else []
+    written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
+    report.text = "".join([*diffs, *(f"{row}\n" for row in [*rows, *written])])
     return report
 
 
@@ -212,21 +215,24 @@ def _tell(
     releases: Mapping[str, Version],
     answers: list[Resolution],
     choices: list[Choice],
-) -> None:
-    """Fills the report with what was found out."""
+) -> list[str]:
+    """Fills the report with what was found out, and returns it as lines."""
     locks = [
         lock for name, version in releases.items() for lock in find_locks(files, name, str(version))
     ]
-    rows = [f"unmoved    {pin.path}:{pin.line}  {pin.spec}  {why}" for pin, why in edited.unmoved]
+    rows = [
+        f"unmoved    {pin.path}:{pin.line}  {pin.spec or 'any'}: {why}"
+        for pin, why in edited.unmoved
+    ]
     for each in answers:
         state = "resolves" if each.ok else "conflict"
         rows.append(f"{state:<11}{each.group}  by {each.resolver}")
         rows += [f"           {want.by} wants {want.requirement}" for want in each.wants]
     for each in choices:
         rows.append(f"{'proposal' if each.is_auto else 'yours':<11}{each.text}")
-    report.found = tuple(rows)
+    rows += [f"lock       {each.path}  renew it: {each.command}" for each in locks]
     report.next = tuple(Step(each.path, 1, f"renew it: {each.command}") for each in locks)
-    told = {
+    told: dict[str, Any] = {
         "pins": [_pin_row(each) for each in edited.pins],
         "unmoved": [{**_pin_row(pin), "why": why} for pin, why in edited.unmoved],
         "resolved": [
@@ -237,6 +243,7 @@ def _tell(
         "locks": [{"file": each.path, "command": each.command} for each in locks],
     }
     report.extra = {"deps": told}
+    return rows
 
 
 def _pin_row(pin: Pin) -> dict[str, Any]:

@@ -134,6 +134,7 @@ FOLLOWED_ELSEWHERE = {
     "debug-distributed",
     "review-pr",
     "translate-doc-zh",
+    "upgrade-deps",
 }
 """Skills that a test of their own follows: in the other files of this folder."""
 
