@@ -27,7 +27,6 @@ CODES: dict[str, str] = {
     "fault": "The tool itself is at fault; please report it.",
     "file_exists": "A file that the tool did not make stands where one has to go.",
     "gh_failed": "GitHub's command gh failed, or is not logged in.",
-    "gh_missing": "GitHub's command gh was not found.",
     "git_failed": "A call of git failed; all is as it was.",
     "git_missing": "Merging, or reading a repository, needs git, which was not found.",
     "git_old": "Git is too old for what was asked for.",

@@ -69,6 +69,8 @@ DOCS = {
 RECORDS = {"dataclasses", "json", "pathlib", "scaffold.debug", "signal", "urllib"}
 LOOKS = RECORDS | {"glob", "psutil", "select", "shutil", "socket", "subprocess"}
 WATCHES = LOOKS | {"random", "tempfile", "textwrap"}
+# A message is a file, and the form of messages stands in pyproject.toml.
+CHECKS = FORMATS | (MANIFESTS - {"scaffold.manifests"}) | {"scaffold.repository", "scaffold.vcs"}
 # git is asked through GitPython, which brings much of the standard library.
 GITS = FORMATS | (MANIFESTS - {"scaffold.manifests"})
 GITS |= {"configparser", "git", "gitdb", "glob", "hashlib", "json", "logging", "random", "shlex"}
@@ -128,10 +130,10 @@ WAYS: dict[str, Way] = {
     ),
     "skills list": Way(f"skills list --target {ROOT}", SKILLS),
     "help of pr": Way("pr --help", HELP),
-    "commit-msg --check": Way("commit-msg --check no-such-file", set(), status=2),
-    "commit-msg without a repository": Way("commit-msg --target /", set(), status=1),
+    "commit-msg --check": Way("commit-msg --check no-such-file", CHECKS, status=2),
+    "commit-msg without a repository": Way("commit-msg --target /", GITS, status=1),
     "review of no change": Way(f"review HEAD..HEAD --target {ROOT}", GITS | {"difflib"}),
-    "pr without a repository": Way("pr --target /", set(), status=1),
+    "pr without a repository": Way("pr --target /", GITS, status=1),
     "docs plan": Way(f"docs plan docs/en/index.md --target {ROOT}", DOCS),
     "help of docs check": Way("docs check --help", HELP),
     "help of debug run": Way("debug run --help", HELP),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Generator
@@ -29,17 +28,11 @@ class Request(NamedTuple):
 
 
 def confirm_login(root: Path) -> None:
-    """Checks that gh is there and logged in.
+    """Checks that gh is logged in.
 
     Raises:
         ScaffoldError: It is not.
     """
-    if shutil.which("gh") is None:
-        raise ScaffoldError(
-            "gh, the command of GitHub, is not there",
-            code="gh_missing",
-            hint="install it from https://cli.github.com, or leave out --push",
-        )
     done = _run(root, "auth", "status")
     if done.returncode:
         raise ScaffoldError(

@@ -339,6 +339,15 @@ def test_edits_that_git_was_told_not_to_see_are_kept(place: Place) -> None:
     assert everything(place.here) == before
 
 
+def test_a_git_that_is_too_old_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scaffold.vcs.pull.calling.MIN_VERSION", (99, 1))
+    before = everything(place.here)
+    status, report = place.pr(*REWRITE)
+    assert (status, report["error"]["code"]) == (1, "git_old")
+    assert "install git 99.1 or newer" in report["error"]["hint"]
+    assert everything(place.here) == before
+
+
 def test_work_that_is_merged_already_is_told(place: Place) -> None:
     git(place.here, "push", "-q", "origin", "12-add-two")
     git(place.other, "fetch", "-q")
