@@ -8,7 +8,7 @@ import functools
 import sys
 import threading
 
-from rank_recorder import frames, record
+from rank_recorder import frames, record, uncompiled
 
 # How torch names a method -> how its users name the call. Releases differ in the names they have.
 METHODS = {
@@ -66,8 +66,10 @@ def patch(c10d):
         original = getattr(kind, method, None)
         if original is not None:
             setattr(kind, method, _wrapped(c10d, original, method, name))
+            uncompiled.keep_off(getattr(kind, method))
     work = c10d.Work
     work.wait = _wrapped_wait(work.wait)
+    uncompiled.keep_off(work.wait)
 
 
 def _wrapped(c10d, original, method, name):

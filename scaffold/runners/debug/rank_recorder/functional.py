@@ -3,7 +3,7 @@
 import functools
 import sys
 
-from rank_recorder import collectives, record
+from rank_recorder import collectives, record, uncompiled
 
 # The function -> how its users name the call. What one release lacks is not there to be patched.
 FUNCTIONS = {
@@ -38,15 +38,10 @@ def patch(module):
     module.wait_tensor = _wrapped_wait(module.wait_tensor)
 
 
-def _compiling():
-    compiler = getattr(sys.modules["torch"], "compiler", None)
-    return compiler is not None and compiler.is_compiling()
-
-
 def _wrapped(module, original, name):
     @functools.wraps(original)
     def call(*args, **kwargs):
-        if _compiling() or getattr(collectives._local, "inside", False):
+        if uncompiled.compiling() or getattr(collectives._local, "inside", False):
             return original(*args, **kwargs)
         number = _begin(module, name, args, kwargs)
         collectives._local.inside = True
@@ -107,7 +102,7 @@ def _key(tensor):
 def _wrapped_wait(original):
     @functools.wraps(original)
     def wait_tensor(tensor):
-        if _compiling():
+        if uncompiled.compiling():
             return original(tensor)
         number = _pending.pop(_key(tensor), 0)
         collectives.step("w", number)

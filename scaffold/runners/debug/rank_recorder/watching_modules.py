@@ -3,7 +3,7 @@
 import json
 import os
 
-from rank_recorder import checksums, memory, record
+from rank_recorder import checksums, memory, record, uncompiled
 
 OPTIONS = "SCAFFOLD_DEBUG_OPTIONS"
 
@@ -32,6 +32,7 @@ def patch(module):
         for each in watchers:
             _safely(each.after, called, output)
 
+    uncompiled.keep_off(before, after)
     module.register_module_forward_pre_hook(before)
     try:
         module.register_module_forward_hook(after, always_call=True)

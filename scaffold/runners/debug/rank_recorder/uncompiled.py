@@ -1,0 +1,41 @@
+"""Keeps torch.compile off the recorder: it would trace what is written, and write nothing."""
+
+import sys
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def compiling():
+    """Tells whether a compiler is reading this: nothing happens now, and is recorded then."""
+    compiler = getattr(sys.modules["torch"], "compiler", None)
+    return compiler is not None and compiler.is_compiling()
+
+
+def keep_off(*functions):
+    """Makes a compiler go around functions, and around all that the recorder runs in them."""
+    for function in functions:
+        function._torchdynamo_disable = True
+    skip = _skip_code()
+    if skip is not None:
+        for code in _codes():
+            skip(code)
+
+
+def _skip_code():
+    torch = sys.modules.get("torch")
+    dynamo = getattr(getattr(torch, "_C", None), "_dynamo", None)
+    return getattr(getattr(dynamo, "eval_frame", None), "skip_code", None)
+
+
+def _codes():
+    modules = [module for name, module in sys.modules.items() if name.split(".")[0] == _PACKAGE]
+    pending = []
+    for module in modules:
+        for value in list(vars(module).values()):
+            members = vars(value).values() if isinstance(value, type) else [value]
+            pending += [each.__code__ for each in members if hasattr(each, "__code__")]
+    while pending:
+        code = pending.pop()
+        if f"/{_PACKAGE}/" in code.co_filename.replace("\\", "/"):
+            yield code
+        pending += [each for each in code.co_consts if hasattr(each, "co_consts")]
