@@ -6,7 +6,7 @@ import ast
 import builtins
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from scaffold.repository.files import Files
@@ -95,10 +95,10 @@ class Uses:
         uses: list[Use] = []
         lost: list[Lost] = []
         by_word: dict[str, list[Wanted]] = defaultdict(list)
-        for each in python:
-            by_word[each.word].append(each)
+        for word, each in [*((each.word, each) for each in python), *self._renamed(python)]:
+            by_word[word].append(each)
         sought = frozenset(each.path for each in python)
-        for path, words in self._candidates(python, is_asked):
+        for path, words in self._candidates(by_word, is_asked):
             view = self._view(path)
             if view is not None:
                 view.sought = sought
@@ -144,6 +144,10 @@ class Uses:
             written = ast.unparse(mention.node) if not mention.taken else ""
             is_whole = not owner or owner in written or "self" in written or "cls" in written
             return found.is_missing and found.path == wanted.path and is_whole
+        return self._is_at(wanted, found)
+
+    def _is_at(self, wanted: Wanted, found: Found) -> bool:
+        """Tells whether something found stands where a definition does."""
         if found.path != wanted.path or found.line is None:
             return False
         symbol = symbol_at(self.symbols(wanted.path), found.line)
@@ -168,16 +172,30 @@ class Uses:
             wanted.key, view.path, mention.line, view.inside(mention.line), how, mention.call, found
         )
 
+    def _renamed(self, wanted: Sequence[Wanted]) -> list[tuple[str, Wanted]]:
+        """Returns the other names under which packages offer definitions."""
+        self._scan({each.word for each in wanted} | {each.companion for each in wanted})
+        found: list[tuple[str, Wanted]] = []
+        for path in sorted(each for each in self._words if each.endswith("__init__.py")):
+            for each in wanted:
+                if each.word in self._words[path] and not each.is_gone:
+                    pattern = rf"\b{each.word}\s+as\s+(\w+)"
+                    names = set(re.findall(pattern, self.files.text(path) or "")) - {each.word}
+                    meant = ((name, self.index.find_in(path, name)) for name in sorted(names))
+                    found += [(name, each) for name, its in meant if self._is_at(each, its)]
+        return found
+
     def _candidates(
-        self, wanted: Sequence[Wanted], is_asked: Callable[[str], bool] | None
+        self, by_word: Mapping[str, Sequence[Wanted]], is_asked: Callable[[str], bool] | None
     ) -> Iterator[tuple[str, frozenset[str]]]:
         """Yields the files to read, each with the words to look for in it."""
-        words = {each.word for each in wanted}
+        words = set(by_word)
+        wanted = [each for group in by_word.values() for each in group]
         self._scan(words | {each.companion for each in wanted})
         counts = Counter(word for there in self._words.values() for word in there & words)
         needs: dict[str, set[str]] = defaultdict(set)
-        for each in wanted:
-            needs[each.word].add(each.companion)
+        for word, group in by_word.items():
+            needs[word] |= {each.companion for each in group}
         common = sorted(word for word in words if counts[word] > COMMON)
         for word in common:
             self.notes.append(

@@ -1,0 +1,131 @@
+"""Who uses a definition: through which names it is found, and what is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaffold.repository.files import list_files
+from scaffold.vcs.review.uses import Uses
+from scaffold.vcs.review.wanted import Wanted
+
+FILES = {
+    "pkg/__init__.py": "from .core import Engine, run as start\n",
+    "pkg/core.py": (
+        "class Engine:\n    def step(self):\n        return 1\n\n    def go(self):\n"
+        "        return self.step()\n\n\n"
+        "def run():\n    return Engine()\n\n\ndef name():\n    ...\n"
+    ),
+}
+RUN, STEP = Wanted("pkg/core.py", "run", "pkg/core.py"), Wanted("pkg/core.py", "Engine.step")
+ENGINE = Wanted("pkg/core.py", "Engine", "pkg/core.py")
+
+SEEN: dict[str, tuple[Wanted, str, tuple[int, str, str]]] = {
+    "a re-export under another name": (RUN, "from pkg import start\nstart()\n", (2, "", "call")),
+    "an alias": (RUN, "from pkg.core import run as r\n\n\ndef f():\n    r()\n", (5, "f", "call")),
+    "a module": (RUN, "import pkg.core as c\nc.run()\n", (2, "", "call")),
+    "an import in a function": (
+        RUN, "def f():\n    from pkg.core import run\n    run()\n", (3, "f", "call"),
+    ),
+    "what is handed on": (RUN, "from pkg.core import run\nx = [run]\n", (2, "", "name")),
+    "a decorator": (RUN, "import pkg\n\n\n@pkg.start\nclass A:\n    ...\n", (4, "A", "name")),
+    "a dotted name in a text": (RUN, 'TABLE = {"a": "pkg.core:run"}\n', (1, "", "name")),
+    "an instance": (
+        STEP, "from pkg import Engine\n\n\ndef f():\n    e = Engine()\n    e.step()\n",
+        (6, "f", "call"),
+    ),
+    "a parameter with a type": (
+        STEP, "from pkg import Engine\n\n\ndef f(e: Engine | None):\n    e.step()\n",
+        (5, "f", "call"),
+    ),
+    "a call of what is made at once": (
+        STEP, "from pkg import Engine\nEngine().step()\n", (2, "", "call"),
+    ),
+    "a subclass": (
+        STEP, "from pkg import Engine\n\n\nclass A(Engine):\n    def f(self):\n"
+        "        self.step()\n", (6, "A.f", "call"),
+    ),
+    "an attribute that only it has": (STEP, "def f(e):\n    e.step()\n", (2, "f", "likely")),
+}  # fmt: skip
+QUIET: dict[str, tuple[Wanted, str]] = {
+    "a local name": (RUN, "from pkg.core import run\n\n\ndef f(run):\n    run()\n"),
+    "a function of its own": (RUN, "def run(): ...\n\n\nrun()\n"),
+    "a method of the name": (RUN, "def f(x):\n    x.run()\n"),
+    "another package": (RUN, "from subprocess import run\nrun()\n"),
+    "an attribute of many": (
+        Wanted("pkg/core.py", "Engine.go"),
+        "def f(x):\n    x.go()\n\n\ndef go(): ...\n",
+    ),
+    "no call where calls count": (
+        ENGINE._replace(calls_only=True),
+        "from pkg import Engine\nx = Engine\n",
+    ),
+    "a word in a text": (RUN, 'x = "run"\n'),
+    "a broken file": (RUN, "from pkg.core import run\nrun(\n"),
+}
+
+
+def uses_in(folder: Path, wanted: Wanted, text: str) -> list[tuple[int, str, str]]:
+    for path, content in {**FILES, "other.py": text}.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(content, encoding="utf-8")
+    found, lost = Uses(list_files(folder)).find([wanted])
+    assert lost == []
+    places = [each for each in found if each.path == "other.py" and each.how != "import"]
+    return [(each.line, each.inside, each.how) for each in places]
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_use_is_found(name: str, tmp_path: Path) -> None:
+    wanted, text, place = SEEN[name]
+    assert uses_in(tmp_path, wanted, text) == [place]
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_what_means_something_else_is_no_use(name: str, tmp_path: Path) -> None:
+    wanted, text = QUIET[name]
+    assert uses_in(tmp_path, wanted, text) == []
+
+
+def test_of_a_common_word_only_files_that_name_its_module_are_read(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    for path, content in FILES.items():
+        (tmp_path / path).write_text(content, encoding="utf-8")
+    for number in range(310):
+        (tmp_path / f"m{number}.py").write_text("def run(): ...\n", encoding="utf-8")
+    (tmp_path / "user.py").write_text("from pkg.core import run\nrun()\n", encoding="utf-8")
+    uses = Uses(list_files(tmp_path))
+    found, _ = uses.find([RUN])
+    assert [(each.path, each.line) for each in found if each.how == "call"] == [("user.py", 2)]
+    assert uses.notes == [
+        "'run' stands in 313 files: only those that also name core were read for it"
+    ]
+
+
+def test_what_is_gone_is_lost_where_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "core.py").write_text("x = 1\n", encoding="utf-8")
+    users = {
+        "a.py": "from core import gone\n",
+        "b.py": "import core\ncore.gone()\n",
+        "c.py": "import core\nimport pytest\nwith pytest.raises(AttributeError):\n    core.gone()\n",
+        "d.py": "try:\n    from core import gone\nexcept ImportError:\n    gone = None\n",
+        "e.py": "gone = 1\n",
+    }
+    for path, text in users.items():
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    _, lost = Uses(list_files(tmp_path)).find([Wanted("core.py", "gone", "core.py", is_gone=True)])
+    assert [(each.path, each.line) for each in lost] == [("a.py", 1), ("b.py", 2)]
+
+
+def test_in_other_languages_a_word_is_a_use(tmp_path: Path) -> None:
+    texts = {
+        "a.go": "func Run() {}\n",
+        "b.go": "x()\nRun()\n",
+        "c.rs": "Run();\n",
+        "d.go": "Runs()\n",
+    }
+    for path, text in texts.items():
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    found, _ = Uses(list_files(tmp_path)).find([Wanted("a.go", "Run", "a.go")])
+    assert [(each.path, each.line, each.how) for each in found] == [("b.go", 2, "word")]
