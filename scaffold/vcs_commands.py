@@ -113,7 +113,7 @@ _PR: list[click.Parameter] = [
 
 
 def pr(no_input: bool, target: str | None, as_json: bool, **values: Any) -> Report:
-    """Prepares the pull request of a branch: is it ready, and what does it say.
+    """Checks, words and opens a pull request.
 
     Without --rewrite and --push it only reads. With them, a failure leaves branch, index and files
     as they were; a backup of the branch is printed.
