@@ -9,12 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import ssl
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -28,7 +25,6 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
-from scaffold.deps.unpacking import unpack
 from scaffold.spec import RequestError, ScaffoldError
 
 LIMIT_S = 600
@@ -73,6 +69,8 @@ def fetch_release(name: str, version: Version, python: str | None = None) -> Pat
     place = _cache_folder() / f"{name}-{version}"
     if place.is_dir():
         return place
+    from scaffold.deps.unpacking import unpack  # archives are read once
+
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=place.parent) as scratch:
         folder = Path(scratch)
@@ -156,6 +154,10 @@ def _fetch(link: str, folder: Path) -> Path:
     Raises:
         ScaffoldError: The link needs credentials, which pip does not print, or does not answer.
     """
+    import ssl  # with it 40 ms that wheels do without
+    import urllib.error
+    import urllib.request
+
     parts = urlsplit(link)
     if "@" in parts.netloc or parts.scheme not in ("https", "http", "file"):
         raise ScaffoldError(

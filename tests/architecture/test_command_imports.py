@@ -77,6 +77,13 @@ GITS |= {"configparser", "git", "gitdb", "glob", "hashlib", "json", "logging", "
 GITS |= {"scaffold.repository", "scaffold.vcs", "shutil", "smmap", "tempfile", "textwrap"}
 GITS |= {"traceback"}
 
+CATALOGS = SKILLS - {"scaffold.skills"}
+CATALOGS |= {"ast", "configparser", "csv", "difflib", "json", "scaffold.deps"}
+# Versions are those of packaging, which brings logging.
+VERSIONS = {"logging", "packaging", "random", "shutil", "tempfile", "textwrap", "traceback"}
+AUDITS = CATALOGS | VERSIONS
+PINS = (AUDITS - {"difflib", "yaml"}) | {"scaffold.edit"}
+
 
 @dataclass(frozen=True)
 class Way:
@@ -128,6 +135,10 @@ WAYS: dict[str, Way] = {
         | FORMATS
         | {"scaffold.skills", "shlex", "textwrap"},
     ),
+    "help of deps audit": Way("deps audit --help", HELP),
+    "deps catalog": Way("deps catalog click", CATALOGS),
+    "deps audit of no version": Way("deps audit click one two", AUDITS, status=2),
+    "deps plan of no pin": Way("deps plan click", PINS, status=2),
     "skills list": Way(f"skills list --target {ROOT}", SKILLS),
     "help of pr": Way("pr --help", HELP),
     "commit-msg --check": Way("commit-msg --check no-such-file", CHECKS, status=2),
