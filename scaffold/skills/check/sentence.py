@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 from scaffold.skills.check.markdown import Span
 
@@ -22,9 +23,33 @@ def any_of(words: str) -> str:
     return f"(?:{'|'.join(words.split()).replace('_', ' ')})"
 
 
-def compiled(*parts: str) -> re.Pattern[str]:
-    """Returns the parts as one expression that leaves the case open."""
-    return re.compile("".join(parts), re.IGNORECASE)
+class Words:
+    """Is an expression that leaves the case open, and is compiled when it is first asked.
+
+    Args:
+        expression: As `re` has it.
+    """
+
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The expression, compiled."""
+        return re.compile(self._expression, re.IGNORECASE)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Returns where the expression first fits."""
+        return self.pattern.search(text)
+
+    def match(self, text: str) -> re.Match[str] | None:
+        """Returns how the expression fits at the beginning."""
+        return self.pattern.match(text)
+
+
+def compiled(*parts: str) -> Words:
+    """Returns the parts as one expression."""
+    return Words("".join(parts))
 
 
 def sentence_around(span: Span) -> tuple[str, str]:

@@ -95,7 +95,8 @@ class Invocation(NamedTuple):
         is_whole: Whether it is meant to be run as it stands.
         silence: Why what it says of the repository need not hold, or "".
         example: Why its files need not exist, or "".
-        is_doubtful: Whether the words around it leave open whether its files exist.
+        around: The words that introduce it, and the comments at it.
+        has_fallback: Whether another command stands by for the case that it fails.
         folders: The folders that commands before it change to.
         made: What commands before it write.
         left: The folders that earlier blocks of the document end in.
@@ -114,7 +115,15 @@ class Invocation(NamedTuple):
     left: tuple[str, ...] = ()
     allowed: frozenset[str] = frozenset()
     span: Span | None = None
-    is_doubtful: bool = False
+    around: tuple[str, ...] = ()
+    has_fallback: bool = False
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the words around it leave open whether its files exist."""
+        if self.has_fallback or (self.span is not None and is_doubted(self.span)):
+            return True
+        return any(is_doubtful_lead(each) for each in self.around)
 
     @property
     def text(self) -> str:
@@ -217,15 +226,14 @@ def _block(
         if words:
             around = _around(own, words)
             aside, example = _asides("\n".join([lead, *around]))
-            is_doubtful = _may_fail(script.commands, index) or any(
-                is_doubtful_lead(each) for each in (block.lead.rsplit("\n", 1)[-1], *around)
-            )
+            said = (block.lead.rsplit("\n", 1)[-1], *around)
             line = block.line + words[0].line
             columns = tuple(_column(document, block.line + each.line, each) for each in words)
             found.append(
                 Invocation(
                     tuple(words), line, columns, is_whole, aside, example, tuple(folders),
-                    frozenset(made), left, frozenset(allowed), None, is_doubtful,
+                    frozenset(made), left, frozenset(allowed), None, said,
+                    _may_fail(script.commands, index),
                 )
             )  # fmt: skip
             if words[0].text in ("cd", "pushd", "popd"):
@@ -347,7 +355,6 @@ def _inline(
                 left,
                 allowed,
                 span,
-                is_doubted(span),
             )
 
 
