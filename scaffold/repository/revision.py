@@ -51,7 +51,10 @@ class RevisionFiles(Files):
         assert process.stdout is not None, "it is a pipe"
         process.stdin.write(f"{name}\n".encode())
         process.stdin.flush()
-        size = int(process.stdout.readline().split()[-1])
+        answer = process.stdout.readline().split()
+        if answer[-1:] in ([], [b"missing"]):  # a damaged repository, or one that has only a part
+            return None
+        size = int(answer[-1])
         data = process.stdout.read(size)
         process.stdout.read(1)  # the line feed behind it
         return data if size <= MAX_BYTES else None

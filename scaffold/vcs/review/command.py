@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scaffold.report import Report
 from scaffold.repository.uncollected import uncollected
+from scaffold.spec import TargetError
 from scaffold.vcs.opening import open_repository
 from scaffold.vcs.review.analysis import Analysis, analyse
 from scaffold.vcs.review.comparing import Which, compare
 from scaffold.vcs.review.printing import to_data, to_markdown
 from scaffold.vcs.review.settings import read_settings
+
+if TYPE_CHECKING:
+    import git
 
 COMMAND = "review"
 
@@ -29,14 +34,32 @@ def review(folder: Path, which: Which, rules: Sequence[str] = ()) -> Report:
     """
     repository = open_repository(folder)
     try:
-        comparison = compare(repository, which)
-        try:
-            with uncollected():
-                return _report(analyse(comparison, read_settings(comparison.old, rules)))
-        finally:
-            comparison.close()
+        return _review(repository, which, rules)
+    except git_errors() as error:
+        said = str(getattr(error, "stderr", "") or error).strip().removeprefix("stderr:")
+        raise TargetError(
+            f"git cannot read the repository of {str(folder)!r}: {said.strip(' ')}",
+            code="repository_missing",
+            hint="`git fsck` says what it lacks; a fresh clone has all of it",
+        ) from error
     finally:
         repository.close()
+
+
+def git_errors() -> tuple[type[Exception], ...]:
+    """Returns what GitPython raises where git fails, or where an object is not there."""
+    import git
+
+    return git.GitCommandError, git.BadObject
+
+
+def _review(repository: git.Repo, which: Which, rules: Sequence[str]) -> Report:
+    comparison = compare(repository, which)
+    try:
+        with uncollected():
+            return _report(analyse(comparison, read_settings(comparison.old, rules)))
+    finally:
+        comparison.close()
 
 
 def _report(analysis: Analysis) -> Report:

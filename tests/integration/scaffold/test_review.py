@@ -447,6 +447,17 @@ def test_an_unmerged_index_is_read_all_the_same(repository: Repository) -> None:
     assert {each["path"] for each in repository.review("--worktree")["files"]} <= {"README.md"}
 
 
+def test_a_repository_that_lacks_an_object_is_no_fault_of_the_tool(
+    repository: Repository,
+) -> None:
+    repository.commit({"README.md": "# Another\n"})
+    name = repository.git("rev-parse", "HEAD:README.md").strip()
+    (repository.folder / ".git" / "objects" / name[:2] / name[2:]).unlink()
+    done = repository.run()
+    assert (done.status, done.report["error"]["code"]) == (1, "repository_missing")
+    assert name[:7] in done.report["error"]["message"]
+
+
 def test_odd_names_stay_on_their_line(repository: Repository) -> None:
     repository.commit({"a `b` |c\nd.py": "x = eval('1')\n"})
     assert rules(repository.review())["runs-text"] == "a `b` |c\nd.py:1"

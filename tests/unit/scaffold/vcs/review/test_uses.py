@@ -108,7 +108,7 @@ def test_what_is_gone_is_lost_where_it_is_named(tmp_path: Path) -> None:
     users = {
         "a.py": "from core import gone\n",
         "b.py": "import core\ncore.gone()\n",
-        "c.py": "import core\nimport pytest\nwith pytest.raises(AttributeError):\n    core.gone()\n",
+        "c.py": "import core, pytest\nwith pytest.raises(AttributeError):\n    core.gone()\n",
         "d.py": "try:\n    from core import gone\nexcept ImportError:\n    gone = None\n",
         "e.py": "gone = 1\n",
     }
