@@ -140,4 +140,11 @@ def debug_env(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
 def _root(target: str | None) -> Path:
     from pathlib import Path
 
-    return Path(target) if target else Path.cwd()
+    from scaffold.spec import TargetError
+
+    root = Path(target) if target else Path.cwd()
+    if not root.is_dir():
+        raise TargetError(
+            f"there is no folder {target}", code="target_missing", hint="mend --target"
+        )
+    return root.absolute()

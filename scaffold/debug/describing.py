@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterable, Sequence
 
@@ -76,7 +77,8 @@ def ranks_text(ranks: Iterable[int]) -> str:
 def end_text(process: Process) -> str:
     """Returns how a process ended."""
     if process.failure is not None:
-        first = process.failure.message.strip().splitlines() or [""]
+        text = re.sub(r"^\[[^\]]*:\d+\] *", "", process.failure.message.strip())  # a line of C++
+        first = text.splitlines() or [""]
         return cut(f"{process.failure.type}: {first[0]}".rstrip(": "), MAX_MESSAGE)
     return status_text(process.status, process.ended_s is not None)
 

@@ -135,7 +135,7 @@ def failing_ranks(scene: Scene) -> list[int]:
     job = scene.job
     found = [rank for rank, process in job.ranks.items() if _has_failed(scene, rank, process)]
     return sorted(
-        found, key=lambda rank: (_is_consequence(job.ranks[rank]), _end_s(job.ranks[rank]))
+        found, key=lambda rank: (_is_consequence(job.ranks[rank]), end_of(job.ranks[rank]))
     )
 
 
@@ -147,7 +147,8 @@ def _has_failed(scene: Scene, rank: int, process: Process) -> bool:
     return rank not in scene.alive and process.ended_s is None and scene.status not in (None, 0)
 
 
-def _end_s(process: Process) -> float:
+def end_of(process: Process) -> float:
+    """Returns when a process ended, as well as that is known."""
     if process.failure is not None:
         return process.failure.at_s
     last = process.calls[-1].since_s if process.calls else process.begun_s
@@ -181,7 +182,7 @@ def _came_first(job: Job, first: int | None, parted: Divergence) -> bool:
         return True
     in_call = any(call.state == "failed" for call in process.calls[-3:])
     parted_s = max(call.entered_s for call in parted.calls.values())
-    return not in_call and _end_s(process) < parted_s
+    return not in_call and end_of(process) < parted_s
 
 
 # --- verdicts -----------------------------------------------------------------------------------
@@ -281,7 +282,7 @@ def _waiting(scene: Scene, found: dict[int, Wait]) -> Verdict:
 def _wanted(scene: Scene, found: dict[int, Wait], wanted: tuple[int, ...]) -> Verdict:
     job = scene.job
     gone = [rank for rank in wanted if rank in job.ranks and _has_gone(scene, rank)]
-    rank = min(gone, key=lambda each: _end_s(job.ranks[each])) if gone else wanted[0]
+    rank = min(gone, key=lambda each: end_of(job.ranks[each])) if gone else wanted[0]
     waiting = [wait for wait in found.values() if rank in wait.for_ranks]
     who = _who_waits(job, waiting)
     process = job.ranks.get(rank)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -30,17 +31,21 @@ def _is_zombie(process: psutil.Process) -> bool:
     return process.status() == psutil.STATUS_ZOMBIE
 
 
-def start(argv: list[str], env: dict[str, str], *, quiet: bool) -> subprocess.Popen[bytes]:
+def start(
+    argv: list[str], env: dict[str, str], folder: Path | None = None, *, quiet: bool
+) -> subprocess.Popen[bytes]:
     """Starts a job in a session of its own, so that it can be ended as a whole.
 
     Args:
         argv: The command.
         env: Its environment.
+        folder: Where it runs; here where it is None.
         quiet: Whether its output goes to the error stream, because another one takes the other.
     """
     return subprocess.Popen(
         argv,
         env=env,
+        cwd=folder,
         stdout=sys.stderr if quiet else None,
         start_new_session=True,
     )

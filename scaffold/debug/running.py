@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ class RunWish:
         steps: For how many steps they do.
         memory: Whether modules record what memory they hold.
         as_json: Whether one object goes to stdout, and so nothing of the job.
-        root: Where the program is looked for beside PATH.
+        root: Where the job runs, and where its record is relative to.
     """
 
     argv: tuple[str, ...]
@@ -51,22 +52,26 @@ def run_job(wish: RunWish) -> Report:
             code="usage",
             hint="scaffold debug run -- torchrun --nproc-per-node 2 train.py",
         )
+    if sys.platform == "win32":
+        raise RequestError(
+            "jobs are watched on Linux and macOS alone", code="usage", hint="run it under WSL"
+        )
     find_program(wish.argv[0], wish.root)  # before a folder is made for nothing
-    folder = _record_folder(wish.folder)
+    folder = _record_folder(wish.folder, wish.root)
     options = {"checksums": wish.checksums, "steps": wish.steps, "memory": wish.memory}
     asked = Wish(wish.argv, folder, wish.timeout_s, json.dumps(options), wish.as_json, wish.root)
     seen = watch(asked)
-    text, extra = verdict_text(seen, str(folder)), as_json(seen, str(folder))
+    text, extra = verdict_text(seen, wish.folder or str(folder)), as_json(seen, str(folder))
     if wish.memory:
         held = read_memory(folder, seen.scene.job)
         text, extra = text + memory_text(held), {**extra, "memory": memory_json(held)}
     return Report("debug run", ok=seen.verdict is None, text=text, extra={"debug": extra})
 
 
-def _record_folder(name: str | None) -> Path:
+def _record_folder(name: str | None, root: Path) -> Path:
     if name is None:
         return Path(tempfile.mkdtemp(prefix="scaffold-debug-"))
-    folder = Path(name).absolute()
+    folder = (root / name).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         is_empty = not any(folder.iterdir())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scaffold.debug import processes, stacks
-from scaffold.debug.diagnosis import Scene, Verdict, diagnose, is_definite
+from scaffold.debug.diagnosis import Scene, Verdict, diagnose, end_of, failing_ranks, is_definite
 from scaffold.debug.flight import add_native_calls, ask_flights
 from scaffold.debug.recording import Process, Records
 from scaffold.debug.waiting import waits
@@ -37,7 +37,7 @@ class Wish:
         timeout_s: How long a rank may be in one call.
         options: What else the ranks record, as JSON for them.
         quiet: Whether the job's output goes to the error stream.
-        root: The folder whose `.venv` may have the program.
+        root: Where the job runs; its `.venv` may have the program.
     """
 
     argv: tuple[str, ...]
@@ -82,7 +82,7 @@ def _start(wish: Wish) -> subprocess.Popen[bytes]:
     program = find_program(wish.argv[0], wish.root)
     env = watched_environment(dict(os.environ), wish)
     try:
-        return processes.start([program, *wish.argv[1:]], env, quiet=wish.quiet)
+        return processes.start([program, *wish.argv[1:]], env, wish.root, quiet=wish.quiet)
     except OSError as error:
         raise RequestError(
             f"{wish.argv[0]} cannot be started: {error.strerror}",
@@ -97,7 +97,8 @@ def find_program(name: str, root: Path) -> str:
     Raises:
         RequestError: There is none.
     """
-    found = shutil.which(name) or shutil.which(name, path=str(root / ".venv" / "bin"))
+    beside = str(root / name) if os.sep in name else name
+    found = shutil.which(beside) or shutil.which(name, path=str(root / ".venv" / "bin"))
     if found is None:
         raise RequestError(
             f"there is no program {name!r} on PATH or in {root / '.venv'}",
@@ -155,6 +156,8 @@ def _has_trouble(scene: Scene) -> bool:
 
 def _is_stuck(scene: Scene, records: Records, wish: Wish) -> bool:
     """Tells whether a rank has been in one call for too long, or waits certainly in vain."""
+    if _goes_on_without(scene, wish.timeout_s):
+        return True
     since = [wait.call.since_s for rank, wait in waits(scene.job).items() if rank in scene.alive]
     if not since:
         return _waits_in_native(scene, records, wish)
@@ -162,6 +165,12 @@ def _is_stuck(scene: Scene, records: Records, wish: Wish) -> bool:
     if longest >= wish.timeout_s:
         return True
     return longest >= min(CERTAIN_S, wish.timeout_s) and is_definite(scene)
+
+
+def _goes_on_without(scene: Scene, timeout_s: float) -> bool:
+    """Tells whether a rank failed so long ago that its launcher would have ended the others."""
+    failed = [scene.job.ranks[rank] for rank in failing_ranks(scene)]
+    return any(scene.now_s - end_of(process) >= timeout_s for process in failed)
 
 
 def _waits_in_native(scene: Scene, records: Records, wish: Wish) -> bool:
