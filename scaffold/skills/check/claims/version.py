@@ -58,6 +58,7 @@ _PAST = re.compile(
     r"|requires?|needs?|older|newer|up-?grad\w*|with|against|than|was|were|had)\b",
     re.IGNORECASE,
 )
+_INSTALLERS = frozenset({"pip", "pip3", "uv", "poetry", "pdm", "conda", "mamba", "pipx", "rye"})
 _TOOLS = {"python": "python", "node": "node", "node.js": "node", "go": "go", "rust": "rust"}
 
 
@@ -93,7 +94,9 @@ def find_versions(document: Document) -> Iterator[Claim]:
             silent = _why_another(" ".join(sentence_around(span)))
             yield _pin(found, span.line, span.column, silent)
     for command in find_commands(document):
-        for word in command.words:
+        # Others are given the version that is to come: `tool upgrade torch==3.0`.
+        installs = any(word.text.rpartition("/")[2] in _INSTALLERS for word in command.words[:4])
+        for word in command.words if installs else ():
             if word.is_sure and (found := _PIN.fullmatch(word.text)):
                 silent = command.silent if command.is_wrong else ""
                 yield _pin(found, command.line_of(word), command.column, silent)
