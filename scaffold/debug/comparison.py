@@ -73,7 +73,8 @@ def compare_runs(wish: CompareWish) -> Report:
     outcome = Compared()
     for names, first, second in pairs:
         _compare(outcome, names, first, second, wish)
-    outcome.different.sort(key=lambda each: (each.key.step, _place_of(each, pairs)))
+    places = {(names, key): at for names, first, _ in pairs for at, key in enumerate(first)}
+    outcome.different.sort(key=lambda each: (each.key.step, places[each.sides, each.key]))
     if not outcome.same and not outcome.different:
         raise ScaffoldError(
             "the two sides have no tensor in common",
@@ -197,12 +198,6 @@ def _numbers_differ(left: Sum, right: Sum, rtol: float) -> str:
         if is_number and not math.isclose(one, other, rel_tol=rtol, abs_tol=rtol * widest):
             return "samples"
     return ""
-
-
-def _place_of(each: Difference, pairs: list[Pair]) -> int:
-    """Returns when the first side came to a tensor."""
-    sums = next(first for names, first, _ in pairs if names == each.sides)
-    return list(sums).index(each.key) if len(sums) < 100_000 else 0
 
 
 def _text(outcome: Compared, wish: CompareWish) -> str:

@@ -5,6 +5,7 @@ so the checksums of a DTensor's shards add up to that of the whole, and nothing 
 """
 
 import functools
+import math
 
 from rank_recorder import naming, record
 
@@ -219,4 +220,4 @@ def _whole(indices, placed, shape):
 
 
 def _plain(value):
-    return value if isinstance(value, (bool, int)) or value == value else "nan"
+    return value if isinstance(value, (bool, int)) or math.isfinite(value) else str(value)
