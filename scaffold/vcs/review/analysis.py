@@ -19,7 +19,7 @@ from scaffold.vcs.review.findings import (
     lost_names,
     unread_syntax,
 )
-from scaffold.vcs.review.matching import Matcher, Signal
+from scaffold.vcs.review.matching import Matcher, Signal, is_at
 from scaffold.vcs.review.passes import Reading, read_agents, readings
 from scaffold.vcs.review.reach import Reach, reach_of
 from scaffold.vcs.review.roles import SOURCE, role_of
@@ -203,7 +203,7 @@ def _fact_signals(
             places = [(each.path, each.line, each.claim) for each in findings if each.fact == fact]
             if fact == "untested":
                 places = [(each.path, each.symbol.start, each.name) for each in untested]
-            for path in sorted({path for path, _, _ in places}):
+            for path in sorted({path for path, _, _ in places if is_at(rule.when, path)}):
                 lines = tuple(Line("new", line, said) for at, line, said in places if at == path)
                 yield Signal(rule, path, lines)
 

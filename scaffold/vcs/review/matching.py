@@ -151,8 +151,7 @@ def _fits(when: When, file: Altered) -> bool:
     mode = _MODES.get(change.new_mode) if change.new_mode != change.old_mode else None
     return (
         file.role in (when.roles or CODE_ROLES)
-        and (not when.paths or matches(file.path, when.paths))
-        and not matches(file.path, when.not_paths)
+        and is_at(when, file.path)
         and (not when.status or change.status in when.status)
         and (not when.modes or mode in when.modes)
         and (when.binary is None or change.is_binary == when.binary)
@@ -160,6 +159,11 @@ def _fits(when: When, file: Altered) -> bool:
         and change.removed_count >= when.min_removed
         and (not when.file_imports or bool(_named(when.file_imports, _all_imports(file))))
     )
+
+
+def is_at(when: When, path: str) -> bool:
+    """Tells whether the globs of a rule let a path through."""
+    return (not when.paths or matches(path, when.paths)) and not matches(path, when.not_paths)
 
 
 def _all_imports(file: Altered) -> frozenset[str]:

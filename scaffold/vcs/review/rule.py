@@ -43,7 +43,8 @@ class When:
         min_removed: The fewest removed lines.
         net: Whether more has to go than comes: what ``removed`` finds counts against what the same
             patterns find among the added lines of the whole change.
-        facts: What was found out about the change as a whole, of FACTS; no file is asked then.
+        facts: What was found out about the change as a whole, of FACTS; of the other conditions,
+            the globs alone are asked then.
     """
 
     paths: tuple[str, ...] = ()

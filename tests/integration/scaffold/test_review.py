@@ -235,6 +235,12 @@ def test_a_public_function_that_no_test_reaches_is_named(repository: Repository)
     ]
 
 
+def test_what_no_test_imports_is_a_signal_but_for_benchmarks(repository: Repository) -> None:
+    fresh = "def lonely(size: int) -> int:\n    return size\n"
+    repository.commit({"pkg/alone.py": fresh, "benchmarks/alone.py": fresh})
+    assert rules(repository.review()) == {"untested": "pkg/alone.py:1"}
+
+
 def test_a_test_reaches_a_function_through_what_uses_it(repository: Repository) -> None:
     test = "from pkg.use import run\n\n\ndef test_run():\n    assert run('abc') == 'ab'\n"
     repository.commit({"tests/test_use.py": test})
