@@ -290,6 +290,7 @@ def _send(
         if send.old != new:
             remote.push(repository, send)
         outcome.request = _request(root_of(repository), outcome, options)
+        outcome.pushed = {**send._asdict(), "lost": list(send.lost)}
         refs = _refs(repository, outcome, base if place else None, new, send)
         if place is not None:
             place.move(refs)
@@ -299,10 +300,11 @@ def _send(
         # Without --rewrite the commits are the author's own, and may stay where they were pushed.
         if place is None or send.old == new:
             raise
+        if place.is_done:  # a stop that came too late
+            return
         if not remote.take_back(repository, send) and isinstance(error, ScaffoldError):
             raise _left_behind(error, send) from error
         raise
-    outcome.pushed = {**send._asdict(), "lost": list(send.lost)}
 
 
 def _left_behind(error: ScaffoldError, send: remote.Push) -> ScaffoldError:

@@ -46,6 +46,7 @@ class Placing:
         self._old, self._new = old, new
         self._paths = self._changed()
         self._index = Path(repository.git_dir) / "index"
+        self.is_done = False
         self._confirm_free()
 
     def move(self, refs: list[RefMove]) -> None:
@@ -59,8 +60,13 @@ class Placing:
         folders = self._new_folders()
         try:
             call_git(self._repository, "read-tree", "-m", "-u", self._old, self._new)
-            move_refs(self._repository, refs)
+            # Whether refs have moved must be known, so no signal ends this call.
+            with undisturbed():
+                move_refs(self._repository, refs)
+                self.is_done = True
         except BaseException:
+            if self.is_done:  # a stop that came too late
+                return
             with undisturbed():
                 self._put_back_or_tell(saved, folders)
             raise
@@ -97,9 +103,14 @@ class Placing:
 
     def _is_taken(self, path: str) -> bool:
         """Tells whether something lies at a new path, or a file at a folder above it."""
-        if os.path.lexists(self._root / path):
-            return True
         tracked = {path for status, path in self._paths if status in "DT"}
+        place = self._root / path
+        if place.is_dir() and not place.is_symlink():
+            # A folder whose files all go makes room for the file.
+            inside = (each for each in place.rglob("*") if not each.is_dir() or each.is_symlink())
+            return any(each.relative_to(self._root).as_posix() not in tracked for each in inside)
+        if os.path.lexists(place):
+            return True
         parts = path.split("/")
         above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
         return any(
@@ -132,8 +143,9 @@ class Placing:
         """Makes files and index what they were, however far the move came."""
         for status, path in self._paths:
             if status == "A":
-                with suppress(OSError):
-                    (self._root / path).unlink()
+                place = self._root / path
+                with suppress(OSError):  # a new submodule is an empty folder
+                    place.rmdir() if place.is_dir() and not place.is_symlink() else place.unlink()
         kept = [path for status, path in self._paths if status != "A"]
         kept.sort(key=lambda path: path.rpartition("/")[2] != ".gitattributes")
         first = sum(path.rpartition("/")[2] == ".gitattributes" for path in kept)

@@ -64,7 +64,7 @@ def fetch_branch(repository: git.Repo, remote: str, branch: str) -> str:
         )
     call_git(
         repository, "fetch", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
-        "--no-auto-maintenance", "--refmap=", "--", remote, f"refs/heads/{branch}",
+        "--no-auto-maintenance", "--no-prune", "--refmap=", "--", remote, f"refs/heads/{branch}",
     )  # fmt: skip
     return found
 
@@ -116,5 +116,7 @@ def take_back(repository: git.Repo, work: Push) -> bool:
 def _push(repository: git.Repo, remote: str, branch: str, expected: str | None, new: str) -> None:
     ref = f"refs/heads/{branch}"
     lease = f"--force-with-lease={ref}:{expected or ''}"
-    argv = ["push", "--porcelain", "--no-verify", lease, "--", remote, f"{new}:{ref}"]
+    # Tags and submodules are not asked for, and could not be taken back.
+    argv = ["push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=check"]
+    argv += [lease, "--", remote, f"{new}:{ref}"]
     call_git(repository, *argv, patience_s=PATIENCE_S)

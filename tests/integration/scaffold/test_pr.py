@@ -401,6 +401,54 @@ def test_links_modes_renames_and_odd_names_survive_a_rewrite(place: Place) -> No
     assert len(git(place.here, "ls-tree", "-r", "-z", "HEAD").split("\0")) == len(tree.split("\0"))
 
 
+def test_a_folder_may_become_a_file_and_a_file_a_folder(place: Place) -> None:
+    commit(place.other, "build: more", {"x/y/file": "1", "z": "1"})
+    git(place.other, "push", "-q")
+    git(place.here, "pull", "-q", "--rebase", "origin", "main")
+    (place.other / "z").unlink()
+    shutil.rmtree(place.other / "x")
+    commit(place.other, "build: swap", {"x": "a file", "z/deep": "a folder"})
+    git(place.other, "push", "-q")
+    (place.here / "x" / "mine.o").write_text("mine")
+    before = everything(place.here)
+    status, report = place.pr(*REWRITE)
+    assert (status, report["error"]["code"]) == (1, "file_exists")
+    assert everything(place.here) == before
+    (place.here / "x" / "mine.o").unlink()
+    assert place.pr(*REWRITE)[0] == 0
+    assert (place.here / "x").read_text() == "a file"
+    assert (place.here / "z" / "deep").read_text() == "a folder"
+
+
+def test_a_work_tree_of_its_own_is_moved_alone(place: Place, tmp_path: Path) -> None:
+    git(place.here, "switch", "-q", "main")
+    tree = tmp_path / "tree"
+    git(place.here, "worktree", "add", "-q", str(tree), "12-add-two")
+    main_before = git(place.here, "status", "--porcelain=v2", "--branch")
+    status, report = place._replace(here=tree).pr(*REWRITE)
+    assert status == 0, report["error"]
+    assert git(tree, "status", "--porcelain") == ""
+    assert git(tree, "log", "-1", "--format=%s") == "feat(pkg): add two"
+    assert git(place.here, "rev-parse", "HEAD") in main_before
+
+
+def test_a_submodule_that_the_base_gained_is_taken_back_too(place: Place, tmp_path: Path) -> None:
+    inner = make_repository(tmp_path / "inner")
+    commit(inner, "feat: inner", {"x": "x"})
+    git(place.other, "submodule", "-q", "add", str(inner), "sub", GIT_ALLOW_PROTOCOL="file")
+    commit(place.other, "build: add a submodule", {})
+    git(place.other, "push", "-q")
+    lock = place.here / ".git" / "refs" / "heads" / "12-add-two.lock"
+    lock.write_text("")
+    before = everything(place.here)
+    status, report = place.pr(*REWRITE)
+    assert (status, report["error"]["code"]) == (1, "git_failed")
+    assert everything(place.here) == before
+    lock.unlink()
+    assert place.pr(*REWRITE)[0] == 0
+    assert git(place.here, "ls-tree", "HEAD", "sub").startswith("160000 commit")
+
+
 def test_a_branch_with_merges_becomes_one_commit_too(place: Place) -> None:
     git(place.here, "fetch", "-q")
     git(place.here, "merge", "-q", "--no-edit", "origin/main")
@@ -591,3 +639,23 @@ def test_a_stop_in_the_middle_leaves_all_as_it_was(
         time.sleep(0.02)
     time.sleep(0.3)
     assert git(place.bare, "for-each-ref") == remote
+
+
+def test_a_stop_while_refs_move_comes_too_late(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scaffold.vcs.pull import placing
+
+    moved = placing.move_refs
+
+    def stopped(*argv: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        moved(*argv)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(placing, "move_refs", stopped)
+    status, report = place.pr(*PUSH)
+    assert status == 0, report["error"]
+    assert git(place.here, "status", "--porcelain") == ""
+    assert git(place.bare, "rev-parse", "12-add-two") == git(place.here, "rev-parse", "HEAD")
+    assert report["pull_request"]["rewritten"]["new"] == git(place.here, "rev-parse", "HEAD")
