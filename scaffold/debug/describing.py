@@ -54,9 +54,9 @@ def group_text(group: Group) -> str:
     """Returns a group by what people know it by."""
     if group.name == SET_UP:
         return "the set-up of the job"
-    if group.description in ("default_pg", "undefined", "") and group.name == "0":
+    if group.description == "default_pg" or group.name == "0":
         return f"the default group ({ranks_text(group.ranks)})"
-    known = group.description not in ("default_pg", "undefined", "")
+    known = group.description not in ("undefined", "")
     name = group.description if known else group.name
     return f"group {name} ({ranks_text(group.ranks)})"
 

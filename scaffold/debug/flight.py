@@ -44,6 +44,8 @@ def add_native_calls(job: Job, folder: Path, stacks: Stacks) -> None:
         stacks: Of the processes that were asked: from there a call of C++ that is open was made.
     """
     native: dict[int, list[Call]] = {}
+    if any("@" in name for process in job.ranks.values() for name in process.groups):
+        return  # the groups were left and made again, and torch calls them by the same names
     for rank, process in job.ranks.items():
         process.calls = [replace(call) for call in process.calls]  # the record keeps its own
         rows = _read(folder, process)

@@ -157,7 +157,8 @@ class Job:
             found = process.groups.get(name)
             if found is not None and found.ranks:
                 return found
-        ranks = tuple(range(self.world)) if name in (SET_UP, "0", "default_pg") else ()
+        is_default = name.partition("@")[0] in (SET_UP, "0", "default_pg")
+        ranks = tuple(range(self.world)) if is_default else ()
         return Group(name, ranks)
 
     @property

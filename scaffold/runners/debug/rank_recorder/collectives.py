@@ -168,7 +168,7 @@ def remember(work, number):
 def state():
     """Returns what is counted in this process; a fork counts anew."""
     if _state["pid"] != record.current().pid:
-        _state.update(pid=record.current().pid, numbers={}, groups={}, works={})
+        _state.update(pid=record.current().pid, numbers={}, groups={}, works={}, left=0)
     return _state
 
 
@@ -182,7 +182,9 @@ def next_number(key):
 def group_key(c10d, group):
     """Returns the name of a group; the first time its ranks are recorded."""
     groups = state()["groups"]
-    name = group.group_name
+    # A process that has left its groups may come back to others of their names.
+    times = state().get("left", 0)
+    name = f"{group.group_name}@{times}" if times else group.group_name
     if name not in groups:
         ranks = _ranks(c10d, group)
         groups[name] = bool(ranks)
@@ -198,9 +200,9 @@ def group_key(c10d, group):
     return name
 
 
-def forget_groups():
-    """Counts anew: a process that has left its groups may come back to others of their names."""
-    state().update(numbers={}, groups={})
+def leave_groups():
+    """Notes that all groups are left: those to come are others."""
+    state()["left"] = state().get("left", 0) + 1
 
 
 def _ranks(c10d, group):

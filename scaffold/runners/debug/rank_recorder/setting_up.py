@@ -68,7 +68,9 @@ def _init_details(args, kwargs):
 
 def _group_details(args, kwargs):
     ranks = kwargs.get("ranks", args[0] if args else None)
-    return {"set": {"ranks": None if ranks is None else sorted(int(each) for each in ranks)}}
+    # What can be read but once is the program's to read.
+    known = isinstance(ranks, (list, tuple, range, set))
+    return {"set": {"ranks": sorted(int(each) for each in ranks) if known else None}}
 
 
 def _split_details(args, kwargs):
@@ -88,7 +90,7 @@ def _wrapped_end(original):
         result = original(group, *args, **kwargs)
         if group is None:
             record.current().head(kind="left")
-            collectives.forget_groups()
+            collectives.leave_groups()
         return result
 
     return destroy_process_group

@@ -169,6 +169,17 @@ def tensor_parallel() -> None:
     sharded.redistribute(mesh, [Replicate()]).to_local().sum()
 
 
+def mesh() -> None:
+    """Gives one rank of the last row of a mesh another size."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    shape = (dist.get_world_size() // 2, 2)
+    group = init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp")).get_group("tp")
+    dist.all_reduce(torch.ones(3))
+    dist.broadcast(torch.ones(6 if is_odd() else 4), group=group, group_src=0)
+    dist.barrier()
+
+
 def reducer() -> None:
     """Lets C++ reduce gradients on all ranks but one, which has no backward."""
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 3))
@@ -232,6 +243,23 @@ def fine() -> None:
     else:
         buffer = torch.empty(3)
         dist.broadcast(buffer, 0)
+    dist.barrier()
+
+
+def rejoins() -> None:
+    """Leaves the job and joins it again, where groups of the same names make other calls."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    if rank == 0:
+        dist.all_reduce(torch.ones(7), group=dist.new_group([0], use_local_synchronization=True))
+    dist.barrier()
+    dist.destroy_process_group()
+    if is_last := rank == world - 1:
+        time.sleep(4)
+    place = os.path.join(os.environ["SCAFFOLD_DEBUG_RECORD"], "store")
+    dist.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=world)
+    dist.broadcast(torch.ones(5), 0)
+    if is_last:
+        time.sleep(4)
     dist.barrier()
 
 
