@@ -160,6 +160,8 @@ def _blocks(text: str) -> list[tuple[str, list[str]]]:
 
 
 def _asked(title: str, left: Mapping[str, str]) -> str | None:
+    if _KIND.search(title):  # "Type of change" asks for a box, not for the changes
+        return None
     for key, pattern in SECTIONS.items():
         if title and pattern.search(title):
             return key if key in left else None

@@ -20,7 +20,7 @@ from scaffold.vcs.roles import role_of
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")
 """Of commits with several types, the first of these names the whole."""
 
-_TRAILER = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)(?:: | #)(?P<value>\S.*)")
+_TRAILER = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)(?:: | (?=#))(?P<value>\S.*)")
 _BREAKING = re.compile(r"BREAKING[ -]CHANGE: (?P<what>\S.*)")
 _KEPT_TRAILERS = ("refs", "fixes", "closes", "resolves", "co-authored-by", "signed-off-by")
 _MARK = re.compile(r"\n*<!-- scaffold pr (?P<digest>[0-9a-f]{12}) -->\s*\Z")

@@ -63,6 +63,7 @@ class Lost(NamedTuple):
     key: Key
     path: str
     line: int
+    is_import: bool = False
 
 
 class Uses:
@@ -108,6 +109,9 @@ class Uses:
             if each not in python:
                 uses += self._word_uses(each, is_asked)
         uses.sort(key=lambda each: (each.key, each.path, each.line, each.how))
+        # Where an import fails, what follows it is not reached.
+        failing = {each[:2] for each in lost if each.is_import}
+        lost = [each for each in lost if each.is_import or each[:2] not in failing]
         return uses, sorted(set(lost))
 
     def symbols(self, path: str) -> tuple[Symbol, ...]:
@@ -130,7 +134,8 @@ class Uses:
             meant = next((one for one in found if self._is(each, one, mention)), None)
             if each.is_gone:
                 if meant is not None and not view.is_guarded(mention.line):
-                    lost.append(Lost(each.key, view.path, mention.line))
+                    is_import = mention.taken is not None
+                    lost.append(Lost(each.key, view.path, mention.line, is_import))
             elif meant is not None:
                 if not each.calls_only or mention.call is not None:
                     uses.append(self._use(view, mention, each, meant))
