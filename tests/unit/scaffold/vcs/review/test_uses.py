@@ -106,7 +106,7 @@ def test_of_a_common_word_only_files_that_name_its_module_are_read(tmp_path: Pat
 def test_what_is_gone_is_lost_where_it_is_named(tmp_path: Path) -> None:
     (tmp_path / "core.py").write_text("x = 1\n", encoding="utf-8")
     users = {
-        "a.py": "from core import gone\n",
+        "a.py": "from core import gone\ngone()\n",
         "b.py": "import core\ncore.gone()\n",
         "c.py": "import core, pytest\nwith pytest.raises(AttributeError):\n    core.gone()\n",
         "d.py": "try:\n    from core import gone\nexcept ImportError:\n    gone = None\n",
