@@ -278,6 +278,15 @@ def test_comments_and_strings_are_no_code(repository: Repository, line: str) -> 
     assert "runs-text" not in rules(repository.review())
 
 
+def test_a_docstring_changes_no_definition(repository: Repository) -> None:
+    text = 'def f():\n    """Does a."""\n    return 1\n'
+    repository.commit({"pkg/a.py": text})
+    repository.git("branch", "-f", "main")
+    repository.commit({"pkg/a.py": text.replace("Does a.", "Does b.") + "# end\n"})
+    report = repository.review()
+    assert (report["symbols"], report["signals"]) == ([], [])
+
+
 def test_moved_lines_are_not_new(repository: Repository) -> None:
     repository.commit({"pkg/a.py": "def f(x):\n    return eval(x)\n\n\ndef g(x):\n    return x\n"})
     repository.git("branch", "-f", "main")
