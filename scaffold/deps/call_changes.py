@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scaffold.deps.finding import Level
+from scaffold.deps.forwarding import place_of, takes
 from scaffold.deps.keywords import taken_by_kwargs
 from scaffold.deps.release import Meaning, Release
 from scaffold.deps.texts import (
@@ -182,14 +183,30 @@ def _swallowed(before: _Side, after: _Side, name: str) -> Iterator[Change]:
     elif name in before.signature.names and taken.how == "unread":
         why = f"{name!r} is a parameter no more: **kwargs takes it, and nothing reads it"
         yield Change("keyword-unread", "breaks", why, _renamed_to(before, after, name))
-    elif name in before.signature.names and taken.how == "passed":
-        why = f"{name!r} is a parameter no more: **kwargs takes it and hands it on"
+    elif taken.how == "passed":
+        yield from _handed_on(before, after, name)
+
+
+def _handed_on(before: _Side, after: _Side, name: str) -> Iterator[Change]:
+    """Yields what becomes of a keyword that ``**kwargs`` hands on to something else."""
+    had = name in before.signature.names or _takes(before, name)
+    has = _takes(after, name)
+    if had and has is False:
+        why = f"{after.signature.name}() hands {name!r} on to what does not take it"
+        yield Change("parameter-removed", "breaks", why)
+    elif had and has is None and not after.release.defines(name):
+        why = f"{name!r} was taken, and stands nowhere in {after.release.version}"
+        yield Change("keyword-unread", "breaks", why)
+    elif had and has is None:
+        why = f"**kwargs takes {name!r}, and where it goes does not show"
         yield Change("undecided", "undecided", why)
-    elif taken.how == "passed" and before.node is not None:
-        read_before = taken_by_kwargs(before.node, name).how == "read"
-        if read_before and not after.release.defines(name):
-            why = f"{name!r} was read from **kwargs, and stands nowhere in {after.release.version}"
-            yield Change("keyword-unread", "breaks", why)
+
+
+def _takes(side: _Side, name: str) -> bool | None:
+    source = side.release.source(side.signature.path)
+    if side.node is None or source is None:
+        return None
+    return takes(side.release, place_of(source, side.node), name)
 
 
 def _reordered(

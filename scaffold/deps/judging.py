@@ -91,7 +91,23 @@ class Judge:
         evidence = after.found.evidence
         if _ELSEWHERE.search(evidence) or not _DYNAMIC.search(evidence):
             return False
+        if self._is_lost_module(after):
+            return True
         return not self._new.defines(after.lacking)
+
+    def _is_lost_module(self, after: Meaning) -> bool:
+        """Tells whether a part of a name was a module, of which the new release has no file.
+
+        A module that others stand in for has its dotted name in a text somewhere.
+        """
+        parts = after.ask.name.split(".")
+        if after.ask.path or after.lacking not in parts[1:]:
+            return False
+        count = parts.index(after.lacking, 1) + 1
+        if self._old.follow(tuple(parts[:count])).found.kind != "module":
+            return False
+        word = re.escape(after.lacking.encode())
+        return not self._new.mentions(rb"\.%s[\"']|[\"']%s[\"']\s*:" % (word, word))
 
     def _unknown_before(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Finding]:
         if use.kind in ("string", "patch") and use.call is None and not after.is_missing:

@@ -98,8 +98,10 @@ def _passes_on(node: Function, kwargs: str) -> bool:
 
 def _stored(node: ast.AST) -> list[ast.AST]:
     """Returns the values by which a statement or a dict hands something on."""
-    if isinstance(node, (ast.Assign, ast.Return)):
-        return [node.value] if node.value is not None else []
+    if isinstance(node, (ast.Assign, ast.Return)) and node.value is not None:
+        value = node.value
+        is_copy = isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".copy")
+        return [value, *ast.walk(value)] if is_copy else [value]
     if isinstance(node, ast.For):
         return list(ast.walk(node.iter))
     return list(node.values) if isinstance(node, ast.Dict) else []

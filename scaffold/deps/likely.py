@@ -122,7 +122,8 @@ def _alike(old: Release, new: Release, before: Meaning, after: Meaning) -> Likel
         return None
     word = after.lacking
     known = set(new.index.members(dotted) or new.index.module_names(dotted))
-    mate = next((each for each in sorted(known) if _folded(each) == _folded(word)), None)
+    mates = [each for each in known if _folded(each) == _folded(word)]
+    mate = min(mates, key=_is_private, default=None)
     near = [mate] if mate else get_close_matches(word, sorted(known), 3, _NEAR)
     near += [each for each in sorted(known) if f"_{word}_" in f"_{each}_"]
     for name in near:

@@ -56,7 +56,42 @@ def given_on_first_use(
                 table = _holds(node.test, spellings, where)
                 if table is not None:
                     return _answer(node, table, where)
+        refusal = _last_refusal(function, where)
+        if refusal is not None:
+            text = f"no table of {where.path} gives {name!r}"
+            return Given(True, text, "", where.path, refusal.lineno)
     return None
+
+
+def _last_refusal(function: ast.AST, where: Source) -> ast.Raise | None:
+    """Returns the ``raise`` that a name in none of the tables comes to; None where it may not.
+
+    Every condition before it has to be on a literal table, or on the names that the module has.
+    """
+    body: list[ast.stmt] = getattr(function, "body", [])
+    if isinstance(function, ast.FunctionDef) and isinstance(body[-1], ast.Return):
+        inner = [each for each in body if isinstance(each, ast.FunctionDef)]
+        body = inner[0].body if len(inner) == 1 else body  # what a factory makes
+    last = body[-1] if body else None
+    if not isinstance(last, ast.Raise):
+        return None
+    tests = [each.test for each in body if isinstance(each, ast.If)]
+    is_known = all(_is_table(each, where) or "globals" in ast.unparse(each) for each in tests)
+    return last if tests and is_known else None
+
+
+def _is_table(test: ast.expr, where: Source) -> bool:
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return False
+    right = test.comparators[0]
+    if isinstance(test.ops[0], ast.Eq):
+        return isinstance(right, ast.Constant)
+    if isinstance(right, ast.Call) and isinstance(right.func, ast.Attribute):
+        right = right.func.value
+    table = _table(right, where)
+    return isinstance(test.ops[0], ast.In) and isinstance(
+        table, (ast.Dict, ast.Set, ast.List, ast.Tuple)
+    )
 
 
 def _answer(node: ast.If, target: str, where: Source) -> Given:
@@ -64,7 +99,9 @@ def _answer(node: ast.If, target: str, where: Source) -> Given:
     if refused is not None:
         return Given(True, refused, "", where.path, node.lineno)
     warned = has_warning(node.body)
-    return Given(False, warned, target.replace(":", "."), where.path, node.lineno)
+    moved = target.replace(":", ".")
+    text = warned or (f"it is given from {moved}" if moved else "")
+    return Given(False, text, moved, where.path, node.lineno)
 
 
 def _functions(read: Read, index: PythonIndex, source: Source) -> Iterator[tuple[ast.AST, Source]]:

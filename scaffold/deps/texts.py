@@ -21,7 +21,9 @@ _SENDS = re.compile(
     r"[`'\"]*(?::\w+:)?[`'\"~]*([A-Za-z_][\w.]*\w)"
 )
 _MIGRATES = re.compile(r"[Mm]igrate to [^`'\"]{0,40}[`'\"]@?([A-Za-z_][\w.]*\w)")
-_NO_NAMES = frozenset({"the", "instead", "it", "this", "that", "an", "your", "of", "in", "for"})
+_NO_NAMES = frozenset(
+    {"the", "instead", "it", "this", "that", "an", "your", "of", "in", "for", "literal"}
+)
 
 
 def deprecation_of(node: Defined) -> str:
