@@ -112,7 +112,7 @@ def _python_name(node: ast.stmt, *, in_class: bool) -> tuple[str, Kind, str] | N
         head = f"{word}({ast.unparse(node.args)}){returns}"
         return node.name, "method" if in_class else "function", head
     if isinstance(node, ast.ClassDef):
-        given = [*node.bases, *(keyword.value for keyword in node.keywords)]
+        given = [*node.bases, *node.keywords]
         return node.name, "class", f"({', '.join(map(ast.unparse, given))})"
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target, head = node.targets[0], ""

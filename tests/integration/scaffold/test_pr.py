@@ -19,6 +19,8 @@ import jsonschema
 import pytest
 
 from scaffold.cli import main
+from scaffold.spec import ScaffoldError
+from scaffold.vcs.pull.command import Options, pull_request
 from tests.integration.scaffold.git_places import (
     ENV,
     ROOT,
@@ -254,6 +256,26 @@ def test_without_a_yes_the_plan_is_told_and_nothing_is_done(place: Place) -> Non
     assert "2 commits of 12-add-two become" in report["error"]["hint"]
     assert "push       origin/12-add-two: a new branch" in report["error"]["hint"]
     assert everything(place.here) == before
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_who_is_asked_decides(answer: bool, place: Place) -> None:
+    before = everything(place.here)
+    plans: list[str] = []
+
+    def ask(plan: str) -> bool:
+        plans.append(plan)
+        return answer
+
+    if answer:
+        assert pull_request(place.here, Options(rewrite=True), ask).ok
+        assert git(place.here, "rev-list", "--count", "origin/main..HEAD") == "1"
+    else:
+        with pytest.raises(ScaffoldError) as caught:
+            pull_request(place.here, Options(rewrite=True), ask)
+        assert caught.value.code == "aborted"
+        assert everything(place.here) == before
+    assert "the backup is" in plans[0]
 
 
 def test_a_shallow_clone_names_the_way_out(place: Place, tmp_path: Path) -> None:
@@ -594,7 +616,9 @@ def test_hooks_of_the_repository_are_not_run(place: Place) -> None:
 # --- being stopped ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("moment", ["push", "gh", "files"])
 def test_a_stop_in_the_middle_leaves_all_as_it_was(
     moment: str, number: signal.Signals, place: Place, tmp_path: Path
