@@ -42,10 +42,11 @@ _COMMIT_MSG: list[click.Parameter] = [
 
 
 def commit_msg(check: str | None, target: str | None, **_: Any) -> Report:
-    """Drafts the message for what is staged, or checks messages.
+    """Drafts a commit message, or checks some.
 
-    The draft is a Conventional Commit with the evidence for its type and scope; the why is yours.
-    Git's hook commit-msg passes --check a file. Messages that git writes itself are accepted.
+    The draft is for what is staged: a Conventional Commit, with the evidence for its type and
+    scope; the why is yours. Git's hook commit-msg passes --check a file. Messages that git writes
+    itself are accepted.
     """
     if check is not None:
         from scaffold.vcs.message_check import check_messages
@@ -76,7 +77,7 @@ def review(
     target: str | None,
     **_: Any,
 ) -> Report:
-    """Tells what a reviewer of a change should know, and writes nothing.
+    """Tells what a change touches and can break.
 
     REV is a branch, tag or commit: what it adds to the branch that it goes to. Without one it is
     HEAD. The report says what changed for whom, what is broken, and who should look at what.
