@@ -12,7 +12,8 @@ from scaffold.spec import TargetError
 from scaffold.vcs.opening import open_repository
 from scaffold.vcs.review.analysis import Analysis, analyse
 from scaffold.vcs.review.comparing import Which, compare
-from scaffold.vcs.review.printing import to_data, to_markdown
+from scaffold.vcs.review.data import to_data
+from scaffold.vcs.review.printing import to_markdown
 from scaffold.vcs.review.settings import read_settings
 
 if TYPE_CHECKING:
