@@ -16,8 +16,7 @@ def watch_own_end():
 
     @functools.wraps(shown)
     def excepthook(kind, error, trace):
-        if not issubclass(kind, KeyboardInterrupt) or record.known():
-            failed(error, trace)
+        failed(error, trace)
         shown(kind, error, trace)
 
     sys.excepthook = excepthook
