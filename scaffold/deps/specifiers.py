@@ -29,11 +29,11 @@ def moved(spec: str, version: Version) -> str | None:
         spec: What is written, as PEP 440 or as poetry has it (``^1.2``, ``~1.2``, ``1.*``).
         version: The release.
     """
-    clauses = [_split(each) for each in spec.split(",") if each.strip()]
-    is_exact = any(op in ("==", "===") and "*" not in text for op, text in clauses)
     inside = admits(spec, version)
     if inside is None:
         return None
+    clauses = [_split(each) for each in spec.split(",") if each.strip()]
+    is_exact = any(op in ("==", "===") and "*" not in text for op, text in clauses)
     if not clauses or (inside and not is_exact):
         return spec
     pieces = re.split(r"(,)", spec)
