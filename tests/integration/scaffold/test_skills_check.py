@@ -307,7 +307,7 @@ def test_names_from_elsewhere_count_when_an_interpreter_is_named(repository: Pat
     text = SKILL.replace("Read `pkg/gone.py` first.", "Call `click.commando()`.").replace(
         "`pkg/Tidy.py`", "it"
     )
-    code = "\n```python\nfrom click import Group, Groop\n\nGroup(name='x')\n```\n"
+    code = "\n```python\nimport click\nfrom click import Group, Groop\n\nGroup(name='x')\n```\n"
     (repository / PATH).write_text(text + code)
     assert rules(checked_json(repository)) == []
     loaded = checked_json(repository, "--python", sys.executable)
