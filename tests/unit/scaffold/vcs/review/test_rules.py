@@ -166,8 +166,16 @@ WHOLE: dict[str, tuple[Altered, Altered]] = {
         altered("pkg/a.py", "x = 1", "x = 2"),
     ),
     "gradient-flow": (
-        altered("a.py", TORCH + "y = x\nz = x.detach()\n", TORCH + "y = x.detach()\nz = x\n"),
-        altered("a.py", TORCH + "y = x\n", TORCH + "y = x.clone()\n"),
+        altered(
+            "a.py",
+            f"{TORCH}def step(x):\n    y = x\n",
+            f"{TORCH}def step(x):\n    y = x.detach()\n",
+        ),
+        altered(
+            "a.py",
+            f"{TORCH}def show(x):\n    y = x\n",
+            f"{TORCH}def show(x):\n    y = x.detach()\n",
+        ),
     ),
 }
 
