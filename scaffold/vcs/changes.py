@@ -133,11 +133,14 @@ def new_text(repository: git.Repo, change: FileChange) -> str | None:
 
 
 def blob_text(repository: git.Repo, name: str, mode: str = "100644") -> str | None:
-    """Returns a stored content as text, odd bytes replaced; None for binary ones and no file."""
+    """Returns a stored content as text, odd bytes replaced; None for binary and missing ones."""
     if mode in (LINK, SUBMODULE) or not name.strip("0"):
         return None
     # One process of git answers for all blobs; one for each would take most of a command's time.
-    data = repository.git.get_object_data(name)[3]
+    try:
+        data = repository.git.get_object_data(name)[3]
+    except ValueError:  # a partial clone lacks contents until they are asked for, which is not here
+        return None
     return None if b"\0" in data[:8192] else data.decode("utf-8", "replace")
 
 

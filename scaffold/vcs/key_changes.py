@@ -84,6 +84,9 @@ def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChang
         depths.append(_depth(change, *texts))
         if not is_api(change) or change.is_submodule or change.is_binary:
             continue
+        if _is_missing(change, *texts):
+            unread.append(Unread(change.path, "its content is not in this clone"))
+            continue
         read = [() if text is None else read_symbols(change.path, text) for text in texts]
         if number >= MAX_READ or None in read:
             why = why_unread(change.path) if number < MAX_READ else "the diff is too large"
@@ -98,6 +101,15 @@ def key_changes(repository: git.Repo, changes: Sequence[FileChange]) -> KeyChang
         tuple(dependencies),
         tuple(unread),
         _deepest(depths),
+    )
+
+
+def _is_missing(change: FileChange, old: str | None, new: str | None) -> bool:
+    """Tells whether a content of a file that is text is not in the clone, as in partial ones."""
+    sides = ((old, change.old_id, change.old_mode), (new, change.new_id, change.new_mode))
+    return any(
+        text is None and bool(name.strip("0")) and mode.startswith("100")
+        for text, name, mode in sides
     )
 
 

@@ -14,7 +14,7 @@ from scaffold.vcs.message_format import DEFAULT_RULES, check_message
 from scaffold.vcs.opening import commit_at, open_repository
 from scaffold.vcs.signatures import why_calls_break
 from scaffold.vcs.symbols import read_symbols
-from tests.integration.scaffold.git_places import commit, make_repository
+from tests.integration.scaffold.git_places import commit, git, make_repository
 
 Files = dict[str, str | bytes | None]
 
@@ -102,6 +102,20 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         ("a.py", "it cannot be parsed"),
         ("b.weird.sql", "its language is not read"),
     ]
+
+
+def test_a_content_that_a_partial_clone_lacks_is_named(tmp_path: Path) -> None:
+    folder = make_repository(tmp_path / "r")
+    commit(folder, "feat: before", {"a.py": "def a(): ...\n"})
+    blob = git(folder, "rev-parse", "HEAD:a.py")
+    commit(folder, "feat: after", {"a.py": "def b(): ...\n"})
+    repository = open_repository(folder)
+    changes = changes_of(repository, commit_at(repository, "HEAD"))
+    (folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    found = key_changes(repository, changes)
+    repository.close()
+    assert found.symbols == ()
+    assert [each.why for each in found.unread] == ["its content is not in this clone"]
 
 
 # A head before, a head after, and why calls break.
