@@ -340,15 +340,24 @@ class Release:
         """Tells whether any source may bring a name: by definition, import, or as a string."""
         if name not in self._defined:
             word = name.encode()
-            self._defined[name] = word in self._blob and self._may_bring(re.escape(word))
+            self._defined[name] = word in self._blob and self._may_bring(word)
         return self._defined[name]
 
     def _may_bring(self, word: bytes) -> bool:
-        pattern = (
-            rb"(?:class|def)[ \t]+%s\b|(?m:^[ \t]*(?:\w+\.)*%s[ \t]*[:=])|[\"']%s[\"']"
-            rb"|\bas[ \t]+%s\b|\bimport[ \t(][^\n]*\b%s\b|(?m:^[ \t]+%s,[ \t]*(?:#[^\n]*)?$)"
+        """Looks at each line with the word: a pattern over all sources would take seconds."""
+        name = re.escape(word)
+        brings = re.compile(
+            rb"(?:class|def)[ \t]+%s\b|^[ \t]*(?:\w+\.)*%s[ \t]*[:=]|[\"']%s[\"']"
+            rb"|\bas[ \t]+%s\b|\bimport[ \t(].*\b%s\b|^[ \t]+%s,[ \t]*(?:#.*)?$" % ((name,) * 6)
         )
-        return re.search(pattern % ((word,) * 6), self._blob) is not None
+        blob, at = self._blob, self._blob.find(word)
+        while at >= 0:
+            start, end = blob.rfind(b"\n", 0, at) + 1, blob.find(b"\n", at)
+            end = len(blob) if end < 0 else end
+            if brings.search(blob[start:end]):
+                return True
+            at = blob.find(word, end)
+        return False
 
     def mentions(self, pattern: bytes) -> bool:
         """Tells whether a pattern stands anywhere in the sources."""
