@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaffold.report import Report
 from scaffold.spec import RequestError, ScaffoldError
 from scaffold.vcs.changes import changes_between
-from scaffold.vcs.commit_message import key_changes_json, known_manner, unread_warning
+from scaffold.vcs.commit_message import known_manner
 from scaffold.vcs.commit_settings import CommitSettings, read_commit_settings
 from scaffold.vcs.drafting import draft_message
 from scaffold.vcs.inference import infer_scope, infer_type
@@ -22,13 +22,13 @@ from scaffold.vcs.pull import github, remote
 from scaffold.vcs.pull.calling import confirm_version
 from scaffold.vcs.pull.placing import Placing, RefMove, move_refs
 from scaffold.vcs.pull.preflight import Check, Wish, preflight
+from scaffold.vcs.pull.reporting import Outcome, done_lines, report_of
 from scaffold.vcs.pull.squash import ConflictError, squashed_tree, write_commit
 from scaffold.vcs.pull.standing import Base, Standing, find_base, find_disorder, find_standing
 from scaffold.vcs.pull.stopping import stoppable
-from scaffold.vcs.pull.template import Template, fill_template, find_template
+from scaffold.vcs.pull.template import fill_template, find_template
 from scaffold.vcs.pull.wording import (
     Material,
-    all_references,
     breaking_lines,
     is_untouched,
     sections_of,
@@ -41,7 +41,6 @@ from scaffold.vcs.references import branch_references
 if TYPE_CHECKING:
     import git
 
-COMMAND = "pr"
 BACKUPS = "refs/scaffold/backup"
 
 
@@ -62,23 +61,6 @@ class Options(NamedTuple):
     agreed: bool = False
 
 
-@dataclass
-class Outcome:
-    """Is what was found out and done so far; a failure reports it too."""
-
-    standing: Standing
-    checks: tuple[Check, ...]
-    title: str
-    body: str
-    message: str | None
-    template: Template
-    material: Material
-    done: list[str] = field(default_factory=list[str])
-    rewritten: dict[str, str] | None = None
-    pushed: dict[str, Any] | None = None
-    request: dict[str, Any] | None = None
-
-
 def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | None) -> Report:
     """Prepares the pull request of the branch that is checked out.
 
@@ -93,15 +75,16 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
     repository = open_repository(folder)
     try:
         outcome = _look(repository, options)
+        tell = partial(report_of, outcome, dry_run=options.dry_run, is_rewrite=options.rewrite)
         failed = [check for check in outcome.checks if check.state == "failed"]
         if failed or options.dry_run or not (options.rewrite or options.push):
-            return _report(outcome, options, failed)
+            return tell(failed)
         try:
             with stoppable():
                 _work(repository, outcome, options, ask)
         except ConflictError as error:
-            return _report(outcome, options, [], error)
-        return _report(outcome, options, [])
+            return tell([], error)
+        return tell([])
     finally:
         repository.close()
 
@@ -188,7 +171,7 @@ def _work(
         _send(repository, outcome, options, send, place, base, new)
     elif place is not None:
         place.move(_refs(repository, outcome, base, new, None))
-    outcome.done.extend(_done_lines(outcome))
+    outcome.done.extend(done_lines(outcome))
 
 
 def _fetched(repository: git.Repo, base: Base) -> Base:
@@ -358,91 +341,3 @@ def _refs(
 def _ref(repository: git.Repo, name: str) -> str | None:
     found: str = repository.git.rev_parse("--verify", "--quiet", name, with_exceptions=False)
     return found or None
-
-
-def _done_lines(outcome: Outcome) -> list[str]:
-    lines: list[str] = []
-    if outcome.rewritten:
-        made = outcome.rewritten
-        lines.append(f"rewritten  {outcome.standing.branch} is {made['new'][:9]} now")
-        lines.append(f"backup     {made['backup']} is {made['old'][:9]}")
-        lines.append(f"           git reset --hard {made['backup']} takes it back")
-    if outcome.pushed:
-        made = outcome.pushed
-        lines.append(f"pushed     {made['remote']}/{made['branch']} is {made['new'][:9]}")
-    if outcome.request:
-        lines.append(f"{outcome.request['action']:<10} {outcome.request['url']}")
-    return lines
-
-
-def _report(
-    outcome: Outcome,
-    options: Options,
-    failed: list[Check],
-    error: ScaffoldError | None = None,
-) -> Report:
-    """Returns the report; what keeps the branch back is its error."""
-    if failed:
-        error = ScaffoldError(
-            f"{outcome.standing.branch} is not ready: " + "; ".join(each.said for each in failed),
-            code="not_ready",
-            hint="\n".join(each.hint for each in failed if each.hint),
-        )
-    conflicts = error.conflicts if isinstance(error, ConflictError) else ()
-    extra = {**_extra(outcome), "conflicts": [each._asdict() for each in conflicts]}
-    warnings = [unread_warning(outcome.material.key)]
-    return Report(
-        COMMAND,
-        ok=error is None,
-        text=_text(outcome, options, conflicts),
-        warnings=tuple(each for each in warnings if each),
-        extra={"pull_request": extra},
-        error=error,
-        dry_run=options.dry_run,
-    )
-
-
-def _text(outcome: Outcome, options: Options, conflicts: tuple[Any, ...]) -> str:
-    rows: list[str] = []
-    for each in outcome.checks:
-        if outcome.done and each.state == "ok":
-            continue
-        rows.append(f"{each.state:<10} {each.name:<10} {each.said}")
-        rows += [f"{'':<21} {each.hint}"] if each.hint else []
-    for each in conflicts:
-        rows += ["", f"conflict   {each.path}: {each.why}"]
-        rows += [f"  yours    {line}" for line in each.ours]
-        rows += [f"  theirs   {line}" for line in each.theirs]
-        rows += [f"  {line}" for hunk in each.hunks for line in hunk.split("\n")]
-    if outcome.done:
-        rows += [*([""] if rows else []), *outcome.done]
-    elif not conflicts and outcome.title:
-        rows += ["", outcome.title, "", outcome.body.rstrip("\n")]
-        if options.rewrite and outcome.message:
-            rows += ["", "The one commit:", "", outcome.message.rstrip("\n")]
-    return "\n".join(rows) + "\n"
-
-
-def _extra(outcome: Outcome) -> dict[str, Any]:
-    standing, material = outcome.standing, outcome.material
-    return {
-        "branch": standing.branch,
-        "head": standing.head,
-        "base": {**standing.base._asdict(), "merge_base": standing.merge_base},
-        "behind": standing.behind,
-        "commits": [
-            {"name": each.name, "subject": each.subject, "author": each.author, "date": each.date}
-            for each in standing.work
-        ],
-        "checks": [each._asdict() for each in outcome.checks],
-        "title": outcome.title,
-        "body": outcome.body,
-        "message": outcome.message,
-        "template": outcome.template.path,
-        "key_changes": key_changes_json(material.key),
-        "breaking": breaking_lines(material),
-        "references": list(all_references(material)),
-        "rewritten": outcome.rewritten,
-        "pushed": outcome.pushed,
-        "request": outcome.request,
-    }
