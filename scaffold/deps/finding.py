@@ -31,7 +31,6 @@ VERDICTS: dict[str, str] = {
     "keyword-refused": "The keyword falls into **kwargs, and the body raises for it.",
     "keyword-unread": "The keyword falls into **kwargs, and nothing reads it.",
     "default-changed": "The call leaves out a parameter whose default is another one.",
-    "return-changed": "What it is annotated to return is another type.",
     "base-changed": "The class derives from other classes.",
     "override-gone": "The member that a subclass replaces is gone: nothing asks for it.",
     "override-signature": "The member that a subclass replaces takes other parameters.",
