@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import yaml
 
@@ -62,6 +63,11 @@ def _cut_off() -> list[str]:
     return argv if subprocess.run([*argv, "true"], capture_output=True).returncode == 0 else []
 
 
+def _text_of(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8")
+
+
 @dataclass(frozen=True)
 class Machine:
     """Is a home that nobody used before, with the clients on its PATH and nothing of our own.
@@ -98,15 +104,19 @@ class Machine:
 
     def run(self, folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
         """Runs a client in a folder, without network; whoever calls judges how it ended."""
-        return subprocess.run(
-            [*_cut_off(), *argv],
-            cwd=folder,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
+        # To files: a client that leaves with its pipe full leaves the rest of its answer behind.
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            ended = subprocess.run(
+                [*_cut_off(), *argv],
+                cwd=folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                check=False,
+            )
+            said = [_text_of(each) for each in (out, err)]
+        return subprocess.CompletedProcess(ended.args, ended.returncode, *said)
 
     def ask(self, folder: Path, *argv: str) -> str:
         """Runs a client that has to succeed and returns what it printed."""
