@@ -210,8 +210,13 @@ class Release:
 
     def definition(self, found: Found) -> Defined | None:
         """Returns the ``def`` or ``class`` that was found, or None."""
+        if found.kind == "module":
+            return None  # it begins at line 1, where a definition of its own may stand
         source = self.source(found.path) if found.path else None
-        return None if source is None else source.definitions.get(found.line or 0)
+        node = None if source is None else source.definitions.get(found.line or 0)
+        if node is not None and found.kind == "attribute":
+            return node if node.name == found.name.rpartition(".")[2] else None
+        return node
 
     def signature(self, meaning: Meaning) -> Signature | None:
         """Returns what a call takes; decorators known to leave parameters alone are passed by."""

@@ -1,0 +1,300 @@
+"""Every verdict of an audit: two small releases and a use that earns it, and uses that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from scaffold.deps.audit import judge_tree
+from scaffold.deps.finding import LEVELS, VERDICTS, Finding
+from scaffold.deps.naming import Names
+from scaffold.deps.release import Release
+from scaffold.deps.use import Use
+from scaffold.repository.files import Files
+from tests.deps_places import write
+
+Sources = str | Mapping[str, str]
+"""The text of `pkg/__init__.py` or `use.py`, or files by path."""
+
+ENTRIES = "pkg-1.dist-info/entry_points.txt"
+CLI = {
+    "pkg/__init__.py": "",
+    "pkg/cli.py": """
+        import argparse
+        def main():
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--port")
+            parser.add_argument("--eager")
+            parser.parse_args()
+        """,
+    ENTRIES: "[console_scripts]\npkg = pkg.cli:main\nold = pkg.cli:main\n",
+}
+CLI_WITHOUT_OPTION = {
+    **CLI,
+    "pkg/cli.py": CLI["pkg/cli.py"].replace('            parser.add_argument("--eager")\n', ""),
+}
+CLI_WITHOUT_PROGRAM = {**CLI, ENTRIES: "[console_scripts]\npkg = pkg.cli:main\n"}
+SERVER = """
+    @app.post("/v1/make")
+    def make(): ...
+    @app.get("/v1/rows/{name}")
+    def rows(name): ...
+    """
+
+
+@dataclass(frozen=True)
+class Case:
+    """Is a change between two releases, the use that it breaks, and uses that it leaves alone.
+
+    Args:
+        old: The old release.
+        new: The new one.
+        use: A source of the tree.
+        said: The names that the verdict falls on, each with its level and the likely name.
+        silent: Sources that use the package too, and get no verdict at all.
+    """
+
+    old: Sources
+    new: Sources
+    use: Sources
+    said: tuple[tuple[str, str, str], ...]
+    silent: tuple[Sources, ...]
+
+
+CASES: dict[str, Case] = {
+    "removed": Case(
+        "def gone(a): ...\ndef kept(a): ...\n",
+        "def kept(a): ...\n",
+        "import pkg\npkg.gone(1)\n",
+        (("pkg.gone", "breaks", ""),),
+        ("import pkg\npkg.kept(1)\n", "import pkg\ndef gone(a): ...\ngone(1)\npkg.kept(1)\n"),
+    ),
+    "moved": Case(
+        {"pkg/__init__.py": "class Thing: ...\n", "pkg/things.py": ""},
+        {"pkg/__init__.py": "", "pkg/things.py": "class Thing: ...\n"},
+        "import pkg\npkg.Thing()\n",
+        (("pkg.Thing", "breaks", "pkg.things.Thing"),),
+        ("try:\n    from pkg.things import Thing\nexcept ImportError:\n    pass\n",),
+    ),
+    "renamed": Case(
+        "def old_name(a):\n    '''Deprecated: use `new_name` instead.'''\n",
+        "def new_name(a): ...\n",
+        "import pkg\npkg.old_name(1)\n",
+        (("pkg.old_name", "breaks", "new_name"),),
+        ("import pkg\npkg.new_name(1)\n", "import pkg\nhasattr(pkg, 'new_name')\n"),
+    ),
+    "kind-changed": Case(
+        "class C:\n    def size(self): ...\n    def area(self): ...\n",
+        "class C:\n    @property\n    def size(self): ...\n    def area(self): self.mine = 1\n",
+        "from pkg import C\nC().size()\n",
+        (("pkg.C().size", "breaks", ""),),
+        ("from pkg import C\nC().size\n", "from pkg import C\nC().area()\n"),
+    ),
+    "parameter-removed": Case(
+        "def f(a, strict=False, loud=False): ...\n",
+        "def f(a, loud=False): ...\n",
+        "import pkg\npkg.f(1, strict=True)\n",
+        (("pkg.f", "breaks", ""),),
+        ("import pkg\npkg.f(1)\n", "import pkg\npkg.f(a=1, loud=True)\n"),
+    ),
+    "parameter-renamed": Case(
+        "def f(a, timeout=1): ...\n",
+        "def f(a, time_out=1): ...\n",
+        "import pkg\npkg.f(1, timeout=2)\n",
+        (("pkg.f", "breaks", "time_out"),),
+        ("import pkg\npkg.f(1, 2)\n", "import pkg\npkg.f(1)\n"),
+    ),
+    "parameter-required": Case(
+        "def f(a, mode='r'): ...\n",
+        "def f(a, mode): ...\n",
+        "import pkg\npkg.f(1)\n",
+        (("pkg.f", "breaks", ""),),
+        (
+            "import pkg\npkg.f(1, 'r')\n",
+            "import pkg\npkg.f(1, mode='r')\n",
+            "import pkg\npkg.f(*rows)\n",
+            "import pkg\npkg.f(1, **options)\n",
+        ),
+    ),
+    "too-many-arguments": Case(
+        "def f(a, b=0, c=0): ...\n",
+        "def f(a, *, b=0, c=0): ...\n",
+        "import pkg\npkg.f(1, 2)\n",
+        (("pkg.f", "breaks", ""),),
+        ("import pkg\npkg.f(1, b=2)\n", "import pkg\npkg.f(1)\n"),
+    ),
+    "reordered": Case(
+        "def f(a, first, second=2): ...\n",
+        "def f(a, second=2, first=None): ...\n",
+        "import pkg\npkg.f(1, 2)\n",
+        (("pkg.f", "breaks", "first"),),
+        ("import pkg\npkg.f(1, first=2)\n", "import pkg\npkg.f(1, first=2, second=3)\n"),
+    ),
+    "keyword-refused": Case(
+        "def f(a, **more): ...\n",
+        """
+        def f(a, **more):
+            quiet = more.pop("quiet", None)
+            if quiet is not None:
+                raise TypeError("`quiet` is removed, use `verbose` instead")
+        """,
+        "import pkg\npkg.f(1, quiet=True)\n",
+        (("pkg.f", "breaks", "verbose"),),
+        ("import pkg\npkg.f(1, loud=True)\n", "import pkg\npkg.f(1)\n"),
+    ),
+    "keyword-unread": Case(
+        "def f(a, *, colour=None, size=1, **more): return more\n",
+        "def f(a, *, size=1, **more): return None\n",
+        "import pkg\npkg.f(1, colour='red')\n",
+        (("pkg.f", "breaks", ""),),
+        ("import pkg\npkg.f(1, size=2)\n", "import pkg\npkg.f(1)\n"),
+    ),
+    "default-changed": Case(
+        "def f(a, mode='r', kind=None): ...\n",
+        "def f(a, mode='rb', kind=()): ...\n",
+        "import pkg\npkg.f(1)\n",
+        (("pkg.f", "check", ""),),
+        ("import pkg\npkg.f(1, 'r')\n", "import pkg\npkg.f(1, mode='rb')\n"),
+    ),
+    "base-changed": Case(
+        "class A: ...\nclass C(A): ...\nclass D(A): ...\n",
+        "class A: ...\nclass B: ...\nclass C(B): ...\nclass D(A, B): ...\n",
+        "from pkg import C\nclass Mine(C): ...\n",
+        (("pkg.C", "check", ""),),
+        ("from pkg import D\nclass Mine(D): ...\n", "from pkg import C\nC()\n"),
+    ),
+    "override-gone": Case(
+        "class C:\n    def setup(self): ...\n    def close(self): ...\n",
+        "class C:\n    def close(self): ...\n",
+        "from pkg import C\nclass Mine(C):\n    def setup(self): ...\n",
+        (("pkg.C.setup", "breaks", ""),),
+        (
+            "from pkg import C\nclass Mine(C):\n    def close(self): ...\n",
+            "from pkg import C\nclass Mine(C):\n    def mine(self): ...\n",
+            "from pkg import C\nclass Mine(C):\n    def __len__(self): ...\n",
+        ),
+    ),
+    "override-signature": Case(
+        "class C:\n    def setup(self, path): ...\n",
+        "class C:\n    def setup(self, path, mode): ...\n",
+        "from pkg import C\nclass Mine(C):\n    def setup(self, path): ...\n",
+        (("pkg.C.setup", "breaks", "mode"),),
+        (
+            "from pkg import C\nclass Mine(C):\n    def setup(self, path, mode): ...\n",
+            "from pkg import C\nclass Mine(C):\n    def setup(self, *args): ...\n",
+            "from pkg import C\nclass Mine(C):\n    def setup(self, path, **more): ...\n",
+        ),
+    ),
+    "abstract-added": Case(
+        "import abc\nclass C(abc.ABC):\n    def run(self): ...\n",
+        "import abc\nclass C(abc.ABC):\n    @abc.abstractmethod\n    def run(self): ...\n",
+        "from pkg import C\nclass Mine(C): ...\n",
+        (("pkg.C", "breaks", ""),),
+        ("from pkg import C\nclass Mine(C):\n    def run(self): ...\n",),
+    ),
+    "option-removed": Case(
+        CLI,
+        CLI_WITHOUT_OPTION,
+        {"run.sh": "pkg --port 1 --eager 2\n"},
+        (("pkg --eager", "breaks", ""),),
+        ({"run.sh": "pkg --port 1\n"}, {"run.sh": "pkg --port 1\nother --eager 2\n"}),
+    ),
+    "program-removed": Case(
+        CLI,
+        CLI_WITHOUT_PROGRAM,
+        {"run.sh": "old --port 1\n"},
+        (("old", "breaks", ""),),
+        ({"run.sh": "pkg --port 1\n"}, {"run.sh": "pkg --port 1\necho old\n"}),
+    ),
+    "endpoint-removed": Case(
+        SERVER,
+        SERVER.replace("/v1/make", "/v2/make").replace("{name}", "{row}"),
+        "import requests\nrequests.post('http://127.0.0.1:1/v1/make', json={})\n",
+        (("POST /v1/make", "breaks", "/v2/make"),),
+        ("import requests\nrequests.get('http://127.0.0.1:1/v1/rows/{x}')\n",),
+    ),
+    "deprecated": Case(
+        "def make(a): ...\ndef kept(a):\n    '''Deprecated: no more.'''\n",
+        "def make(a):\n    '''Deprecated: use `build`.'''\n"
+        "def kept(a):\n    '''Deprecated: no more.'''\n",
+        "import pkg\npkg.make(1)\n",
+        (("pkg.make", "deprecated", "build"),),
+        ("import pkg\npkg.kept(1)\n",),
+    ),
+    "parameter-deprecated": Case(
+        "def f(a, loud=None): ...\n",
+        """
+        import warnings
+        def f(a, loud=None):
+            if loud is not None:
+                warnings.warn("`loud` is deprecated, use `level`", DeprecationWarning)
+        """,
+        "import pkg\npkg.f(1, loud=True)\n",
+        (("pkg.f", "deprecated", "level"),),
+        ("import pkg\npkg.f(1)\n", "import pkg\npkg.f(a=1)\n"),
+    ),
+    "undecided": Case(
+        "def f(a): ...\ndef g(a): ...\n",
+        "from elsewhere import wrap\n@wrap\ndef f(a): ...\ndef g(a): ...\n",
+        "import pkg\npkg.f(1)\n",
+        (("pkg.f", "undecided", ""),),
+        ("import pkg\npkg.g(1)\n", "from pkg import f\n"),
+    ),
+}
+
+
+def judged(folder: Path, case: Case, use: Sources) -> tuple[list[Use], list[Finding]]:
+    """Returns the uses in a tree, and what there is to say of them."""
+    releases = [
+        Release(version, write(folder / version, _files(files, "pkg/__init__.py")))
+        for version, files in (("1.0", case.old), ("2.0", case.new))
+    ]
+    tree = _files(use, "use.py")
+    files = Files(write(folder / "tree", tree), list(tree), has_git=False)
+    names = Names("pkg", ("pkg",), ("pkg", "old"), "the test")
+    uses, findings, unread = judge_tree(files, names, *releases)
+    assert unread == []
+    return uses, findings
+
+
+def _files(sources: Sources, path: str) -> dict[str, str]:
+    return {path: sources} if isinstance(sources, str) else dict(sources)
+
+
+@pytest.mark.parametrize("verdict", CASES)
+def test_a_use_gets_its_verdict_and_no_other(tmp_path: Path, verdict: str) -> None:
+    case = CASES[verdict]
+    _, findings = judged(tmp_path, case, case.use)
+    found = [(each.verdict, each.use.name, each.level, each.likely) for each in findings]
+    assert found == [(verdict, *row) for row in case.said]
+    assert all(each.why for each in findings)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "number"),
+    [(verdict, number) for verdict, case in CASES.items() for number in range(len(case.silent))],
+)
+def test_a_near_miss_is_left_alone(tmp_path: Path, verdict: str, number: int) -> None:
+    case = CASES[verdict]
+    uses, findings = judged(tmp_path, case, case.silent[number])
+    assert uses, "silence about a tree that does not use the package says nothing"
+    assert findings == []
+
+
+@pytest.mark.parametrize("verdict", CASES)
+def test_the_same_release_twice_changes_nothing(tmp_path: Path, verdict: str) -> None:
+    case = CASES[verdict]
+    same = Case(case.old, case.old, case.use, (), ())
+    uses, findings = judged(tmp_path, same, case.use)
+    assert uses
+    assert findings == []
+
+
+def test_the_table_has_every_verdict_and_each_level() -> None:
+    assert CASES.keys() == VERDICTS.keys()
+    assert all(case.silent and case.said for case in CASES.values())
+    levels = {level for case in CASES.values() for _, level, _ in case.said}
+    assert levels == LEVELS.keys() - {"guarded"}
