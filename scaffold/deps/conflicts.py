@@ -11,7 +11,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from scaffold.deps.groups import groups_of
-from scaffold.deps.pins import Pin, find_pins
+from scaffold.deps.pin import Pin
+from scaffold.deps.pins import find_pins
 from scaffold.deps.resolving import Resolution, Want, resolve_with_pip
 from scaffold.deps.specifiers import admits
 from scaffold.repository.files import Files
@@ -79,7 +80,7 @@ def _choice(
     name: str,
     python: str | None,
 ) -> Choice:
-    own = find_pins(files, name)
+    own = [each for each in find_pins(files, name) if _is_readable(each)]
     exact = [each for each in own if each.spec.startswith("==") and "*" not in each.spec]
     ranges = [each for each in own if each not in exact and each.spec]
     wants = tuple(answer.wants)
@@ -98,6 +99,10 @@ def _choice(
         text = f"{name}=={free} would agree, outside of what is declared: {declared}"
         return Choice(name, False, f"{name}=={free}", text, wants)
     return Choice(name, False, "", f"no release of {name} agrees: {told}", wants)
+
+
+def _is_readable(pin: Pin) -> bool:
+    return admits(pin.spec, Version("0")) is not None
 
 
 def _version_within(

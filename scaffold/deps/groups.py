@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from scaffold.deps.pins import Pin, is_requirements
+from scaffold.deps.pin import Pin
+from scaffold.deps.pins import is_requirements
 from scaffold.repository.files import Files
 
 _INCLUDE = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[ =]\s*(\S+)")

@@ -14,7 +14,8 @@ from scaffold.changes import Change
 from scaffold.deps.conflicts import Choice, settle
 from scaffold.deps.groups import groups_of
 from scaffold.deps.naming import distribution_name
-from scaffold.deps.pins import Pin, find_locks, find_pins
+from scaffold.deps.pin import Pin
+from scaffold.deps.pins import find_locks, find_pins
 from scaffold.deps.resolving import (
     Resolution,
     own_resolver,

@@ -7,7 +7,7 @@ import re
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-_CLAUSE = re.compile(r"\s*(===|==|~=|>=|<=|!=|<|>|\^|~|)\s*([^\s,]+)\s*")
+_CLAUSE = re.compile(r"\s*(===|==|~=|>=|<=|!=|<|>|\^|~|)\s*([^\s,<>=!~^][^\s,<>=~^]*)\s*")
 
 
 def admits(spec: str, version: Version) -> bool | None:

@@ -28,6 +28,7 @@ MOVES = [
     ("7.1.2", "8.1.8", "8.1.8"),
     ("7.*", "8.1.8", "8.*"),
     ("*", "8.1.8", "*"),
+    ("==1!7.0", "1!8.1", "==1!8.1"),
     ("", "8.1.8", ""),
     (">=2,<3", "3.0.0rc2", ">=3.0.0rc2,<4"),
 ]
@@ -41,6 +42,6 @@ def test_a_specifier_moves_and_admits_the_release(spec: str, version: str, expec
     assert moved(found, Version(version)) == found
 
 
-@pytest.mark.parametrize("spec", ["!=8.1.8", "a||b", ">=7 <8", "@ file:///x"])
+@pytest.mark.parametrize("spec", ["!=8.1.8", "a||b", "==", "=7", ">=7 <8", "@ file:///x"])
 def test_what_cannot_be_moved_is_left_to_a_person(spec: str) -> None:
     assert moved(spec, Version("8.1.8")) is None

@@ -1,0 +1,76 @@
+"""Pins in commands and lists: Dockerfiles, scripts, Makefiles, pipelines, environments of conda."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.utils import canonicalize_name
+
+from scaffold.deps.pin import Pin, line_of, name_pattern
+
+_CLAUSE = r"(?:===|==|~=|>=|<=|!=|<|>)\s*[A-Za-z0-9.*+!_-]+"
+_EXTRAS = r"(?:\[[^\]\s]*\])?"
+_VALUE = r"[\"']?\$[{(]*\s*(?:env\.)?"
+_CONDA = re.compile(r"(^|/)environment[^/]*\.ya?ml$")
+
+
+def pins_in_commands(path: str, text: str, wanted: str) -> Iterator[Pin]:
+    """Yields the pins of a package: written out, by a variable of the file, or out of reach.
+
+    Args:
+        path: The file.
+        text: Its text.
+        wanted: The package, as indexes compare it.
+    """
+    named = rf"{name_pattern(wanted)}{_EXTRAS}"
+    covered: set[int] = set()
+    for each in _outside_comments(rf"{named}\s*(?P<spec>{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)", text):
+        covered.add(each.start())
+        start, end = each.span("spec")
+        yield Pin(path, line_of(text, start), start, end, each["spec"], "command")
+    variables: dict[str, list[Pin]] = {}
+    for each in _outside_comments(rf"{named}=={_VALUE}(?P<name>\w+)", text):
+        name = each["name"]
+        if name not in variables:
+            variables[name] = list(_assigned(path, text, name, wanted))
+            yield from variables[name]
+        if variables[name]:
+            covered.add(each.start())
+    for each in _outside_comments(rf"{named}(?P<spec>(?:===|==|~=|>=|<=|!=)\S*)", text):
+        if each.start() not in covered:
+            yield _fixed(path, text, each, "the release is computed")
+    if _CONDA.search(path):
+        for each in _outside_comments(rf"{named}\s*(?P<spec>=(?!=)\s*\d\S*)", text):
+            yield _fixed(path, text, each, "it is conda's, whose channels have their own releases")
+
+
+def _outside_comments(pattern: str, text: str) -> Iterator[re.Match[str]]:
+    for each in re.finditer(pattern, text):
+        row = text[text.rfind("\n", 0, each.start()) + 1 : each.start()]
+        if not row.lstrip().startswith(("#", "//")):
+            yield each
+
+
+def _fixed(path: str, text: str, found: re.Match[str], why: str) -> Pin:
+    start, end = found.span("spec")
+    return Pin(path, line_of(text, start), start, end, found["spec"], "command", why)
+
+
+def _assigned(path: str, text: str, variable: str, wanted: str) -> Iterator[Pin]:
+    """Yields the places that set a variable; they stay where another package takes it too."""
+    takers = re.finditer(
+        rf"(?P<other>[A-Za-z0-9][\w.-]*){_EXTRAS}=={_VALUE}{variable}\b", text, re.ASCII
+    )
+    others = sorted(
+        {each["other"] for each in takers if canonicalize_name(each["other"]) != wanted}
+    )
+    why = f"{', '.join(others)} takes {variable} too" if others else ""
+    assigned = re.compile(
+        rf"(?m:^|\s)(?:ENV\s+{variable}\s+|{variable}\s*(?:[:?]?=|:)\s*)[\"']?"
+        r"(?P<spec>\d[A-Za-z0-9.+!]*)"
+    )
+    for each in assigned.finditer(text):
+        start, end = each.span("spec")
+        group = f"variable {variable}"
+        yield Pin(path, line_of(text, start), start, end, each["spec"], group, why)

@@ -1,0 +1,42 @@
+"""One version specifier of a package in a manifest, and the spellings of the package's name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from packaging.utils import canonicalize_name
+
+
+@dataclass(frozen=True)
+class Pin:
+    """Is one version specifier of a package in a manifest.
+
+    Args:
+        path: The manifest.
+        line: Its line, from 1.
+        start: The offset of the specifier in the text.
+        end: The offset behind it.
+        spec: The specifier as written; "" where the package stands without one.
+        group: What the manifest calls the list: "project.dependencies", or "" for a plain file.
+        why_fixed: Why no edit is made here, or "".
+    """
+
+    path: str
+    line: int
+    start: int
+    end: int
+    spec: str
+    group: str = ""
+    why_fixed: str = ""
+
+
+def name_pattern(name: str) -> str:
+    """Returns a pattern for a name in any of its spellings."""
+    parts = [re.escape(each) for each in canonicalize_name(name).split("-")]
+    return rf"(?i:(?<![\w.$/-]){'[-_.]+'.join(parts)})(?![\w-]|\.\w)"
+
+
+def line_of(text: str, at: int) -> int:
+    """Returns the line of an offset, from 1."""
+    return text.count("\n", 0, at) + 1

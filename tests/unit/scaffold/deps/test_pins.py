@@ -1,0 +1,150 @@
+"""Which pins of odd manifests move, byte for byte, and what is said of the ones that stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+from scaffold.deps.plan import edit_pins
+from scaffold.repository.files import Files
+from tests.deps_places import write
+
+VERSION = Version("2.3.4")
+MOVES = {
+    "a line that goes on, then the release": (
+        "requirements.txt",
+        "toolbox \\\n  ==1.0 \\\r\n  ; python_version > '3'\n",
+        "toolbox \\\n  ==2.3.4 \\\r\n  ; python_version > '3'\n",
+    ),
+    "a comment does not go on": (
+        "requirements.txt",
+        "# not joined \\\ntoolbox==1.0\n",
+        "# not joined \\\ntoolbox==2.3.4\n",
+    ),
+    "a byte order mark": ("requirements.txt", "\ufefftoolbox==1.0", "\ufefftoolbox==2.3.4"),
+    "a short file name": ("dev-reqs.txt", "toolbox==1.0\n", "toolbox==2.3.4\n"),
+    "a variable of make": (
+        "Makefile",
+        "V := 1.0\nW ?= 1.0\nx:\n\tpip install toolbox==$(V) 'toolbox[a]==${W}'\n",
+        "V := 2.3.4\nW ?= 2.3.4\nx:\n\tpip install toolbox==$(V) 'toolbox[a]==${W}'\n",
+    ),
+    "variables of a Dockerfile": (
+        "Dockerfile",
+        "ARG V=1.0\nENV W 1.0\nENV A=1 X='1.0'\nRUN pip install \\\n toolbox==$V toolbox==${W} \\\n"
+        " toolbox==$X\n",
+        "ARG V=2.3.4\nENV W 2.3.4\nENV A=1 X='2.3.4'\nRUN pip install \\\n toolbox==$V"
+        " toolbox==${W} \\\n toolbox==$X\n",
+    ),
+    "a Pipfile": (
+        "Pipfile",
+        '[packages]\ntoolbox = "==1.0"\n[dev-packages]\ntoolbox = {version = "~=1.0"}\n',
+        '[packages]\ntoolbox = "==2.3.4"\n[dev-packages]\ntoolbox = {version = "~=2.3"}\n',
+    ),
+    "pixi": (
+        "pyproject.toml",
+        '[tool.pixi.pypi-dependencies]\ntoolbox = ">=1,<2"\n',
+        '[tool.pixi.pypi-dependencies]\ntoolbox = ">=2,<3"\n',
+    ),
+    "an extra of one text": (
+        "setup.py",
+        "setup(extras_require={'a': 'toolbox==1.0', 'b': {'toolbox>=1,<2'}})\n",
+        "setup(extras_require={'a': 'toolbox==2.3.4', 'b': {'toolbox>=2,<3'}})\n",
+    ),
+    "a form feed is no end of a line": (
+        "setup.py",
+        "import os\n\x0c\nsetup(install_requires=['toolbox==1.0'])\n",
+        "import os\n\x0c\nsetup(install_requires=['toolbox==2.3.4'])\n",
+    ),
+}
+
+
+def edited(folder: Path, path: str, text: str) -> tuple[str, list[tuple[int, str]]]:
+    """Returns a manifest after the plan, and the line and reason of each pin that stays."""
+    write(folder, {path: text.encode()})
+    found = edit_pins(Files(folder, [path], has_git=False), {"toolbox": VERSION})
+    stays = [(pin.line, why) for pin, why in found.unmoved]
+    return found.texts.get(path, text), stays
+
+
+@pytest.mark.parametrize("case", MOVES)
+def test_a_pin_moves_and_every_other_byte_stays(tmp_path: Path, case: str) -> None:
+    path, before, after = MOVES[case]
+    assert edited(tmp_path, path, before) == (after, [])
+
+
+STAYS = {
+    "a release on the next line": ("requirements.txt", "a==1\ntoolbox==\\\n1.0\n", 2, "two lines"),
+    "one sign too few": ("requirements.txt", "toolbox=1.0\n", 1, "cannot be moved"),
+    "no release": ("requirements.txt", "toolbox==\n", 1, "cannot be moved"),
+    "hashes": ("requirements.txt", "toolbox==1.0 \\\n --hash=sha256:aa\n", 1, "hashes"),
+    "an address": ("requirements.txt", "toolbox @ https://x/t.whl\n", 1, "address"),
+    "an address of one's own": ("requirements.txt", "toolbox[a]@file:///x\n", 1, "address"),
+    "an address with its name behind": (
+        "requirements.txt",
+        "-e git+https://x/t.git@1.0#egg=toolbox\n",
+        1,
+        "address",
+    ),
+    "an address in a list": (
+        "pyproject.toml",
+        '[project]\ndependencies=["toolbox@file:///x"]\n',
+        2,
+        "address",
+    ),
+    "an address in a table": (
+        "pyproject.toml",
+        '[tool.poetry.dependencies]\ntoolbox = {git = "https://x"}\n',
+        2,
+        "address",
+    ),
+    "alternatives": (
+        "pyproject.toml",
+        '[tool.poetry.dependencies]\ntoolbox = [{version = "1.0"}, {version = "1.1"}]\n',
+        2,
+        "alternatives",
+    ),
+    "no TOML": ("pyproject.toml", '[project\ndependencies=["toolbox==1.0"]\n', 2, "no TOML"),
+    "no Python": ("setup.py", "def (:\nx = ['toolbox==1.0']\n", 2, "does not parse"),
+    "a text with a value in it": ("setup.py", "x = [f'toolbox=={V}']\n", 1, "cannot be moved"),
+    "a matrix": (".github/workflows/a.yml", "a\nb: toolbox==${{ matrix.v }}\n", 2, "computed"),
+    "a default in the command": ("a.sh", "pip install toolbox==${V:-1.0}\n", 1, "computed"),
+    "a range of a variable": (
+        "Dockerfile",
+        'ARG V=1\nRUN pip install "toolbox>=$V"\n',
+        2,
+        "computed",
+    ),
+    "quotes within": ("a.sh", "pip install toolbox=='1.0'\n", 1, "computed"),
+    "conda's own": ("environment.yml", "dependencies:\n  - toolbox=1.0\n", 2, "conda"),
+    "a variable that two share": (
+        "Dockerfile",
+        "ARG V=1.0\nRUN pip install toolbox==$V other==${V}\n",
+        1,
+        "other",
+    ),
+}
+"""Manifests with one pin that a person moves: path, text, line, a word of the reason."""
+
+
+@pytest.mark.parametrize("case", STAYS)
+def test_what_stays_is_told_with_its_line(tmp_path: Path, case: str) -> None:
+    path, text, line, word = STAYS[case]
+    after, stays = edited(tmp_path, path, text)
+    assert after == text
+    assert [each[0] for each in stays] == [line]
+    assert word in stays[0][1]
+
+
+def test_the_second_of_two_equal_lines_keeps_its_hashes(tmp_path: Path) -> None:
+    text = "toolbox==1.0 \\\n  ; python_version < '3'\ntoolbox==1.0 \\\n  --hash=sha256:aa\n"
+    after, stays = edited(tmp_path, "requirements.txt", text)
+    assert after == text.replace("1.0", "2.3.4", 1)
+    assert [line for line, _ in stays] == [3]
+
+
+def test_names_that_only_begin_or_end_alike_are_others(tmp_path: Path) -> None:
+    text = "toolbox==1.0\ntoolbox-more==1.0\nmy-toolbox==1.0\ntoolbox2==1.0\ntoolbox.a==1.0\n"
+    after, stays = edited(tmp_path, "requirements.txt", text)
+    assert (after, stays) == (text.replace("1.0", "2.3.4", 1), [])
