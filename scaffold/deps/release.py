@@ -162,6 +162,9 @@ class Release:
         index, inner = self.index, self._in_class(ask)
         found = index.find_in(inner.path, inner.name) if inner.path else index.find(inner.name)
         found = found._replace(name=ask.name)
+        if found.kind == "third_party" and not (inner.path or found.path):
+            top = ask.name.partition(".")[0]
+            return found._replace(kind="missing", evidence=f"{self.version} has no module {top!r}")
         if found.kind != "undecided" or "." not in ask.name:
             return found
         owner, _, name = ask.name.rpartition(".")

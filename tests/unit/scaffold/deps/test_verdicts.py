@@ -298,3 +298,25 @@ def test_the_table_has_every_verdict_and_each_level() -> None:
     assert all(case.silent and case.said for case in CASES.values())
     levels = {level for case in CASES.values() for _, level, _ in case.said}
     assert levels == LEVELS.keys() - {"guarded"}
+
+
+@pytest.mark.parametrize(
+    ("new", "said"),
+    [
+        ({"pkgs/__init__.py": "class Thing: ...\n"}, ("moved", "pkgs.Thing")),
+        ({"other.py": ""}, ("removed", "")),
+        ({}, ("removed", "")),
+    ],
+)
+def test_a_top_module_that_is_gone_takes_its_names_along(
+    tmp_path: Path, new: dict[str, str], said: tuple[str, str]
+) -> None:
+    case = Case("class Thing: ...\n", new, "", (), ())
+    _, findings = judged(tmp_path, case, "import pkg\npkg.Thing()\n")
+    found = [(each.use.name, each.verdict, each.likely) for each in findings]
+    assert found == [("pkg", "removed", ""), ("pkg.Thing", *said)]
+
+
+def test_a_name_that_is_taken_from_another_package_now_is_there(tmp_path: Path) -> None:
+    case = Case("class Thing: ...\n", "from others import Thing\n", "", (), ())
+    assert judged(tmp_path, case, "import pkg\npkg.Thing\n")[1] == []
