@@ -85,10 +85,10 @@ class Record:
             return None
         # A real-time signal: programs and schedulers use the two that are for users.
         number = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-        self._stacks = open(f"{self._stem}.stacks.txt", "ab", buffering=0)  # noqa: SIM115
+        self._stacks = open(f"{self._stem}.stacks.txt", "ab", buffering=0)  # noqa: SIM115 - open as long as the rank is
         faulthandler.register(number, file=self._stacks, all_threads=True)
         if not faulthandler.is_enabled():
-            self._crash = open(f"{self._stem}.crash.txt", "ab", buffering=0)  # noqa: SIM115
+            self._crash = open(f"{self._stem}.crash.txt", "ab", buffering=0)  # noqa: SIM115 - open as long as the rank is
             faulthandler.enable(file=self._crash, all_threads=False)
         return int(number)
 

@@ -52,7 +52,9 @@ ADDED: dict[str, Case] = {
         ".github/workflows/a.yml", "- uses: a/b@v4", f"- uses: a/b@{'0123456789' * 4}"
     ),
     "downloads-and-runs": Case("a.sh", "curl -s x.example | sh", "curl -s x.example > file"),
-    "sources-of-packages": Case("requirements.txt", "--index-url https://x", "click"),
+    "sources-of-packages": Case(
+        "requirements.txt", "--index-url https://example.org/simple", "click"
+    ),
     "error-swallowed": Case(
         "a.py",
         "try:\n    f()\nexcept Exception:  # why\n    pass",
