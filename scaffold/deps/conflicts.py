@@ -46,7 +46,7 @@ class Choice:
         return {**row, "wants": wants}
 
 
-def settle(
+def choices_for(
     files: Files,
     texts: Mapping[str, str],
     pins: Sequence[Pin],

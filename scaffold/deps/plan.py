@@ -11,7 +11,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from scaffold.changes import Change
-from scaffold.deps.conflicts import Choice, settle
+from scaffold.deps.conflicts import Choice, choices_for
 from scaffold.deps.groups import groups_of
 from scaffold.deps.naming import distribution_name
 from scaffold.deps.pin import Pin
@@ -23,6 +23,7 @@ from scaffold.deps.resolving import (
     resolve_with_pip,
 )
 from scaffold.deps.specifiers import moved
+from scaffold.journal import describe_leftover
 from scaffold.report import Report, ReportedChange, Step, unified_diff
 from scaffold.repository.files import Files, list_files
 from scaffold.spec import ConflictError, RequestError, TargetError
@@ -74,9 +75,10 @@ def plan(root: Path, wish: Wish) -> Report:
         ConflictError: With ``apply``, the pins do not go together with others.
     """
     releases = _releases(wish.pins)
+    warnings = _leftovers(root, may_settle=wish.apply)
     files = list_files(root)
     edited = edit_pins(files, releases)
-    report = Report(COMMAND, dry_run=not wish.apply)
+    report = Report(COMMAND, dry_run=not wish.apply, warnings=warnings)
     changes = [
         Change(path, "edited", files.data(path), text.encode("utf-8", "surrogateescape"))
         for path, text in sorted(edited.texts.items())
@@ -90,7 +92,7 @@ def plan(root: Path, wish: Wish) -> Report:
         choice
         for answer in answers
         if not answer.ok
-        for choice in settle(files, edited.texts, edited.pins, answer, releases, wish.python)
+        for choice in choices_for(files, edited.texts, edited.pins, answer, releases, wish.python)
     ]
     rows = _tell(report, files, edited, releases, answers, choices)
     if not all(each.ok for each in answers):
@@ -104,6 +106,20 @@ def plan(root: Path, wish: Wish) -> Report:
     written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
     report.text = "".join([*diffs, *(f"{row}\n" for row in [*rows, *written])])
     return report
+
+
+def _leftovers(root: Path, *, may_settle: bool) -> tuple[str, ...]:
+    """Settles what a run that was killed has left, as the pins are read from it; tells of it."""
+    left = describe_leftover(root)
+    if left is None:
+        return ()
+    if not may_settle:
+        told = f"{left.command} was interrupted; --apply settles it first"
+        return () if left.is_running else (told,)
+    from scaffold.apply import settle
+
+    done = settle(root, COMMAND)
+    return (f"{left.command} was interrupted; it was {done} first",) if done else ()
 
 
 def edit_pins(files: Files, releases: Mapping[str, Version]) -> Edited:
