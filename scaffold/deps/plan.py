@@ -88,6 +88,8 @@ def plan(root: Path, wish: Wish) -> Report:
         for each in changes
     )
     answers = _resolve(files, edited, releases, wish) if wish.resolve else []
+    left_out = dict.fromkeys(row for each in answers for row in each.left_out)
+    report.warnings += tuple(f"{row}: not resolved, as it would be built" for row in left_out)
     choices = [
         choice
         for answer in answers

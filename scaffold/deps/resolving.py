@@ -49,6 +49,7 @@ class Resolution:
         versions: The releases found, by distribution.
         wants: Who wants what, where they do not go together.
         text: The resolver's own words.
+        left_out: The requirements that it was not asked about.
     """
 
     group: str
@@ -57,6 +58,7 @@ class Resolution:
     versions: dict[str, str] = field(default_factory=dict[str, str])
     wants: list[Want] = field(default_factory=list[Want])
     text: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 def resolve_with_pip(group: Group, python: str | None) -> Resolution:
@@ -80,18 +82,20 @@ def resolve_with_pip(group: Group, python: str | None) -> Resolution:
         said = f"{done.stdout}\n{done.stderr}"
         if done.returncode == 0:
             report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-            return Resolution(group.name, "pip", True, _installed(report))
+            found = _installed(report)
+            return Resolution(group.name, "pip", True, found, left_out=group.left_out)
     if is_offline(said):
         raise unreachable(said)
     wants = _pip_wants(said)
     lines = [row for row in said.splitlines() if row.startswith("ERROR")]
-    if not (wants or lines):
+    if "ERROR: Exception:" in lines or not (wants or lines):
         raise ScaffoldError(
             f"pip ended with {done.returncode} and no answer for {group.name}",
             code="resolver_failed",
             hint=said.strip()[-400:] or "run it with --no-resolve",
         )
-    return Resolution(group.name, "pip", False, {}, wants, "\n".join(lines))
+    text = "\n".join(lines)
+    return Resolution(group.name, "pip", False, {}, wants, text, group.left_out)
 
 
 def _installed(report: dict[str, Any]) -> dict[str, str]:

@@ -418,6 +418,20 @@ def test_a_resolver_that_says_nothing(pinned: Path, tmp_path: Path) -> None:
     assert report["error"]["code"] == "resolver_failed"
 
 
+def test_what_is_not_asked_of_the_resolver_is_told(pinned: Path) -> None:
+    report = deps(pinned, "plan", "toolbox==2.0", "plugin==2.0")
+    assert report["warnings"] == ["requirements/dev.txt: -e .: not resolved, as it would be built"]
+
+
+def test_a_requirements_file_that_takes_itself_in(tmp_path: Path, index: Path) -> None:
+    text = "-r requirements.txt\ntoolbox==1.0\n"
+    folder = write(tmp_path / "plain", {"requirements.txt": text})
+    error = deps(folder, "plan", "toolbox==2.0", "--apply", status=1)["error"]
+    assert error["code"] == "resolver_failed"
+    assert "Error" in error["hint"]
+    assert (folder / "requirements.txt").read_text() == text
+
+
 def test_it_works_where_there_is_no_git_and_no_terminal(tmp_path: Path, index: Path) -> None:
     folder = write(tmp_path / "plain", {"requirements.txt": "toolbox==1.0\n"})
     done = subprocess.run(
