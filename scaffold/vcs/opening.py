@@ -19,6 +19,9 @@ SAFE_OPTIONS = (
     "diff.autoRefreshIndex=false",
     "diff.mnemonicPrefix=false",
     "diff.noprefix=false",
+    "diff.orderFile=/dev/null",
+    "i18n.commitEncoding=UTF-8",
+    "i18n.logOutputEncoding=UTF-8",
 )
 """What every call of git is given: no program of the repository runs, and output has one form."""
 

@@ -257,6 +257,14 @@ def test_odd_places_have_a_draft_too(make: Callable[[Path], None], folder: Path)
     assert whole_tree(folder) == before
 
 
+def test_settings_of_git_that_order_a_diff_do_not_count(folder: Path) -> None:
+    git(folder, "config", "diff.orderFile", "missing")
+    stage(folder, {"pkg/new.py": "def three(): ...\n"})
+    status, report = run(folder)
+    assert status == 0, report["error"]
+    assert "- add function three (pkg/new.py)" in report["commit_message"]["message"]
+
+
 def test_what_cannot_be_described_is_told(folder: Path) -> None:
     status, report = run(folder)
     assert (status, report["error"]["code"]) == (2, "nothing_staged")
