@@ -49,8 +49,11 @@ TYPES = {
 }
 
 
-# Most of a minute each: `make test-full` runs them.
-SLOW = {"gemma2", "llama4_text", "longcat_flash", "mimo_v2_flash", "beam"}
+# Half a minute each and more: `make test-full` runs them.
+SLOW = {
+    *("apertus", "beam", "gemma2", "glm4", "llama4_text", "longcat_flash", "mimo_v2_flash"),
+    *("modernbert-decoder", "stablelm"),
+}
 
 
 @pytest.fixture

@@ -73,6 +73,7 @@ def tree(root: Path) -> dict[str, bytes]:
     return {path: data for path, data in inside.items() if ".scaffold/state" not in path}
 
 
+@pytest.mark.slow
 def test_a_spoiled_model_is_registered_once_it_is_mended(target: Path, scaffold: Run) -> None:
     own = target / ".scaffold/templates/archon-model/default/spec.py.jinja"
     assert scaffold(target, "eject", "archon-model/default").status == 0

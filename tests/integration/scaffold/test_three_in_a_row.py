@@ -93,6 +93,7 @@ def test_in_a_project(scaffold: Scaffold, project: Path) -> None:
     assert [unit["id"] for unit in after.report["units"]] == IDS
 
 
+@pytest.mark.slow
 def test_in_this_repository(scaffold: Scaffold, repository: Path) -> None:
     assert len(add_all(scaffold, repository)) == 6
     stub = scaffold(repository, "verify", "reward/sums", "--json", "--allow-stub")

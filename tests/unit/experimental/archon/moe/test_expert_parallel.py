@@ -17,7 +17,7 @@ from areal.experimental.models.archon.moe import MoE, MoEArgs
 ROOT = Path(__file__).parents[5]
 
 
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_layers_over_processes_equal_layers_on_one(tmp_path: Path, processes: int) -> None:
     script = "tests.unit.experimental.archon.moe.parallel_run"
     command = [sys.executable, "-m", script, str(tmp_path), str(processes)]
