@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.spec import ScaffoldError
 from scaffold.vcs.opening import ENVIRONMENT, SAFE_OPTIONS, root_of
-from scaffold.vcs.pull.stopping import undisturbed
+from scaffold.vcs.pull.stopping import listening
 
 if TYPE_CHECKING:
     import git
@@ -32,6 +32,7 @@ def ask_git(
     env: dict[str, str] | None = None,
     given: str = "",
     patience_s: float = 0.0,
+    is_apart: bool = False,
 ) -> Answer:
     """Runs git to its end; where this process is stopped, git is too.
 
@@ -44,6 +45,7 @@ def ask_git(
         given: What it reads.
         patience_s: How long git may go on once this process is stopped, so that it is known what a
             remote has.
+        is_apart: Whether Ctrl-C at the terminal does not reach it; then it can ask nothing there.
     """
     with subprocess.Popen(
         ["git", *(part for each in SAFE_OPTIONS for part in ("-c", each)), *argv],
@@ -52,11 +54,13 @@ def ask_git(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        process_group=0 if is_apart and os.name == "posix" else None,
     ) as process:
         try:
-            output, said = process.communicate(given.encode("utf-8", "surrogateescape"))
+            with listening():
+                output, said = process.communicate(given.encode("utf-8", "surrogateescape"))
         except BaseException:
-            with undisturbed(), suppress(subprocess.TimeoutExpired):
+            with suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=patience_s)
             process.kill()
             raise

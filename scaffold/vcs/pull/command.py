@@ -25,7 +25,7 @@ from scaffold.vcs.pull.preflight import Check, Wish, preflight
 from scaffold.vcs.pull.reporting import Outcome, done_lines, report_of
 from scaffold.vcs.pull.squash import ConflictError, squashed_tree, write_commit
 from scaffold.vcs.pull.standing import Base, Standing, find_base, find_disorder, find_standing
-from scaffold.vcs.pull.stopping import stoppable
+from scaffold.vcs.pull.stopping import Stopped, listening, stoppable, undisturbed
 from scaffold.vcs.pull.template import fill_template, find_template
 from scaffold.vcs.pull.wording import (
     Material,
@@ -164,7 +164,9 @@ def _work(
         confirm_version(repository)
         base = _fetched(repository, standing.base)
         new = _squashed(repository, outcome, base)
-    place = Placing(repository, standing.head, new) if options.rewrite else None
+    place = None
+    if options.rewrite:
+        place = Placing(repository, standing.branch, standing.head, new)
     send = _planned_push(repository, outcome, options, new) if options.push else None
     _confirm(outcome, options, base, new, send, ask)
     if send is not None:
@@ -235,7 +237,9 @@ def _confirm(
             code="unconfirmed",
             hint=f"add --yes for this plan:\n{plan.rstrip()}",
         )
-    if not ask(plan):
+    with listening():
+        is_agreed = ask(plan)
+    if not is_agreed:
         raise ScaffoldError("stopped; nothing was changed", code="aborted", hint="")
 
 
@@ -285,17 +289,21 @@ def _send(
             raise
         if place.is_done:  # a stop that came too late
             return
-        if not remote.take_back(repository, send) and isinstance(error, ScaffoldError):
+        with undisturbed():
+            is_back = remote.take_back(repository, send)
+        if not is_back and isinstance(error, ScaffoldError | Stopped):
             raise _left_behind(error, send) from error
         raise
 
 
-def _left_behind(error: ScaffoldError, send: remote.Push) -> ScaffoldError:
+def _left_behind(error: ScaffoldError | Stopped, send: remote.Push) -> ScaffoldError:
     where = f"{send.remote}/{send.branch}"
+    told = error if isinstance(error, ScaffoldError) else ScaffoldError(str(error), code="aborted")
+    how = f"git fetch {send.remote} shows where {where} stands"
     return ScaffoldError(
-        f"{error.message}; {where} may stand at {send.new[:9]}, and could not be set back",
-        code=error.code,
-        hint=f"{error.hint}; git fetch {send.remote} shows where {where} stands",
+        f"{told.message}; {where} may stand at {send.new[:9]}, and could not be set back",
+        code=told.code,
+        hint=f"{told.hint}; {how}" if told.hint else how,
     )
 
 
@@ -329,7 +337,9 @@ def _refs(
             RefMove(f"refs/heads/{standing.branch}", standing.head, new),
         ]
         outcome.rewritten = {"old": standing.head, "new": new, "backup": backup}
-        if base.remote is not None and base.commit != standing.base.commit:
+        # Whoever has fetched meanwhile, an editor perhaps, has moved it already.
+        is_unmoved = base.commit != standing.base.commit == _ref(repository, base.ref)
+        if base.remote is not None and is_unmoved:
             moves.append(RefMove(base.ref, standing.base.commit, base.commit))
     if send is not None:
         ref = f"refs/remotes/{send.remote}/{send.branch}"

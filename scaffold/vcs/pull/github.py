@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from scaffold.spec import ScaffoldError
+from scaffold.vcs.pull.stopping import listening
 
 TIMEOUT_S = 120.0
 _FIELDS = "number,url,isDraft,baseRefName,title,body"
@@ -109,17 +110,18 @@ def _call(root: Path, *argv: str) -> str:
 def _run(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "GH_PROMPT_DISABLED": "1", "NO_COLOR": "1", "GH_NO_UPDATE_NOTIFIER": "1"}
     try:
-        return subprocess.run(
-            ["gh", *argv],
-            cwd=root,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+        with listening():
+            return subprocess.run(
+                ["gh", *argv],
+                cwd=root,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=TIMEOUT_S,
+                check=False,
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ScaffoldError(
             f"gh {argv[0]} {argv[1]} came to no end: {error}",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scaffold.spec import ScaffoldError
 from scaffold.vcs.opening import root_of
 from scaffold.vcs.pull.calling import ask_git, call_git, failure
+from scaffold.vcs.pull.keeping import KeptFiles
 from scaffold.vcs.pull.stopping import undisturbed
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class Placing:
 
     Args:
         repository: The repository, whose tracked files are as committed.
-        old: The commit that is checked out.
+        branch: The branch that is checked out.
+        old: Its commit.
         new: The commit to be checked out.
 
     Raises:
@@ -40,12 +42,15 @@ class Placing:
             in the way.
     """
 
-    def __init__(self, repository: git.Repo, old: str, new: str) -> None:
+    def __init__(self, repository: git.Repo, branch: str, old: str, new: str) -> None:
         self._repository = repository
+        self._branch = branch
         self._root = root_of(repository)
         self._old, self._new = old, new
         self._paths = self._changed()
+        self._going = {path for status, path in self._paths if status in "DT"}
         self._index = Path(repository.git_dir) / "index"
+        self._lock = self._index.with_name("index.lock")
         self.is_done = False
         self._confirm_free()
 
@@ -55,21 +60,54 @@ class Placing:
         Raises:
             ScaffoldError: Git refused, and nothing was changed.
         """
-        call_git(self._repository, "read-tree", "-m", "-u", "-n", self._old, self._new)
+        # A person may have worked on since the plan was made and shown.
+        self._confirm_unlocked()
+        self._confirm_branch()
+        self._confirm_free()
         saved = self._index.read_bytes()
         folders = self._new_folders()
-        try:
-            call_git(self._repository, "read-tree", "-m", "-u", self._old, self._new)
-            # Whether refs have moved must be known, so no signal ends this call.
-            with undisturbed():
-                move_refs(self._repository, refs)
-                self.is_done = True
-        except BaseException:
-            if self.is_done:  # a stop that came too late
-                return
-            with undisturbed():
-                self._put_back_or_tell(saved, folders)
-            raise
+        with tempfile.TemporaryDirectory(prefix="scaffold-pr-", dir=self._index.parent) as scratch:
+            kept = KeptFiles(self._root, Path(scratch), self._held())
+            try:
+                self._move(refs)
+            except BaseException:
+                if self.is_done:  # a stop that came too late
+                    return
+                with undisturbed():
+                    self._put_back_or_tell(saved, folders, kept)
+                raise
+
+    def _move(self, refs: list[RefMove]) -> None:
+        # Git compares times, which differ in a copied tree and where a file has a second link.
+        ask_git(self._repository, "update-index", "-q", "--refresh")
+        move = ["read-tree", "-m", "-u", "--no-recurse-submodules"]
+        call_git(self._repository, *move, "-n", self._old, self._new)
+        call_git(self._repository, *move, self._old, self._new)
+        # Whether refs have moved must be known, so no signal ends this call.
+        with undisturbed():
+            move_refs(self._repository, refs)
+            self.is_done = True
+
+    def _held(self) -> list[str]:
+        return [path for status, path in self._paths if status != "A"]
+
+    def _confirm_unlocked(self) -> None:
+        if self._lock.exists():
+            raise ScaffoldError(
+                f"another git is at work here, or one was killed: there is {str(self._lock)!r}",
+                code="git_failed",
+                hint="all is as it was; wait for it, or remove that file, then run it again",
+            )
+
+    def _confirm_branch(self) -> None:
+        answer = ask_git(self._repository, "symbolic-ref", "--quiet", "HEAD")
+        now = call_git(self._repository, "rev-parse", "--verify", "HEAD").strip()
+        if answer.output.strip() != f"refs/heads/{self._branch}" or now != self._old:
+            raise ScaffoldError(
+                f"{self._branch} at {self._old[:9]} is no longer what is checked out",
+                code="changed_meanwhile",
+                hint="all is as it was; go back to the branch, and run the command again",
+            )
 
     def _changed(self) -> list[tuple[str, str]]:
         output = call_git(
@@ -103,12 +141,12 @@ class Placing:
 
     def _is_taken(self, path: str) -> bool:
         """Tells whether something lies at a new path, or a file at a folder above it."""
-        tracked = {path for status, path in self._paths if status in "DT"}
         place = self._root / path
         if place.is_dir() and not place.is_symlink():
             # A folder whose files all go makes room for the file.
             inside = (each for each in place.rglob("*") if not each.is_dir() or each.is_symlink())
-            return any(each.relative_to(self._root).as_posix() not in tracked for each in inside)
+            paths = (each.relative_to(self._root).as_posix() for each in inside)
+            return any(each not in self._going for each in paths)
         if os.path.lexists(place):
             return True
         parts = path.split("/")
@@ -116,7 +154,7 @@ class Placing:
         return any(
             os.path.lexists(place) and (place.is_symlink() or not place.is_dir())
             for each in above
-            if each not in tracked and (place := self._root / each)
+            if each not in self._going and (place := self._root / each)
         )
 
     def _new_folders(self) -> list[Path]:
@@ -124,45 +162,35 @@ class Placing:
         found: set[Path] = set()
         for _, path in self._paths:
             for folder in (self._root / path).parents:
-                if folder == self._root or folder.exists():
+                if folder == self._root or (folder.is_dir() and not folder.is_symlink()):
                     break
                 found.add(folder)
         return sorted(found, key=lambda folder: -len(folder.parts))
 
-    def _put_back_or_tell(self, index: bytes, folders: list[Path]) -> None:
+    def _put_back_or_tell(self, index: bytes, folders: list[Path], kept: KeptFiles) -> None:
         try:
-            self._put_back(index, folders)
-        except (OSError, ScaffoldError) as error:
+            self._put_back(index, folders, kept)
+        except OSError as error:
             raise ScaffoldError(
                 f"files could not be put back: {error}; the branch is at {self._old[:9]} as before",
                 code="write_failed",
                 hint=f"once the cause is gone: git reset --hard {self._old[:9]}",
             ) from error
 
-    def _put_back(self, index: bytes, folders: list[Path]) -> None:
+    def _put_back(self, index: bytes, folders: list[Path], kept: KeptFiles) -> None:
         """Makes files and index what they were, however far the move came."""
         for status, path in self._paths:
             if status == "A":
                 place = self._root / path
                 with suppress(OSError):  # a new submodule is an empty folder
                     place.rmdir() if place.is_dir() and not place.is_symlink() else place.unlink()
-        kept = [path for status, path in self._paths if status != "A"]
-        kept.sort(key=lambda path: path.rpartition("/")[2] != ".gitattributes")
-        first = sum(path.rpartition("/")[2] == ".gitattributes" for path in kept)
         for folder in folders:
             with suppress(OSError):
                 folder.rmdir()
-        with tempfile.TemporaryDirectory(prefix="scaffold-pr-") as scratch:
-            env = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
-            call_git(self._repository, "read-tree", self._old, env=env)
-            argv = ["checkout-index", "-f", "-q", "-z", "--stdin"]
-            # How a file is written depends on the attributes that lie on the disk by then.
-            for paths in (kept[:first], kept[first:]):
-                names = "".join(f"{path}\0" for path in paths)
-                call_git(self._repository, *argv, env=env, given=names)
+        kept.put_back()
         # A child that was stopped leaves its lock.
         with suppress(OSError):
-            self._index.with_name("index.lock").unlink()
+            self._lock.unlink()
         part = self._index.with_name("index.scaffold")
         part.write_bytes(index)
         part.replace(self._index)
@@ -178,7 +206,8 @@ def move_refs(repository: git.Repo, refs: list[RefMove]) -> None:
     for ref, old, new in refs:
         lines.append(f"create {ref} {new}" if old is None else f"update {ref} {new} {old}")
     text = "\n".join([*lines, "prepare", "commit", ""])
-    answer = ask_git(repository, "update-ref", "-m", "scaffold pr", "--stdin", given=text)
+    argv = ["update-ref", "-m", "scaffold pr", "--stdin"]
+    answer = ask_git(repository, *argv, given=text, is_apart=True)
     if answer.status:
         raise failure("update-ref", answer)
 

@@ -136,5 +136,6 @@ def write_commit(
         "GIT_AUTHOR_EMAIL": str(first.author.email),
         "GIT_AUTHOR_DATE": first.authored_datetime.isoformat(),
     }
-    argv = [tree, "-p", base.commit, "-m", message.rstrip("\n")]
-    return call_git(repository, "commit-tree", *argv, env=author).strip()
+    argv = [tree, "-p", base.commit, "-F", "-"]
+    given = message.rstrip("\n") + "\n"
+    return call_git(repository, "commit-tree", *argv, env=author, given=given).strip()

@@ -1,4 +1,4 @@
-"""Being stopped in the middle: signals as exceptions, and the parts that no signal disturbs."""
+"""Being stopped in the middle: signals are heard where the command waits, and nowhere else."""
 
 from __future__ import annotations
 
@@ -15,32 +15,71 @@ class Stopped(KeyboardInterrupt):
     """Is raised where a signal asks the process to end: what it began is taken back first."""
 
 
+class _Ear:
+    """Hears signals; one that comes between two waits is heard at the next one.
+
+    An exception at any other place could come between the start of a program and the note of its
+    number, or between a failure and the taking back of what was done.
+    """
+
+    is_open = False
+    closers = 0
+    heard: str | None = None
+    has_told = False
+
+    def hear(self, number: int, _: FrameType | None = None) -> None:
+        self.heard = signal.Signals(number).name
+        if self.is_open:
+            self.tell()
+
+    def tell(self) -> None:
+        # The first stop is taken back; a second one must not cut that short.
+        if self.heard and not self.closers and not self.has_told:
+            self.has_told = True
+            raise Stopped(f"stopped by {self.heard}")
+
+
+_ear = _Ear()
+
+
 @contextmanager
 def stoppable() -> Generator[None]:
-    """Turns signals that end a process into exceptions, so that what was begun is taken back."""
+    """Turns signals that end a process into exceptions where the work waits.
 
-    def stop(number: int, _: FrameType | None) -> None:
-        raise Stopped(f"stopped by {signal.Signals(number).name}")
-
-    before = {name: signal.signal(getattr(signal, name), stop) for name in _known_signals()}
+    One that comes behind the last wait comes too late, and changes nothing.
+    """
+    _ear.heard, _ear.has_told = None, False
+    before = {name: signal.signal(getattr(signal, name), _ear.hear) for name in _known_signals()}
     try:
         yield
     finally:
         for name, handler in before.items():
             signal.signal(getattr(signal, name), handler)
+
+
+@contextmanager
+def listening() -> Generator[None]:
+    """Lets a signal end what is waited for inside.
+
+    Raises:
+        Stopped: There was a signal, inside or since the last wait.
+    """
+    _ear.is_open = True
+    try:
+        _ear.tell()
+        yield
+    finally:
+        _ear.is_open = False
 
 
 @contextmanager
 def undisturbed() -> Generator[None]:
     """Lets signals wait: taking back is not to be stopped half way."""
-    before = {
-        name: signal.signal(getattr(signal, name), signal.SIG_IGN) for name in _known_signals()
-    }
+    _ear.closers += 1
     try:
         yield
     finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
+        _ear.closers -= 1
 
 
 def _known_signals() -> list[str]:

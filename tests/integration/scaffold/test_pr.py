@@ -613,6 +613,144 @@ def test_hooks_of_the_repository_are_not_run(place: Place) -> None:
     assert not (place.here / "ran").exists()
 
 
+# --- kept as it was -----------------------------------------------------------------------------
+
+
+def lock_branch(place: Place) -> None:
+    """Lets the last step fail, once files and index have moved."""
+    (place.here / ".git" / "refs" / "heads" / "12-add-two.lock").write_text("")
+
+
+@pytest.mark.parametrize("way", ["mode", "autocrlf=true", "autocrlf=input"])
+def test_what_git_would_write_otherwise_is_put_back_as_it_was(way: str, place: Place) -> None:
+    file = place.here / "pkg" / "b.py"
+    if way == "mode":
+        file.chmod(0o600)
+    else:
+        git(place.here, "config", "core.autocrlf", way.partition("=")[2])
+        file.write_bytes(b"B = 1\n" if way.endswith("true") else b"B = 1\r\n")
+    git(place.here, "add", "-A")
+    lock_branch(place)
+    before = everything(place.here)
+    status, report = place.pr(*REWRITE)
+    assert (status, report["error"]["code"]) == (1, "git_failed")
+    assert everything(place.here) == before
+    assert not list((place.here / ".git").glob("scaffold-*"))
+
+
+def test_files_whose_times_alone_differ_are_no_edits(place: Place) -> None:
+    os.utime(place.here / "pkg" / "b.py", (10**9, 10**9))
+    status, report = place.pr(*REWRITE)
+    assert status == 0, report["error"]
+    assert git(place.here, "status", "--porcelain") == ""
+
+
+def test_the_lock_of_another_git_stays(place: Place) -> None:
+    lock = place.here / ".git" / "index.lock"
+    lock.write_text("")
+    status, report = place.pr(*REWRITE)
+    assert (status, report["error"]["code"]) == (1, "git_failed")
+    assert str(lock) in report["error"]["message"]
+    assert lock.exists()
+
+
+def test_the_work_tree_of_a_submodule_stays_where_it_is(place: Place, tmp_path: Path) -> None:
+    inner, sub = make_repository(tmp_path / "inner"), place.here / "sub"
+    old = commit(inner, "feat: inner", {"x": "x"})
+    add = ("submodule", "-q", "add", str(inner), "sub")
+    git(place.other, *add, GIT_ALLOW_PROTOCOL="file")
+    commit(place.other, "build: add a submodule", {})
+    git(place.other, "push", "-q")
+    git(place.here, "pull", "-q", "--rebase", "origin", "main")
+    git(place.here, "submodule", "-q", "update", "--init", GIT_ALLOW_PROTOCOL="file")
+    commit(inner, "feat: more", {"x": "y"})
+    git(sub, "fetch", "-q", GIT_ALLOW_PROTOCOL="file")
+    git(place.other / "sub", "pull", "-q", "origin", "main", GIT_ALLOW_PROTOCOL="file")
+    commit(place.other, "build: take the new one", {})
+    git(place.other, "push", "-q")
+    git(place.here, "config", "submodule.recurse", "true")
+    status, report = place.pr(*REWRITE)
+    assert status == 0, report["error"]
+    assert git(sub, "rev-parse", "HEAD") == old
+
+
+# --- working on meanwhile -----------------------------------------------------------------------
+
+
+def do_meanwhile(place: Place, script: str) -> None:
+    """Lets a script run in the clone once the branch is pushed, before anything here moves."""
+    (place.bin / "gh").rename(place.bin / "gh-real")
+    gh = place.bin / "gh"
+    gh.write_text(
+        f"#!/bin/sh\nif [ \"$2\" = create ]; then cd '{place.here}'\n{script}\nfi\n"
+        f"exec '{place.bin}/gh-real' \"$@\"\n"
+    )
+    gh.chmod(0o755)
+
+
+MEANWHILE = {
+    "another branch": ("git switch -q main", "changed_meanwhile"),
+    "a commit": ("echo 'B = 3' >pkg/b.py; git commit -qam 'fix: more'", "changed_meanwhile"),
+    "an edit": ("echo 'B = 3' >pkg/b.py", "git_failed"),
+    "an ignored file": ("echo mine >big.o", "file_exists"),
+}
+
+
+@pytest.mark.parametrize("case", MEANWHILE)
+def test_what_a_person_does_meanwhile_is_kept(case: str, place: Place, tmp_path: Path) -> None:
+    script, code = MEANWHILE[case]
+    (place.other / "big.o").write_text("theirs")
+    git(place.other, "add", "-f", "big.o")
+    git(place.other, "commit", "-q", "-m", "build: keep an object")
+    git(place.other, "push", "-q")
+    do_meanwhile(place, script)
+    alone = tmp_path / "alone"
+    shutil.copytree(place.here, alone, symlinks=True)
+    git(alone, "update-index", "-q", "--refresh")
+    stamps = {"GIT_AUTHOR_DATE": "1700000000 +0000", "GIT_COMMITTER_DATE": "1700000000 +0000"}
+    subprocess.run(["sh", "-c", script], cwd=alone, env={**ENV, **stamps}, check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in stamps.items():
+            patch.setenv(key, value)
+        status, report = place.pr(*PUSH)
+    assert (status, report["error"]["code"]) == (1, code), report["error"]
+    assert _told(place.here) == _told(alone)
+    assert "12-add-two" not in git(place.bare, "for-each-ref")
+
+
+def _told(folder: Path) -> dict[str, str]:
+    """Returns all that a command could have changed but the index, which holds times."""
+    found = everything(folder)
+    return {name: said for name, said in found.items() if name not in (".git/index", ".git/config")}
+
+
+def test_who_fetches_meanwhile_stops_nothing(place: Place) -> None:
+    do_meanwhile(place, "git fetch -q")
+    status, report = place.pr(*PUSH)
+    assert status == 0, report["error"]
+    assert git(place.here, "rev-parse", "HEAD~1") == git(place.bare, "rev-parse", "main")
+
+
+# --- the message --------------------------------------------------------------------------------
+
+
+def test_a_message_is_utf_8_whatever_git_is_set_to(place: Place) -> None:
+    for name in ("commitEncoding", "logOutputEncoding"):
+        git(place.here, "config", f"i18n.{name}", "ISO-8859-1")
+    status, report = place.pr(*REWRITE, "--title", "feat(pkg): f\u00fcge \u20ac hinzu")
+    assert status == 0, report["error"]
+    told = git(place.here, "-c", "i18n.logOutputEncoding=UTF-8", "log", "-1", "--format=%s")
+    assert told == "feat(pkg): f\u00fcge \u20ac hinzu"
+
+
+def test_a_message_may_be_longer_than_a_command_line(place: Place) -> None:
+    text = "feat(pkg): add two\n\n" + "\n".join(f"- point {each}" for each in range(20_000))
+    (place.here / ".git" / "m.txt").write_text(text)
+    status, report = place.pr(*REWRITE, "--message", str(place.here / ".git" / "m.txt"))
+    assert status == 0, report["error"]
+    assert git(place.here, "log", "-1", "--format=%B").rstrip() == text
+
+
 # --- being stopped ------------------------------------------------------------------------------
 
 
