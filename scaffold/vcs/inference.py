@@ -156,12 +156,14 @@ def _by_structure(changes: Sequence[FileChange], key: KeyChanges) -> tuple[str, 
     for role, word in (("docs", "docs"), ("test", "test"), ("ci", "ci"), ("bench", "test")):
         if roles == {role}:
             return word, f"only files of one role: {role}", False
+    if all(change.status == "R" and change.similarity == 100 for change in changes):
+        return "refactor", "files only move", True
+    if not any(c.hunks or c.is_binary or c.is_submodule or c.status != "M" for c in changes):
+        return "chore", "no content differs: only what may run does", True
     if key.depth == "layout":
         return "style", "only layout and comments differ", True
     if key.depth == "docstrings":
         return "docs", "only docstrings and comments differ", False
-    if all(change.status == "R" and change.similarity == 100 for change in changes):
-        return "refactor", "files only move", True
     if roles <= {"build", "ci", "tooling", "docs"} and "build" in roles:
         word = "chore" if roles & {"tooling"} else "build"
         return word, "only manifests, builds and tooling", False

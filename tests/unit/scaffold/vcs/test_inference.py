@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -121,6 +122,13 @@ RULES: dict[str, tuple[list[FileChange], KeyChanges, str]] = {
     "only layout": ([change("a.py")], KeyChanges(depth="layout"), "style"),
     "only docstrings": ([change("a.py")], KeyChanges(depth="docstrings"), "docs"),
     "only moves": ([change("b.py", "R", old="a.py")], NOTHING, "refactor"),
+    # Nothing in a file that only moves differs, which is layout at most.
+    "moves of code": ([change("b.py", "R", old="a.py")], KeyChanges(depth="layout"), "refactor"),
+    "only a run bit": (
+        [replace(change("a.py"), new_mode="100755", hunks=())],
+        KeyChanges(depth="layout"),
+        "chore",
+    ),
     "a manifest": ([change("pyproject.toml"), change("uv.lock")], NOTHING, "build"),
     "a definition": ([change("a.py"), change("tests/test_a.py")], symbol("added"), "feat"),
     "a moved definition": ([change("a.py")], symbol("moved"), "refactor"),
