@@ -138,7 +138,7 @@ WAYS: dict[str, Way] = {
     "help of deps audit": Way("deps audit --help", HELP),
     "deps catalog": Way("deps catalog click", CATALOGS),
     "deps audit of no version": Way("deps audit click one two", AUDITS, status=2),
-    "deps plan of no pin": Way("deps plan click", PINS, status=2),
+    "deps plan of no pin": Way("deps plan click", PINS | {"scaffold.journal"}, status=2),
     "skills list": Way(f"skills list --target {ROOT}", SKILLS),
     "help of pr": Way("pr --help", HELP),
     "commit-msg --check": Way("commit-msg --check no-such-file", CHECKS, status=2),
