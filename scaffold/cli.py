@@ -402,57 +402,23 @@ def completion(shell: str) -> int:
     return 0
 
 
-@click.group("skills", cls=Commands, help="Keeps skills for agents in step with their source.")
-def skills() -> None:
-    pass
+def _group(name: str, help: str) -> click.Group:
+    group = Commands(name, help=help)
+    main.add_command(group)
+    return group
 
 
-main.add_command(skills)
-
+skills = _group("skills", "Keeps skills for agents in step with their source.")
+debug = _group("debug", "Finds out what is wrong with a distributed job.")
+docs = _group("docs", "Keeps the Chinese pages in step with the English ones.")
+deps = _group("deps", "Moves dependencies to new releases.")
+archon = _group("archon", "Tells what is known and proven of models.")
 
 add_skill_commands(skills, TARGET, JSON, DRY_RUN)
 add_vcs_commands(main, TARGET, JSON)
-
-
-@click.group("debug", cls=Commands, help="Finds out what is wrong with a distributed job.")
-def debug() -> None:
-    pass
-
-
-main.add_command(debug)
-
-
 add_debug_commands(debug, TARGET, JSON)
-
-
-@click.group("docs", cls=Commands, help="Keeps the Chinese pages in step with the English ones.")
-def docs() -> None:
-    pass
-
-
-main.add_command(docs)
-
-
 add_docs_commands(docs, TARGET, JSON)
-
-
-@click.group("deps", cls=Commands, help="Moves dependencies to new releases.")
-def deps() -> None:
-    pass
-
-
-main.add_command(deps)
-
-
 add_deps_commands(deps, TARGET, JSON)
-
-
-@click.group("archon", cls=Commands, help="Tells what is known and proven of models.")
-def archon() -> None:
-    pass
-
-
-main.add_command(archon)
 
 MODEL_PARAMS = [
     click.Option(["--text-only"], is_flag=True, help="Take the language model of a larger one."),
