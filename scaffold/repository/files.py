@@ -35,7 +35,8 @@ class Files:
         self.paths = frozenset(paths)
         self.has_git = has_git
         self.read: set[str] = {path for path in self.paths if path.endswith(".gitignore")}
-        """The files whose content was asked for, so far; those that say what is ignored count."""
+        """What anything kept was drawn from, so far; the files that say what is ignored count."""
+        self._looked_into: set[str] = set()
         self._texts: dict[str, str | None] = {}
         self._ignored: dict[str, bool] = {}
         self._is_inside: dict[str, bool] = {}
@@ -121,10 +122,23 @@ class Files:
         return self._ignored[path]
 
     def text(self, path: str) -> str | None:
-        """Returns a file's text; None where it is missing, binary, too long or unreadable."""
-        if path not in self._texts:
-            self._texts[path] = self._read(path)
-        return self._texts[path]
+        """Returns a file's text; None where it is missing, binary, too long or unreadable.
+
+        What is drawn from it may be kept, in an index for example, and tell in whatever is asked
+        later. `look_into` is for what is not.
+        """
+        self.read.add(path)
+        return self._text(path)
+
+    def look_into(self, path: str) -> str | None:
+        """Returns a file's text as `text` does, for the question at hand alone."""
+        self._looked_into.add(path)
+        return self._text(path)
+
+    def take_looked_into(self) -> set[str]:
+        """Returns what was looked into since this was asked before."""
+        found, self._looked_into = self._looked_into, set()
+        return found
 
     def data(self, path: str) -> bytes | None:
         """Returns a file's bytes, not kept; None where they are missing, too many or unreadable."""
@@ -146,8 +160,13 @@ class Files:
             return f"cannot be read: {error.strerror}"
         return "is no text: it holds null bytes"
 
+    def _text(self, path: str) -> str | None:
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
     def _read(self, path: str) -> str | None:
-        data = self.data(path)
+        data = self._read_bytes(path)
         if data is None or b"\0" in data[:8192]:
             return None
         return data.decode("utf-8-sig", "replace")

@@ -6,7 +6,7 @@ import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
@@ -22,6 +22,7 @@ from scaffold.skills.check.memory import (
     document_key,
     identity_of,
     recall_memory,
+    stamps,
 )
 from scaffold.skills.check.pack_form import check_pack, copies
 from scaffold.skills.check.rules import RULES
@@ -37,11 +38,13 @@ class Outcome:
         findings: Everything to report, by path and line.
         judged: The claims of each document with their verdicts.
         num_documents: How many documents were read, copies too.
+        num_fresh: How many of them were checked now; the others are known from an earlier check.
     """
 
     findings: list[Finding] = field(default_factory=list[Finding])
     judged: dict[str, list[Judged]] = field(default_factory=dict[str, list[Judged]])
     num_documents: int = 0
+    num_fresh: int = 0
 
     @property
     def states(self) -> Counter[str]:
@@ -94,7 +97,7 @@ def check_repository(
     twice = copies(documents)
     across = list(check_pack(documents, repository.files))
     identity = identity_of(repository.files, settings) if remember else ""
-    memory = recall_memory(repository.files, identity) if remember else Memory()
+    memory = recall_memory(repository.files, identity) if remember else Memory(repository.files)
     tasks = [
         Task(each, tuple(row for row in across if row.path == each.path), each.path in twice)
         for each in documents
@@ -103,8 +106,9 @@ def check_repository(
         found += known.findings
         if not task.is_copy:
             outcome.judged[task.document.path] = known.judged
+    outcome.num_fresh = memory.num_new
     if remember:
-        memory.write(repository.files, identity)
+        memory.write(identity)
     paths = {document.path for document in documents}
     found += [each for each in across if each.path not in paths]
     wanted = [each for each in found if settings.wants(each.rule)]
@@ -119,19 +123,16 @@ def _remembered(
     keys = [document_key(task.document, task.across, is_copy=task.is_copy) for task in tasks]
     known = [memory.recall(key) for key in keys]
     open_tasks = [task for task, each in zip(tasks, known, strict=True) if each is None]
+    files = repository.files
 
-    def work(task: Task) -> Remembered:
+    def work(task: Task) -> dict[str, Any]:
+        files.take_looked_into()
         found = _check(task, repository, settings)
-        # Without what the finders of claims knew: trees of syntax, spans.
-        judged = [Judged(Claim(*claim[:4]), verdict) for claim, verdict in found.judged]
-        return Remembered(found.findings, judged)
+        return found.to_row(stamps(files, files.take_looked_into()))
 
-    fresh = iter(work_through(open_tasks, work, repository.files))
+    fresh = iter(work_through(open_tasks, work, files))
     for task, key, each in zip(tasks, keys, known, strict=True):
-        if each is None:
-            each = next(fresh)
-            memory.keep(key, each.findings, each.judged)
-        yield task, each
+        yield task, each or memory.keep(key, next(fresh))
 
 
 def _check(task: Task, repository: Repository, settings: Settings) -> Remembered:

@@ -103,7 +103,8 @@ def find_documents(
         if real in seen:
             continue
         seen.add(real)
-        text = files.text(path)
+        # Of a document its text is known itself, to whoever keeps what was found in it.
+        text = files.look_into(path)
         if text is None:
             unreadable.append(Unreadable(path, files.why_unreadable(path)))
             continue

@@ -1,8 +1,10 @@
 """What the last check of a repository found, kept outside of it, so that the next one is quick.
 
-A document is not checked again while its text, its neighbours' form, the settings, the list of
-files and every text that any verdict was drawn from are what they were. When in doubt everything is
-checked: a check from memory must never say something else than a fresh one.
+A document is not checked again while its text, its neighbours' form, the files that it alone looked
+into, the settings, the list of files and every text that any verdict was drawn from are what they
+were. So a skill that was edited is checked alone, and after an edit of code, which an index that
+all share is drawn from, everything is. When in doubt everything is checked: a check from memory
+must never say something else than a fresh one.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +34,31 @@ class Remembered(NamedTuple):
 
     Args:
         findings: Everything to report of it.
-        judged: Its claims, without what their finders knew.
+        judged: Its claims.
     """
 
     findings: list[Finding]
     judged: list[Judged]
+
+    def to_row(self, looked_into: dict[str, list[int]]) -> dict[str, Any]:
+        """Returns it as plain data, without what the finders of claims knew (trees, spans).
+
+        Args:
+            looked_into: The stamps of the files that it followed from beside those read for all.
+        """
+        findings = [each.to_json() for each in self.findings]
+        rows = [_row(each) for each in self.judged]
+        return {"findings": findings, "judged": rows, "looked_into": looked_into}
+
+    @classmethod
+    def from_row(cls, row: dict[str, Any]) -> Remembered:
+        """Returns what `to_row` gave.
+
+        Raises:
+            KeyError: It is no such row; a TypeError or a ValueError may tell the same.
+        """
+        findings = [_finding(each) for each in row["findings"]]
+        return cls(findings, [_judged(each) for each in row["judged"]])
 
 
 @dataclass
@@ -44,39 +66,44 @@ class Memory:
     """Is what is known of earlier checks of one repository.
 
     Args:
+        files: The repository's files.
         place: The file that it is kept in, or None: nothing is kept.
         known: What was found in documents, by a key of all that it followed from.
         texts: The size and time of every text that verdicts were drawn from.
-        fresh: What this run adds.
+        fresh: What is known after this run: what it recalled, and what it found.
+        num_new: How much of that it found.
     """
 
+    files: Files
     place: Path | None = None
     known: dict[str, Any] = field(default_factory=dict[str, Any])
     texts: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     fresh: dict[str, Any] = field(default_factory=dict[str, Any])
+    num_new: int = 0
 
     def recall(self, key: str) -> Remembered | None:
         """Returns what was found for a key, or None."""
         row = self.known.get(key)
-        if row is None:
+        try:
+            if row is None or stamps(self.files, row["looked_into"]) != row["looked_into"]:
+                return None
+            found = Remembered.from_row(row)
+        except (KeyError, TypeError, ValueError):
             return None
         self.fresh[key] = row
-        try:
-            findings = [_finding(each) for each in row["findings"]]
-            return Remembered(findings, [_judged(each) for each in row["judged"]])
-        except (KeyError, TypeError):
-            return None
+        return found
 
-    def keep(self, key: str, findings: Sequence[Finding], judged: Sequence[Judged]) -> None:
-        """Remembers what was found for a key."""
-        rows = [_row(each) for each in judged]
-        self.fresh[key] = {"findings": [each.to_json() for each in findings], "judged": rows}
+    def keep(self, key: str, row: dict[str, Any]) -> Remembered:
+        """Returns what was found now for a key, as `Remembered.to_row` gave it, and keeps it."""
+        self.fresh[key] = row
+        self.num_new += 1
+        return Remembered.from_row(row)
 
-    def write(self, files: Files, identity: str) -> None:
+    def write(self, identity: str) -> None:
         """Writes what is known now; a disk that takes nothing is no fault of the check."""
-        if self.place is None or self.fresh == self.known:
+        if self.place is None or (not self.num_new and len(self.fresh) == len(self.known)):
             return
-        texts = {**self.texts, **{path: stamp(files, path) for path in files.read}}
+        texts = {**self.texts, **stamps(self.files, self.files.read)}
         content = {"identity": identity, "texts": texts, "documents": self.fresh}
         beside = self.place.with_name(f"{self.place.name}.{os.getpid()}")
         with suppress(OSError):
@@ -96,13 +123,13 @@ def recall_memory(files: Files, identity: str) -> Memory:
     try:
         content: Any = json.loads(place.read_text(encoding="utf-8"))
         if content["identity"] != identity:
-            return Memory(place)
+            return Memory(files, place)
         texts = cast("dict[str, list[int]]", content["texts"])
-        if any(stamp(files, path) != known for path, known in texts.items()):
-            return Memory(place)
-        return Memory(place, dict(content["documents"]), texts)
+        if stamps(files, texts) != texts:
+            return Memory(files, place)
+        return Memory(files, place, dict(content["documents"]), texts)
     except (OSError, ValueError, KeyError, TypeError):
-        return Memory(place)
+        return Memory(files, place)
 
 
 def memory_file(root: Path) -> Path:
@@ -161,8 +188,12 @@ def document_key(document: Document, across: Sequence[Finding], *, is_copy: bool
     return digest.hexdigest()
 
 
-def stamp(files: Files, path: str) -> list[int]:
-    """Returns what tells that a file has changed: its size, time and mode."""
+def stamps(files: Files, paths: Iterable[str]) -> dict[str, list[int]]:
+    """Returns what tells of files that they have changed: their size, time and mode."""
+    return {path: _stamp(files, path) for path in paths}
+
+
+def _stamp(files: Files, path: str) -> list[int]:
     try:
         found = os.stat(files.root / path)
     except OSError:

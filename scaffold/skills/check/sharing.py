@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -24,7 +25,7 @@ def work_through(
 
     Args:
         tasks: What is to be done.
-        work: Does one of them. What it gives has to be picklable.
+        work: Does one of them, and gives plain data: numbers, texts, lists, dicts.
         files: The files that other processes read count as read here.
         num_cores: How many processes work at most; 0 stands for one on each core.
     """
@@ -76,13 +77,11 @@ class _Helper:
 
     def result(self) -> Any:
         """Returns the part; where the process failed, it is made here, and fails as it failed."""
-        import pickle
-
         with open(self._pipe, "rb", closefd=False) as pipe:
             data = pipe.read()
         pid, self._pid = self._pid, 0
         _, status = os.waitpid(pid, 0)
-        return pickle.loads(data) if status == 0 else self._part(self._number)
+        return marshal.loads(data) if status == 0 else self._part(self._number)
 
     def end(self) -> None:
         """Ends the process, if it has not come to its end."""
@@ -96,11 +95,9 @@ class _Helper:
 
 def _serve(part: Callable[[int], Any], number: int, write_end: int) -> None:
     """Makes a part, writes it and ends the process, without what others would do at its end."""
-    import pickle
-
     status = 1
     try:
-        data = pickle.dumps(part(number), pickle.HIGHEST_PROTOCOL)
+        data = marshal.dumps(part(number))
         with open(write_end, "wb") as pipe:
             pipe.write(data)
         status = 0

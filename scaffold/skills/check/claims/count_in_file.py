@@ -82,7 +82,7 @@ def judge_count_in_file(claim: Claim, document: Document, repository: Repository
     listed = cast("Listed", claim.data)
     name = "pyproject.toml" if listed.file == "pyproject" else listed.file
     place = locate(name, document, repository)
-    text = repository.files.text(place.path) if place else None
+    text = repository.files.look_into(place.path) if place else None
     if place is None or text is None:
         return Verdict.open(f"there is no {name} to count in")
     numbers = _numbers(place.path, text, listed.noun)

@@ -75,7 +75,7 @@ def judge_file_key(claim: Claim, document: Document, repository: Repository) -> 
         return Verdict.holds(f"{place.path} has it")
     if key.silent:
         return Verdict.open(key.silent)
-    if parts[known] in (repository.files.text(place.path) or ""):
+    if parts[known] in (repository.files.look_into(place.path) or ""):
         return Verdict.open(f"{place.path} has the word at another place")
     name = key.file.rpartition("/")[2]
     if "/" not in key.file and len(repository.files.by_name.get(name, ())) > 1:

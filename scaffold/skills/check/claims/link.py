@@ -50,7 +50,7 @@ def judge_link(claim: Claim, document: Document, repository: Repository) -> Verd
         return _judge_missing(claim, inside[0], document, repository)
     if not anchor:
         return Verdict.holds(f"git lists {found}")
-    text = repository.files.text(found) if found.endswith(".md") else None
+    text = repository.files.look_into(found) if found.endswith(".md") else None
     if text is None:
         return Verdict.holds(f"git lists {found}; only headings of Markdown are looked for")
     return _judge_anchor(anchor, found, text, claim)

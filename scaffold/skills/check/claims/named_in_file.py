@@ -129,7 +129,7 @@ def judge_named_in_file(claim: Claim, document: Document, repository: Repository
         return Verdict.open(f"there is no {named.file} here")
     last = named.name.rpartition(".")[2]
     word = re.compile(rf"(?<!\w){re.escape(last)}(?!\w)")
-    texts = [repository.files.text(path) for path in paths]
+    texts = [repository.files.look_into(path) for path in paths]
     for path, text in zip(paths, texts, strict=True):
         if text is None:
             return Verdict.open(f"{path} cannot be read")

@@ -135,7 +135,7 @@ def _judge_line(
     path: str, named: Named, repository: Repository, claim: Claim, *, is_sure: bool
 ) -> Verdict:
     number = named.line
-    text = repository.files.text(path) if number else None
+    text = repository.files.look_into(path) if number else None
     if number is None or text is None:
         return Verdict.holds(f"git lists {path}")
     count = len(text.splitlines())

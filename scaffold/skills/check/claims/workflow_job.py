@@ -36,7 +36,7 @@ def judge_workflow_job(claim: Claim, document: Document, repository: Repository)
     """Judges a job: does its name occur in the workflow at all?"""
     file, silent = claim.data
     path = f".github/workflows/{str(file).rpartition('/')[2]}"
-    text = repository.files.text(path) if path in repository.files.paths else None
+    text = repository.files.look_into(path) if path in repository.files.paths else None
     if text is None or not document.is_about_here:
         return Verdict.open(f"there is no workflow {file} here")
     if re.search(rf"(?<![\w-]){re.escape(claim.text)}(?![\w-])", text, re.IGNORECASE):
