@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple, cast
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.files import Files
 
-_FILE = re.compile(r"(?:^|/)(?:docker-)?compose(?:[.-][\w.-]+)?\.ya?ml$")
+_FILE = lazy_re(r"(?:^|/)(?:docker-)?compose(?:[.-][\w.-]+)?\.ya?ml$")
 
 
 class Services(NamedTuple):

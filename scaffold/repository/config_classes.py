@@ -13,20 +13,21 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.data_files import known_part, load_data
 from scaffold.repository.files import Files
 from scaffold.repository.python_index import Field, PythonIndex
 
 _SUFFIX = rb"(?:Config|Configuration|Cfg|Args|Arguments|Settings|Options|Params)"
-_OWNER = re.compile(
+_OWNER = lazy_re(
     rb"^[ \t]+([a-z_]\w*)[ \t]*:[ \t]*([^=\n#(]*\b[A-Z]\w*" + _SUFFIX + rb"\b[^=\n#(]*)",
     re.MULTILINE,
 )
 _CLASS_MAKERS = (b"dataclass", b"BaseModel", b"BaseSettings", b"attrs", b"attr.s", b"Struct")
-_TOP_KEY = re.compile(rb"^([A-Za-z_]\w*):", re.MULTILINE)
-_NAME = re.compile(r"[A-Za-z_][\w.]*")
+_TOP_KEY = lazy_re(rb"^([A-Za-z_]\w*):", re.MULTILINE)
+_NAME = lazy_re(r"[A-Za-z_][\w.]*")
 _WRAPPERS = frozenset({"Optional", "None", "Annotated", "Final", "typing", "Union", "Required"})
-_EXTRA = re.compile(r"extra[\"']?\s*[=:]\s*[\"']allow|Extra\.allow|__getattr__|setattr\(")
+_EXTRA = lazy_re(r"extra[\"']?\s*[=:]\s*[\"']allow|Extra\.allow|__getattr__|setattr\(")
 # So many functions call their argument this that the name says nothing of its class.
 _ANY_OWNER = frozenset(
     {"config", "cfg", "conf", "args", "settings", "options", "params", "self", "cls", "kwargs"}

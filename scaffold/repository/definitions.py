@@ -6,23 +6,24 @@ import re
 from array import array
 from collections.abc import Iterator
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.files import Files
 
 _PATTERNS = (
-    re.compile(rb"class (\w+)"),
-    re.compile(rb"def (\w+)"),
-    re.compile(rb"\n([A-Za-z_]\w*)[ \t]*[:=]"),
+    lazy_re(rb"class (\w+)"),
+    lazy_re(rb"def (\w+)"),
+    lazy_re(rb"\n([A-Za-z_]\w*)[ \t]*[:=]"),
 )
 """Three patterns with a literal beginning: five times as fast as one with alternatives."""
 
-_DEFINITION = re.compile(
+_DEFINITION = lazy_re(
     rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+([A-Za-z_]\w*)|^([A-Za-z_]\w*)[ \t]*[:=]",
     re.MULTILINE,
 )
-_SET = re.compile(rb"\.(\w+)(?:: [^=\n]+)? = ")
-_SET_BY_NAME = re.compile(rb"setattr\(\s*([\w.]+)\s*,")
+_SET = lazy_re(rb"\.(\w+)(?:: [^=\n]+)? = ")
+_SET_BY_NAME = lazy_re(rb"setattr\(\s*([\w.]+)\s*,")
 _OWN = (b"self", b" cls", b"\tcls", b"(cls")
-_OWNER = re.compile(rb"([A-Za-z_]\w*)\Z")
+_OWNER = lazy_re(rb"([A-Za-z_]\w*)\Z")
 
 
 class Definitions:

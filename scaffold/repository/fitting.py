@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.commands import Argument, Command, Option
 
 ProblemKind = Literal[
@@ -20,7 +21,7 @@ ProblemKind = Literal[
     "cli-argument-surplus",
 ]
 
-_NUMBER = re.compile(r"-\d")
+_NUMBER = lazy_re(r"-\d")
 _HELP = frozenset({"--help", "-h", "--version"})
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.files import Files
 
-_AGENT = re.compile(r"(?:^|/)agents?/(?:[^/]+/)*([^/]+)\.(?:md|toml)$")
-_COMMAND = re.compile(r"(?:^|/)(?:commands?|prompts)/(?:[^/]+/)*([^/]+)\.(?:md|toml)$")
-_CALLED = re.compile(r"^name:\s*[\"']?([\w:-]+)[\"']?\s*$", re.MULTILINE)
+_AGENT = lazy_re(r"(?:^|/)agents?/(?:[^/]+/)*([^/]+)\.(?:md|toml)$")
+_COMMAND = lazy_re(r"(?:^|/)(?:commands?|prompts)/(?:[^/]+/)*([^/]+)\.(?:md|toml)$")
+_CALLED = lazy_re(r"^name:\s*[\"']?([\w:-]+)[\"']?\s*$", re.MULTILINE)
 
 
 def skill_names(files: Files) -> frozenset[str]:

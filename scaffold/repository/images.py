@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.files import Files
 
-_USERS = re.compile(
+_USERS = lazy_re(
     r"(?:^|/)(?:[^/]*dockerfile[^/]*|containerfile|(?:docker-)?compose[^/]*\.ya?ml|\.gitlab-ci\.yml"
     r"|devcontainer\.json|makefile|justfile|\.?buildkite/.*\.ya?ml)$|^\.github/workflows/.*\.ya?ml$"
     r"|(?:^|/)(?:k8s|kubernetes|deploy|charts|helm|manifests|docker)/.*\.(?:ya?ml|sh)$",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.builds import Builds
 from scaffold.repository.files import Files
 from scaffold.repository.standard import is_standard
 
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _SOURCE_FOLDERS = ("src", "lib", "python")
-_SIDE_PARTS = re.compile(
+_SIDE_PARTS = lazy_re(
     r"(^|/)(tests?|testing|testdata|examples?|samples?|docs?|fixtures?|vendor(ed)?|_vendor"
     r"|third_?party|3rdparty|external|submodules|templates?|benchmarks?|data|site-packages"
     r"|\.[^/]*)(/|$)"

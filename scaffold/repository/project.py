@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, cast
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.files import Files
 
 Version = tuple[int, ...]
 
-_FLOOR = re.compile(r"(?:>=|\^|~=?|==)\s*v?(\d+(?:\.\d+)*)|^\s*v?(\d+(?:\.\d+)*)(?:\.x)?\s*$")
-_REQUIREMENTS = re.compile(r"(?:^|/)[^/]*(?:requirements|constraints)[^/]*\.(?:txt|in|pip)$", re.I)
-_IN_FOLDER = re.compile(r"(?:^|/)(?:requirements|constraints)/[^/]+\.(?:txt|in)$", re.IGNORECASE)
+_FLOOR = lazy_re(r"(?:>=|\^|~=?|==)\s*v?(\d+(?:\.\d+)*)|^\s*v?(\d+(?:\.\d+)*)(?:\.x)?\s*$")
+_REQUIREMENTS = lazy_re(r"(?:^|/)[^/]*(?:requirements|constraints)[^/]*\.(?:txt|in|pip)$", re.I)
+_IN_FOLDER = lazy_re(r"(?:^|/)(?:requirements|constraints)/[^/]+\.(?:txt|in)$", re.IGNORECASE)
 _MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py", "environment.yml", "environment.yaml")
 # Pins of other files hold for one platform or one use.
 _GENERAL = frozenset({*_MANIFESTS, "package.json", "requirements.txt", "constraints.txt"})
-_PIN = re.compile(
+_PIN = lazy_re(
     r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,. -]+\])?\s*===?\s*"
     r"(?P<version>\d[\w.!+]*)(?![\w.*])"
 )

@@ -7,6 +7,7 @@ import tomllib
 from functools import cached_property
 from typing import Any, cast
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.files import Files
 
 # Source: the reference of pytest, and the documents of the plugins that are most installed.
@@ -29,12 +30,12 @@ subtests testdir pytester tmp_path tmp_path_factory tmpdir tmpdir_factory
 KNOWN_MARKERS = frozenset(_MARKERS.split())
 KNOWN_FIXTURES = frozenset(_FIXTURES.split())
 
-_MARK = re.compile(rb"\bmark\.([A-Za-z_]\w*)")
-_LINE = re.compile(rb"addinivalue_line\(\s*[\"']markers[\"']\s*,\s*(?P<prefix>[rbuRBU]?)[\"'](\w+)")
-_ANY_LINE = re.compile(rb"addinivalue_line\(\s*[\"']markers[\"']|addinivalue_line\(\s*(?![\"'])")
-_FIXTURE = re.compile(rb"@(?:pytest\.|pytest_asyncio\.)?fixture\b")
-_WORD = re.compile(rb"[A-Za-z_]\w*")
-_TEST = re.compile(r"(?:^|/)(?:conftest|test_[^/]*|[^/]*_tests?)\.py$|(?:^|/)tests?/.*\.py$")
+_MARK = lazy_re(rb"\bmark\.([A-Za-z_]\w*)")
+_LINE = lazy_re(rb"addinivalue_line\(\s*[\"']markers[\"']\s*,\s*(?P<prefix>[rbuRBU]?)[\"'](\w+)")
+_ANY_LINE = lazy_re(rb"addinivalue_line\(\s*[\"']markers[\"']|addinivalue_line\(\s*(?![\"'])")
+_FIXTURE = lazy_re(rb"@(?:pytest\.|pytest_asyncio\.)?fixture\b")
+_WORD = lazy_re(rb"[A-Za-z_]\w*")
+_TEST = lazy_re(r"(?:^|/)(?:conftest|test_[^/]*|[^/]*_tests?)\.py$|(?:^|/)tests?/.*\.py$")
 
 
 class PytestNames:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-_TOKEN = re.compile(
+from scaffold.patterns import lazy_re
+
+_TOKEN = lazy_re(
     r"""
     (?P<blank>(?:[ \t]|\\\n)+)
   | (?P<newline>\n)
@@ -22,18 +24,18 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_PLACEHOLDER = re.compile(r"<[A-Za-z][^<>\n=&;]*>")
-_PLAIN = re.compile(r"[^\s\\'\"`$<>|&;()\[\]{}*?~…]+")
-_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\d|[@*#?$!-]|\{[^{}\n]*\})")
-_SUBSTITUTION = re.compile(r"\$\(\(?|[<>]\(")
-_USAGE = re.compile(r"\[[^\[\]\n]*\]")
-_HEREDOC = re.compile(
+_PLACEHOLDER = lazy_re(r"<[A-Za-z][^<>\n=&;]*>")
+_PLAIN = lazy_re(r"[^\s\\'\"`$<>|&;()\[\]{}*?~…]+")
+_VARIABLE = lazy_re(r"\$(?:[A-Za-z_]\w*|\d|[@*#?$!-]|\{[^{}\n]*\})")
+_SUBSTITUTION = lazy_re(r"\$\(\(?|[<>]\(")
+_USAGE = lazy_re(r"\[[^\[\]\n]*\]")
+_HEREDOC = lazy_re(
     r"<<-?[ \t]*['\"\\]?(?P<end>[A-Za-z_]\w*)['\"]?[^\n]*\n"
     r"(?:.*\n){0,100}?[ \t]*(?P=end)[ \t]*(?=\n|$)"
 )
 _MOST_DEPTH = 50
 """Nobody nests commands in quotes in commands deeper."""
-_ELLIPSIS = re.compile(r"\.{3}|…")
+_ELLIPSIS = lazy_re(r"\.{3}|…")
 
 
 class Word(NamedTuple):

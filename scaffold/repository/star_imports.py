@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.definitions import read_source
 from scaffold.repository.files import Files
 from scaffold.repository.modules import Module, Modules
 from scaffold.repository.symbols import DYNAMIC_WORDS, ModuleTable
 
-_LITERAL_EXPORTS = re.compile(rb"^__all__\b[^=\n]*=\s*[\[(]([^*\])+]*)[\])]\s*$", re.MULTILINE)
-_QUOTED = re.compile(rb"[\"'](\w+)[\"']")
+_LITERAL_EXPORTS = lazy_re(rb"^__all__\b[^=\n]*=\s*[\[(]([^*\])+]*)[\])]\s*$", re.MULTILINE)
+_QUOTED = lazy_re(rb"[\"'](\w+)[\"']")
 _WAYS = (b"import *", b"__getattr__", b"import (*)", *DYNAMIC_WORDS)
 _SHORT = 20_000
 """Sources of fewer bytes are parsed rather than searched again for every name."""

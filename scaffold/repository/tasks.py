@@ -6,16 +6,17 @@ import json
 import re
 from typing import Any, NamedTuple, cast
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.files import Files
 
 MAKEFILES = ("GNUmakefile", "Makefile", "makefile")
 JUSTFILES = ("justfile", "Justfile", ".justfile")
 TASKFILES = ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml")
 
-_TARGET = re.compile(r"^(?P<names>[^\s#:=][^#:=]*?)\s*::?(?!=)(?P<rest>[^=]*)$")
-_OPENING = re.compile(r"^\s*(?:-?include|sinclude|define|\$\((?:eval|foreach|call))", re.MULTILINE)
-_RECIPE = re.compile(r"^@?(?P<name>[A-Za-z_][\w-]*)(?:[ \t]+[^:\n]*)?:(?!=)", re.MULTILINE)
-_ALIAS = re.compile(r"^alias\s+(?P<name>[\w-]+)\s*:=", re.MULTILINE)
+_TARGET = lazy_re(r"^(?P<names>[^\s#:=][^#:=]*?)\s*::?(?!=)(?P<rest>[^=]*)$")
+_OPENING = lazy_re(r"^\s*(?:-?include|sinclude|define|\$\((?:eval|foreach|call))", re.MULTILINE)
+_RECIPE = lazy_re(r"^@?(?P<name>[A-Za-z_][\w-]*)(?:[ \t]+[^:\n]*)?:(?!=)", re.MULTILINE)
+_ALIAS = lazy_re(r"^alias\s+(?P<name>[\w-]+)\s*:=", re.MULTILINE)
 
 
 class Tasks(NamedTuple):

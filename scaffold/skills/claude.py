@@ -6,15 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.front_matter import read_front_matter
 from scaffold.spec import ScaffoldError
 
-_FRONT_MATTER = re.compile(
+_FRONT_MATTER = lazy_re(
     rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)",
     re.DOTALL | re.MULTILINE,
 )
-_METADATA = re.compile(rb"^metadata:[ \t]*\r?\n(?P<rows>(?:[ \t]+.*(?:\r?\n|\Z))*)", re.MULTILINE)
-_PLAIN = re.compile(r"true|false|\d+")
+_METADATA = lazy_re(rb"^metadata:[ \t]*\r?\n(?P<rows>(?:[ \t]+.*(?:\r?\n|\Z))*)", re.MULTILINE)
+_PLAIN = lazy_re(r"true|false|\d+")
 """Text that a client wants as a value: the specification allows strings alone in metadata."""
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, cast
 
-_OPEN = re.compile(r"\A---[ \t]*\n")
-_CLOSE = re.compile(r"^---[ \t]*$", re.MULTILINE)
+from scaffold.patterns import lazy_re
+
+_OPEN = lazy_re(r"\A---[ \t]*\n")
+_CLOSE = lazy_re(r"^---[ \t]*$", re.MULTILINE)
 
 
 class FrontMatter(NamedTuple):

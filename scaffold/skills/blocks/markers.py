@@ -12,13 +12,15 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from scaffold.patterns import lazy_re
+
 KINDS = ("options", "output", "registry", "signature", "template", "tree")
 """What a block can hold."""
 
-_BEGIN = re.compile(r"^(?P<indent>[ \t]*)<!--\s*scaffold:begin\b(?P<rest>.*?)-->[ \t]*$")
-_END = re.compile(r"^[ \t]*<!--\s*scaffold:end\s*-->[ \t]*$")
-_FENCE = re.compile(r"^[ \t]*(?:[-*+>][ \t]+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
-_OPTION = re.compile(r"(?P<name>[a-z_]+)=(?P<value>.*)", re.DOTALL)
+_BEGIN = lazy_re(r"^(?P<indent>[ \t]*)<!--\s*scaffold:begin\b(?P<rest>.*?)-->[ \t]*$")
+_END = lazy_re(r"^[ \t]*<!--\s*scaffold:end\s*-->[ \t]*$")
+_FENCE = lazy_re(r"^[ \t]*(?:[-*+>][ \t]+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
+_OPTION = lazy_re(r"(?P<name>[a-z_]+)=(?P<value>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)

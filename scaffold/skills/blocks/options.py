@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from scaffold.fields import FieldError
+from scaffold.patterns import lazy_re
 from scaffold.repository.cli_json import read_cli
 from scaffold.skills.blocks.markers import Block, table
 from scaffold.skills.blocks.sources import BlockError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from scaffold.repository.files import Files
     from scaffold.skills.blocks.settings import Settings
 
-_TOLD = re.compile(r"(?P<text>.*?)\s*\[default: (?P<default>[^\[\]]+)\]", re.DOTALL)
+_TOLD = lazy_re(r"(?P<text>.*?)\s*\[default: (?P<default>[^\[\]]+)\]", re.DOTALL)
 
 
 def options_text(block: Block, files: Files, settings: Settings) -> str:

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.rules import RULES
 
-_ALLOW = re.compile(r"<!--\s*scaffold:\s*allow\s+(?P<rule>[\w-]+)[ \t]*(?P<reason>.*?)\s*-->")
+_ALLOW = lazy_re(r"<!--\s*scaffold:\s*allow\s+(?P<rule>[\w-]+)[ \t]*(?P<reason>.*?)\s*-->")
 
 
 @dataclass

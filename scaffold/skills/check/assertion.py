@@ -6,15 +6,15 @@ thing exists ("read x", "y is defined in x", "x holds y"), and no doubt about it
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.check.doubt import is_doubted
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.check.sentence import SPAN, any_of, compiled, plain, sentence_around
 
-_LIST_BEFORE = re.compile(r"(?:§[\s,/&+]*(?:and|or)?[\s,]*)+$")
-_LIST_BEHIND = re.compile(r"(?:[\s,/&+]*(?:and|or)?\s*§)+")
+_LIST_BEFORE = lazy_re(r"(?:§[\s,/&+]*(?:and|or)?[\s,]*)+$")
+_LIST_BEHIND = lazy_re(r"(?:[\s,/&+]*(?:and|or)?\s*§)+")
 # Words that a plain object does not hold: "open a file such as x", "check whether x".
 _VAGUE = any_of(
     "as for if whether into onto to which that who where when named called your their his her an?"
@@ -141,7 +141,7 @@ _VERB = compiled(
     )
     + r"\b)[a-z]+s\s+(?:the|a|an|all|every|each|our|its)\b"
 )
-_ITEM = re.compile(r"^\s*(?:[-–—:|]|\([^)]*\)\s*[-–—:])\s*\S")
+_ITEM = lazy_re(r"^\s*(?:[-–—:|]|\([^)]*\)\s*[-–—:])\s*\S")
 # A heading or a sentence that introduces what there is.
 _LISTING = compiled(
     r"\b(?:"

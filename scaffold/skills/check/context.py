@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.check.assertion import stance_of
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.check.sentence import sentence_around
 
-_CREATED = re.compile(
+_CREATED = lazy_re(
     r"\b(?:creat(?:e|es|ed|ing)|mak(?:e|es|ing)|writ(?:e|es|ing|ten)|(?:auto-?)?generat(?:e|es|ed|ing)"
     r"|sav(?:e|es|ed|ing)|produc(?:e|es|ed|ing)|outputs?|scaffolds?|new|add(?:s|ed|ing)?"
     r"|implement(?:s|ed|ing)?|defin(?:e|es|ed|ing)|introduc(?:e|es|ed|ing)|nam(?:e|ed) (?:it|them)"
@@ -25,7 +26,7 @@ _CREATED = re.compile(
     r"|(?:this|it|them|the following)(?: \w+)? (?:into|to|as))\b",
     re.IGNORECASE,
 )
-_GONE = re.compile(
+_GONE = lazy_re(
     r"\b(?:delet(?:e|es|ed|ing)|remov(?:e|es|ed|ing)|no longer|formerly|historically|used to"
     r"|previously|drop(?:s|ped)?|deprecated|obsolete|legacy|no|nothing|nobody|none of"
     r"|(?:do|does|did)(?: not|n't)|not exist|missing|never|instead of|rather than|over"
@@ -37,7 +38,7 @@ _GONE = re.compile(
     re.IGNORECASE,
 )
 # Words that take back a whole sentence, wherever they stand in it.
-_TAKEN_BACK = re.compile(
+_TAKEN_BACK = lazy_re(
     r"\b(?:planned|roadmap|to ?do:|future|upcoming|we plan|we want|not yet|some ?day|eventually"
     r"|follow-up|later:?$|any ?more|(?:was|were|has been|have been|got) (?:removed|dropped|deleted"
     r"|split|replaced|renamed|moved)|has moved|moved (?:to|into)|renamed\)|used to (?:hold|be|live)"
@@ -47,40 +48,40 @@ _TAKEN_BACK = re.compile(
     r"|write it first)\b",
     re.IGNORECASE,
 )
-_BEGINS_WITH_DOUBT = re.compile(r"\W*(?:if|when|once|unless|where|should)\b", re.IGNORECASE)
-_BEHIND_DOUBT = re.compile(
+_BEGINS_WITH_DOUBT = lazy_re(r"\W*(?:if|when|once|unless|where|should)\b", re.IGNORECASE)
+_BEHIND_DOUBT = lazy_re(
     r"\W*(?:exists?|is (?:there|present|missing|not)|are (?:there|present|missing)|isn't)\b",
     re.IGNORECASE,
 )
-_EXAMPLE = re.compile(
+_EXAMPLE = lazy_re(
     r"\b(?:e\.?g\.?|for example|for instance|such as|examples?|imagine|suppose|say,|say the|like"
     r"|given|numbered|called"
     r"|sample|template|placeholder|hypothetical|similar to|something like|named like|pattern)\b",
     re.IGNORECASE,
 )
-_ELSEWHERE = re.compile(
+_ELSEWHERE = lazy_re(
     r"\b(?:your|user's|their|upstream|third-party|external|another repo(?:sitory)?"
     r"|other repo|in the \w+ repo(?:sitory)?|target (?:repo(?:sitory)?|project)|remote|container"
     r"|server)\b|\busers'(?!\w)",
     re.IGNORECASE,
 )
-_TITLES = re.compile(
+_TITLES = lazy_re(
     r"\b(?:creat|output|generat|writ|example|deprecat|legacy|migrat|remov|plan|to ?do\b|future"
     r"|roadmap|(?:files?|things?) to (?:add|create|make|write)|don'?t|do not|wrong|bad\b|avoid"
     r"|gone|history|changelog|new\b|before\b|old\b|anti-?pattern|mistake)",
     re.IGNORECASE,
 )
-_WRONG = re.compile(
+_WRONG = lazy_re(
     r"❌|✗|✘|🚫|\b(?:bad|wrong|incorrect(?:ly)?|anti-?patterns?|mistakes?|pitfalls?|before:|don'?t"
     r"|broken|buggy|fails?|error|legacy|old)\b",
     re.IGNORECASE,
 )
-_WRONG_COMMENT = re.compile(
+_WRONG_COMMENT = lazy_re(
     r"❌|✗|✘|🚫|\b(?:bad|wrong|incorrect(?:ly)?|anti-?pattern|don'?t|do not|broken|buggy|old way"
     r"|before|deprecated|error:|raises|will fail|fails)\b",
     re.IGNORECASE,
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_re(
     r"<[^<>\s][^<>]*>|\{[^{}]*\}|\$\w+|\$\{[^}]*\}|\[[^\[\]]*\]|\.\.\.|…|\*|\?|%s|%\w+%|[Xx]{3}"
     r"|YYYY|NNN|\b(?:your|my|some|foo|bar|baz|example|placeholder|path[/_-]to)(?:[-_/.]|\b)"
     r"|(?:^|[/_.-])(?:foo|bar|baz|qux|example|xxx?|yyy|abc|dummy)(?:[/_.-]|$)",
@@ -90,21 +91,21 @@ _PLACEHOLDER = re.compile(
 
 # So many characters before a span can govern it; a longer way has other things in between.
 _NEAR = 70
-_LIST_BEFORE = re.compile(r"(?:`[^`]*`[\s,/&+]*(?:and|or|und)?[\s,(]*)+$")
-_BEGINS_WITH_MAKING = re.compile(
+_LIST_BEFORE = lazy_re(r"(?:`[^`]*`[\s,/&+]*(?:and|or|und)?[\s,(]*)+$")
+_BEGINS_WITH_MAKING = lazy_re(
     r"\W*(?:\d+[.)]\s*)?(?:then\s+|also\s+|now\s+|next,?\s+|please\s+)?(?:create|write|generate|scaffold"
     r"|add (?:a|an|another|your)\b|copy|move|rename|save|put|place|paste|output|export|download)\b",
     re.IGNORECASE,
 )
-_LIST_BEHIND = re.compile(r"^(?:[\s,/&+]*(?:and|or)?\s*`[^`]*`)+")
-_MADE_BEHIND = re.compile(
+_LIST_BEHIND = lazy_re(r"^(?:[\s,/&+]*(?:and|or)?\s*`[^`]*`)+")
+_MADE_BEHIND = lazy_re(
     r"[^.]{0,30}?\b(?:(?:is|are|gets?|be|was|were|being) (?:then |also |now |automatically )?"
     r"(?:creat|writ|generat|produc|sav|stor|made|emitt|built|render|updat|download)\w*"
     r"|will (?:be|contain|hold)|appears?|comes? from|goes)\b"
     r"|^[^.;\w]{0,3}[(—–:-]\s*(?:new|creat|generat|optional|auto-?generat|to be|add|planned|later)",
     re.IGNORECASE,
 )
-_GONE_BEHIND = re.compile(
+_GONE_BEHIND = lazy_re(
     r"[^.]{0,40}?\b(?:no longer|(?:was|were) (?:removed|deleted|renamed|replaced)"
     r"|(?:has|have) been|(?:does|do)(?: not|n't) exist|is(?: not|n't)\b|when present"
     r"|if (?:it|they|one|present|any|you)|(?:may|might) (?:not )?exist"
@@ -112,7 +113,7 @@ _GONE_BEHIND = re.compile(
     r"|is missing|or (?:similar|equivalent)|for example|if\b)",
     re.IGNORECASE,
 )
-_CAPITALS = re.compile(
+_CAPITALS = lazy_re(
     r"(?:^|[/_.-])(?:NAME|FILE|FOLDER|DIR|KIND|STYLE|PATH|MODEL|PAGE|TOPIC|MODULE|SLUG|ID|USER|OWNER"
     r"|REPO|VERSION|DATE|RULE|KEY|N|X|Y)(?=[/_.-]|$)"
 )

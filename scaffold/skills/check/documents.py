@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from scaffold.fields import FieldError, Fields
+from scaffold.patterns import lazy_re
 from scaffold.repository.files import Files
 from scaffold.skills.check.markdown import Markdown, parse_markdown
 from scaffold.skills.front_matter import FrontMatter, read_front_matter
@@ -26,9 +27,9 @@ LOCK = ".scaffold/skills-lock.toml"
 # What others wrote is kept there, often without the parts that nobody here needs.
 _VENDORED = frozenset({"vendor", "_vendor", "vendored", "third_party", "node_modules"})
 
-_AGENT = re.compile(r"(?:^|/)\.(?:agents|claude|opencode)/agents?/(?:.+/)?[^/]+\.md$")
-_COMMAND = re.compile(r"(?:^|/)\.(?:claude|opencode|agents)/commands?/(?:.+/)?[^/]+\.md$")
-_RULES = re.compile(
+_AGENT = lazy_re(r"(?:^|/)\.(?:agents|claude|opencode)/agents?/(?:.+/)?[^/]+\.md$")
+_COMMAND = lazy_re(r"(?:^|/)\.(?:claude|opencode|agents)/commands?/(?:.+/)?[^/]+\.md$")
+_RULES = lazy_re(
     r"(?:^|/)(?:\.cursor/rules/.+\.mdc|\.(?:claude|agents)/rules/.+\.md"
     r"|\.github/instructions/.+\.instructions\.md)$"
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.check.sentence import (
     any_of,
@@ -106,7 +107,7 @@ _LEADING = compiled(
 _INDEFINITE = compiled(r"\b", any_of("an? each every any some another one"), r"\s+(?:\w+\s+)?$")
 # Whose it is, and a proper name: that of another project.
 _OWNER = compiled(r"^your\b|\b(?!it\b|let\b|here\b|what\b|that\b|there\b)[\w-]+'s\s")
-_PROPER_BEHIND = re.compile(r"^\s*\(?(?:in|of|from) (?:the )?\w*[A-Z]")
+_PROPER_BEHIND = lazy_re(r"^\s*\(?(?:in|of|from) (?:the )?\w*[A-Z]")
 _TITLE = compiled(
     r"\b",
     any_of(
@@ -135,7 +136,7 @@ _QUALIFIED = compiled(
     r"|\s+(?:of|in|from)\s+(?!(?:the|this|our|every|each|all|both|its|sync|line|order|full)\b",
     r"|step with|§)\w)",
 )
-_QUOTES = re.compile(r"[\"“”]")
+_QUOTES = lazy_re(r"[\"“”]")
 
 
 def is_doubtful_intro(text: str) -> bool:

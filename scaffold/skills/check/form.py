@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Iterator
 from typing import Any, cast
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.check.claim import Finding, Fix
 from scaffold.skills.check.documents import Document, Unreadable
 from scaffold.skills.check.rules import RULES
@@ -22,14 +23,14 @@ CLAUDE_KEYS = frozenset(
     {"argument-hint", "arguments", "disable-model-invocation", "user-invocable", "model", "context"}
     | {"agent", "hooks", "when_to_use", "version", "effort", "paths", "shell", "disallowed-tools"}
 )
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME = lazy_re(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 # Zero-width, bidirectional controls, tags and invisible operators: Unicode's format characters
 # that change what is read and not what is seen. Joiners stay: emoji and scripts need them.
-_HIDDEN = re.compile(
+_HIDDEN = lazy_re(
     "[\u00ad\u180e\u200b\u2060-\u2064\u202a-\u202e\u2066-\u2069\ufeff\U000e0001\U000e0020-\U000e007f]"
 )
 
-_FENCE_LINE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_FENCE_LINE = lazy_re(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
 def check_form(document: Document, settings: Settings) -> Iterator[Finding]:

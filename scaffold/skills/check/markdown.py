@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from scaffold.patterns import lazy_re
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
@@ -21,20 +23,20 @@ NEAR = 1_000
 
 BlockKind = Literal["heading", "paragraph", "item", "cell", "fence", "indented", "html"]
 
-_CODE_SPAN = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)", re.DOTALL)
-_LINK = re.compile(
+_CODE_SPAN = lazy_re(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)", re.DOTALL)
+_LINK = lazy_re(
     r"(?P<image>!?)\[(?P<label>(?:[^\[\]]|\[[^\[\]]*\])*)\]"
     r"\(\s*(?P<to><[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)"
     r"(?:\s+(?:\"[^\"]*\"|'[^']*'|\([^()]*\)))?\s*\)"
 )
-_HTML_LINK = re.compile(
+_HTML_LINK = lazy_re(
     r"<(?:a|img)\s(?:[^<>\"']|\"[^\"]*\"|'[^']*')*?(?<![\w-])(?:href|src)\s*=\s*"
     r"(?P<sign>[\"'])(?P<to>[^\"'<>]*)(?P=sign)",
     re.IGNORECASE,
 )
-_HTML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_DEFINITION = re.compile(r"^ {0,3}\[(?P<label>[^\]^][^\]]*)\]:\s*(?P<to><[^<>]*>|\S+)")
-_FENCE = re.compile(r"^[ \t>]*(?P<mark>`{3,}|~{3,})")
+_HTML_COMMENT = lazy_re(r"<!--.*?-->", re.DOTALL)
+_DEFINITION = lazy_re(r"^ {0,3}\[(?P<label>[^\]^][^\]]*)\]:\s*(?P<to><[^<>]*>|\S+)")
+_FENCE = lazy_re(r"^[ \t>]*(?P<mark>`{3,}|~{3,})")
 
 
 class Block(NamedTuple):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from functools import cached_property
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.check.markdown import Span
 
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|\n\s*\n")
-_CLAUSE = re.compile(r"(?<=[.!?;:])\s+(?=[A-Z`*\[(])|\n\s*\n")
-_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|(?<=[.!?])$|\n\s*\n")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_SENTENCE = lazy_re(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|\n\s*\n")
+_CLAUSE = lazy_re(r"(?<=[.!?;:])\s+(?=[A-Z`*\[(])|\n\s*\n")
+_END = lazy_re(r"(?<=[.!?;])\s+(?=[A-Z`*\[(])|(?<=[.!?])$|\n\s*\n")
+_COMMENT = lazy_re(r"<!--.*?-->", re.DOTALL)
 SPAN = "§"
 """What a span becomes, so that the words of a path are no words of the sentence."""
-_CODE = re.compile(r"`[^`]*`")
-_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
-_MARKS = re.compile(r"\*\*|__|<!--.*?-->|^\s*(?:>\s*)+", re.DOTALL | re.MULTILINE)
+_CODE = lazy_re(r"`[^`]*`")
+_LINK = lazy_re(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_MARKS = lazy_re(r"\*\*|__|<!--.*?-->|^\s*(?:>\s*)+", re.DOTALL | re.MULTILINE)
 
 
 def any_of(words: str) -> str:
@@ -23,33 +23,9 @@ def any_of(words: str) -> str:
     return f"(?:{'|'.join(words.split()).replace('_', ' ')})"
 
 
-class Words:
-    """Is an expression that leaves the case open, and is compiled when it is first asked.
-
-    Args:
-        expression: As `re` has it.
-    """
-
-    def __init__(self, expression: str) -> None:
-        self._expression = expression
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """The expression, compiled."""
-        return re.compile(self._expression, re.IGNORECASE)
-
-    def search(self, text: str) -> re.Match[str] | None:
-        """Returns where the expression first fits."""
-        return self.pattern.search(text)
-
-    def match(self, text: str) -> re.Match[str] | None:
-        """Returns how the expression fits at the beginning."""
-        return self.pattern.match(text)
-
-
-def compiled(*parts: str) -> Words:
-    """Returns the parts as one expression."""
-    return Words("".join(parts))
+def compiled(*parts: str) -> re.Pattern[str]:
+    """Returns the parts as one expression that leaves the case open."""
+    return lazy_re("".join(parts), re.IGNORECASE)
 
 
 def sentence_around(span: Span) -> tuple[str, str]:

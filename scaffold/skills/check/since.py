@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.files import git_output
 from scaffold.repository.revision import revision_files
 from scaffold.repository.whole import Repository
@@ -17,12 +18,12 @@ from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import Document, find_documents
 from scaffold.skills.check.rules import RULES
 
-_DEFINITION = re.compile(
+_DEFINITION = lazy_re(
     rb"^[ \t]*(?:async[ \t]+def|def|class)[ \t]+(?P<name>\w+)|^(?P<constant>[A-Z][A-Z0-9_]{2,})\b"
     rb"(?:[ \t]*:[^=\n]+)?[ \t]*=",
     re.MULTILINE,
 )
-_CALL = re.compile(r"^(?:[\w.]+\.)?(?P<name>[A-Za-z_]\w+)(?:\(.*\))?$")
+_CALL = lazy_re(r"^(?:[\w.]+\.)?(?P<name>[A-Za-z_]\w+)(?:\(.*\))?$")
 # Names that stand for nothing of this repository when they stand alone in a sentence.
 _SHORTEST = 4
 

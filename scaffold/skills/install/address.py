@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.install import git
 from scaffold.spec import RequestError
 
@@ -17,8 +18,8 @@ BUILTIN = "builtin"
 
 Kind = Literal["builtin", "folder", "git"]
 
-_SCP = re.compile(r"\w[\w.-]*@\w[\w.-]*:(?!//)\S+")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_SCP = lazy_re(r"\w[\w.-]*@\w[\w.-]*:(?!//)\S+")
+_URL = lazy_re(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _SCHEMES = ("https", "ssh", "file")
 _FORMS = "a folder, https://..., ssh://..., file://..., user@host:path, or builtin"
 

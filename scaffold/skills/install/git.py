@@ -16,10 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.spec import ScaffoldError
 
 TIMEOUT_S = 600
-REVISION = re.compile(r"[A-Za-z0-9](?:[\w.+/-]*[\w+-])?", re.ASCII)
+REVISION = lazy_re(r"[A-Za-z0-9](?:[\w.+/-]*[\w+-])?", re.ASCII)
 
 _SETTINGS = {
     "core.fsmonitor": "",
@@ -41,7 +42,7 @@ _ENVIRONMENT = {
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
 # Of whoever calls, as a hook does: they would lead git to another repository.
-_DROPPED = re.compile(
+_DROPPED = lazy_re(
     r"GIT_(ALTERNATE_OBJECT_DIRECTORIES|CONFIG|CONFIG_PARAMETERS|CONFIG_COUNT|OBJECT_DIRECTORY|DIR"
     r"|WORK_TREE|IMPLICIT_WORK_TREE|GRAFT_FILE|INDEX_FILE|REPLACE_REF_BASE|PREFIX|SHALLOW_FILE"
     r"|COMMON_DIR|NAMESPACE|TEMPLATE_DIR|ALLOW_PROTOCOL|PROTOCOL_FROM_USER|EXTERNAL_DIFF)"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from scaffold.names import DEVICES
+from scaffold.patterns import lazy_re
 from scaffold.skills.front_matter import FrontMatter, read_front_matter
 from scaffold.spec import ScaffoldError
 
@@ -30,12 +31,12 @@ SPEC_KEYS = frozenset(
 """Source: the Agent Skills specification."""
 
 MAX_NAME = 64
-NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+NAME = lazy_re(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 _MAX_NODES = 5000
-_LINE_KEY = re.compile(r"""[?"' ]{0,2}([A-Za-z][A-Za-z _-]*)["']?[ \t]*:""")
-_CLIENT_KEY = re.compile(r"(?:claude|codex|opencode)-(.+)")
-_CLIENT_ROW = re.compile(r"[ \t]+((?:claude|codex|opencode)-([A-Za-z_-]+))[ \t]*:")
+_LINE_KEY = lazy_re(r"""[?"' ]{0,2}([A-Za-z][A-Za-z _-]*)["']?[ \t]*:""")
+_CLIENT_KEY = lazy_re(r"(?:claude|codex|opencode)-(.+)")
+_CLIENT_ROW = lazy_re(r"[ \t]+((?:claude|codex|opencode)-([A-Za-z_-]+))[ \t]*:")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
+
 MAX_LOOSE = 8
 """So many zero-width characters in one file are a slip; more can spell something."""
 
@@ -45,19 +47,15 @@ _LOOSE = "\u00ad\u034f\u180e\u200b\u2060-\u2064\u2800\ufeff"
 _FILLERS = "\u115f\u1160\u17b4\u17b5\u3164\uffa0"
 _CONTROLS = "\u0000-\u0008\u000e-\u001f\u007f-\u009f\u2028\u2029\u206a-\u206f\ufff9-\ufffb"
 
-_ANY = re.compile(
-    f"[{_TAGS}{_SELECTORS}{_DIRECTION}{_MARKS}{_JOINERS}{_LOOSE}{_FILLERS}{_CONTROLS}]"
-)
-_WEAK = re.compile(f"[{_MARKS}{_JOINERS}{_LOOSE}]")
-_RUN = re.compile(
-    f"[{_TAGS}]{{4,}}|[{_SELECTORS}]{{4,}}|[\u200b-\u200d\u2060-\u2064]{{{MAX_LOOSE},}}"
-)
-_TAG_RUN = re.compile(f"[{_TAGS}]+")
+_ANY = lazy_re(f"[{_TAGS}{_SELECTORS}{_DIRECTION}{_MARKS}{_JOINERS}{_LOOSE}{_FILLERS}{_CONTROLS}]")
+_WEAK = lazy_re(f"[{_MARKS}{_JOINERS}{_LOOSE}]")
+_RUN = lazy_re(f"[{_TAGS}]{{4,}}|[{_SELECTORS}]{{4,}}|[\u200b-\u200d\u2060-\u2064]{{{MAX_LOOSE},}}")
+_TAG_RUN = lazy_re(f"[{_TAGS}]+")
 
 _PICTURE = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 )
-_PROPER = re.compile(
+_PROPER = lazy_re(
     f"(?<=[#*0-9{_PICTURE}])[\ufe0e\ufe0f]"  # a selector behind an emoji
     f"|(?<=[{_PICTURE}\ufe0f])\u200d(?=[{_PICTURE}])"  # a joiner between two
     # The flags of England, Scotland and Wales; every other sequence of tags is none that is in use.
@@ -68,10 +66,10 @@ _PROPER = re.compile(
     # One selector of a glyph behind an ideograph, which East Asian names need.
     "|(?<=[\u3400-\u9fff])[\ufe00-\ufe02\U000e0100-\U000e01ef](?![\ufe00-\ufe0f\U000e0100-\U000e01ef])"
 )
-_FROM_THE_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-_WORD = re.compile(r"[^\W\d_]{2,}")
-_LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
-_CYRILLIC = re.compile("[\u0400-\u052f]")
+_FROM_THE_RIGHT = lazy_re("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+_WORD = lazy_re(r"[^\W\d_]{2,}")
+_LATIN = lazy_re("[A-Za-z\u00c0-\u024f]")
+_CYRILLIC = lazy_re("[\u0400-\u052f]")
 
 
 def hidden_text(text: str) -> list[Hidden]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.blocks.markers import parse_blocks
 from scaffold.skills.install.heads import granting_keys, other_keys
 from scaffold.skills.install.hidden import hidden_runs, hidden_text, look_alikes
@@ -49,8 +49,8 @@ _PROGRAMS = (
 """Source: the first bytes of ELF, PE, Mach-O, Java and WebAssembly files."""
 
 # Claude Code runs these when the skill is called, before the model sees the text.
-_COMMAND = re.compile(r"(?:^|(?<=\s))!`([^`\n]+)`")
-_COMMAND_BLOCK = re.compile(r"^\s*```!")
+_COMMAND = lazy_re(r"(?:^|(?<=\s))!`([^`\n]+)`")
+_COMMAND_BLOCK = lazy_re(r"^\s*```!")
 _SHOWN = 160
 
 

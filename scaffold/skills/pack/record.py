@@ -8,8 +8,9 @@ settles the conflict by itself.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
+
+from scaffold.patterns import lazy_re
 
 RECORD = ".scaffold/skills.sums"
 
@@ -17,7 +18,7 @@ ROOTS = (".claude/", ".claude-plugin/", ".codex/", ".opencode/")
 FILES = (".agents/plugins/marketplace.json", "opencode.json")
 """Where rendered files stand; a row that names another place is passed over."""
 
-_ROW = re.compile(r"(?P<digest>[0-9a-f]{64})  (?P<path>\S.*)")
+_ROW = lazy_re(r"(?P<digest>[0-9a-f]{64})  (?P<path>\S.*)")
 
 
 def digest(data: bytes) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
@@ -13,11 +14,11 @@ from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
 
-_NAME = re.compile(r"(?P<lead>[/$@]?)(?P<name>[a-z][a-z0-9]*(?:[-_:][a-z0-9]+)*)(?:\s+[<\[$].*)?")
+_NAME = lazy_re(r"(?P<lead>[/$@]?)(?P<name>[a-z][a-z0-9]*(?:[-_:][a-z0-9]+)*)(?:\s+[<\[$].*)?")
 _KIND = r"(?P<kind>skill|sub-?agent|agent|(?:slash )?command)"
-_BEHIND = re.compile(rf"^\*{{0,2}}\s+(?:custom\s+)?{_KIND}\b(?!s)", re.IGNORECASE)
-_AHEAD = re.compile(rf"\b{_KIND}s?:?\s+(?:named\s+|called\s+)?\*{{0,2}}$", re.IGNORECASE)
-_TYPE = re.compile(r"subagent_type\s*[:=]\s*[\"']?(?P<name>[a-z][\w:-]*)[\"']?")
+_BEHIND = lazy_re(rf"^\*{{0,2}}\s+(?:custom\s+)?{_KIND}\b(?!s)", re.IGNORECASE)
+_AHEAD = lazy_re(rf"\b{_KIND}s?:?\s+(?:named\s+|called\s+)?\*{{0,2}}$", re.IGNORECASE)
+_TYPE = lazy_re(r"subagent_type\s*[:=]\s*[\"']?(?P<name>[a-z][\w:-]*)[\"']?")
 # What clients bring themselves; a repository's own name may be close to one of them.
 _BUILT_IN = frozenset(
     {"general-purpose", "explore", "plan", "build", "general", "statusline-setup", "worker"}

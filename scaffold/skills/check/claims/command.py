@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.commands import Command
 from scaffold.repository.fitting import Fit, Problem, fit
 from scaffold.repository.programs import Program
@@ -19,7 +20,7 @@ from scaffold.skills.check.claims.shell_task import RUNNERS
 from scaffold.skills.check.documents import Document
 
 _SHELL_RUNS_IT = (".sh", ".bash", ".zsh")
-_PLAIN_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_PLAIN_MODULE = lazy_re(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
 class Found(NamedTuple):

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.shell_words import Word, read_shell
 from scaffold.skills.check.context import block_silence, lead_silence, silence
 from scaffold.skills.check.documents import Document
 
 _SHELLS = frozenset({"bash", "sh", "shell", "zsh", "console", "shell-session", "terminal"})
-_PROMPT = re.compile(r"^(?P<lead>\s*)[$%❯>] ", re.MULTILINE)
+_PROMPT = lazy_re(r"^(?P<lead>\s*)[$%❯>] ", re.MULTILINE)
 
 
 class Command(NamedTuple):

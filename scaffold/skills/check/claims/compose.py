@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.shell_words import Word
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
@@ -17,7 +17,7 @@ from scaffold.skills.check.claims.shell_place import has_left
 from scaffold.skills.check.context import is_placeholder
 from scaffold.skills.check.documents import Document
 
-_NAME = re.compile(r"[a-zA-Z0-9][\w.-]*")
+_NAME = lazy_re(r"[a-zA-Z0-9][\w.-]*")
 # The commands that take services: those that take one, with a command line behind it, and others.
 _ONE = frozenset({"run", "exec"})
 _MANY = frozenset(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
@@ -16,13 +17,13 @@ from scaffold.skills.check.markdown import Block
 from scaffold.skills.check.sentence import sentence_around
 
 _KEY = r"(?P<key>[a-z_]\w*(?:\.[a-z_]\w*)+)"
-_IN_TEXT = re.compile(rf"{_KEY}(?P<value>\s*[=:]\s*\S.*)?")
-_OVERRIDE = re.compile(rf"(?:--)?{_KEY}=.*", re.DOTALL)
-_FILE_END = re.compile(
+_IN_TEXT = lazy_re(rf"{_KEY}(?P<value>\s*[=:]\s*\S.*)?")
+_OVERRIDE = lazy_re(rf"(?:--)?{_KEY}=.*", re.DOTALL)
+_FILE_END = lazy_re(
     r"\.(?:py|md|toml|ya?ml|json|sh|txt|js|tsx?|cfg|ini|lock|html|css|env|com|org|io|ai|dev|net|log"
     r"|rs|go|java|rb|cpp|h|png|svg|csv|jsonl|sql|xml|conf|service)$"
 )
-_OTHERWISE = re.compile(
+_OTHERWISE = lazy_re(
     r"\b(?:no longer|not|never|deprecat\w*|remov\w*|renam\w*|old|legacy|instead|formerly|previously"
     r"|was|were|add(?:s|ed|ing)?|new|introduc\w*|your|would|could|missing|unknown|invalid|typo|if"
     r"|upstream|import\w*|call\w*|method\w*|function|attribute|module|package|class)\b",
@@ -31,7 +32,7 @@ _OTHERWISE = re.compile(
 
 
 # Without a value a dotted name is a key only where the text speaks of keys.
-_ABOUT_KEYS = re.compile(
+_ABOUT_KEYS = lazy_re(
     r"\b(?:config\w*|settings?|overrid\w*|ya?ml|keys?|options?|hydra|defaults?|set|fields?)\b",
     re.IGNORECASE,
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.counting import Counted, count_collection, count_folder
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
@@ -27,35 +28,35 @@ _FILES = (
     r"|commands|notebooks|documents|pages|guides|migrations|rules|records|decisions|benchmarks)"
 )
 _IN_FILE = r"(?:,?\s+\(?in\s+`(?P<file>[\w./@-]+\.pyi?)`\)?)?"
-_NAME_HAS = re.compile(
+_NAME_HAS = lazy_re(
     rf"^{_IN_FILE},?\s+(?:currently\s+|now\s+)?{_VERB}\s+(?:exactly\s+)?{NUMBER}\s+{_ENTRIES}\b",
     re.IGNORECASE,
 )
-_FOLDER_HAS = re.compile(
+_FOLDER_HAS = lazy_re(
     rf"^\s+(?:folder\s+|directory\s+)?(?:currently\s+|now\s+)?{_VERB}\s+(?:exactly\s+)?{NUMBER}"
     rf"\s+{_FILES}\b(?!\s*/|\s+(?:per|each|for every|or more|or fewer))",
     re.IGNORECASE,
 )
 # The words in front say whether all are meant: "the first 3 files in", "about 12 files in".
 _ALL = r"(?:^|[.:(;,]\s*|\b(?:the|all|are|these|of|is)\s+)"
-_IN_NAME = re.compile(
+_IN_NAME = lazy_re(
     rf"{_ALL}{NUMBER}\s+{_ENTRIES}\s+(?:in|of)\s+(?:the\s+)?$", re.IGNORECASE | re.MULTILINE
 )
-_IN_FOLDER = re.compile(
+_IN_FOLDER = lazy_re(
     rf"{_ALL}{NUMBER}\s+{_FILES}\s+(?:in|under|below|inside)\s+(?:the\s+)?$",
     re.IGNORECASE | re.MULTILINE,
 )
-_PACK_HAS = re.compile(
+_PACK_HAS = lazy_re(
     r"\b(?:this|the)\s+(?:repo(?:sitory)?|pack|plugin|project|collection)\s+"
     rf"(?:has|holds|contains|ships|provides|includes|offers|bundles)\s+(?:exactly\s+)?{NUMBER}\s+"
     r"(?:agent\s+|slash\s+|expert\s+)?(?P<noun>skills|agents|subagents|commands)\b(?!\s*/|\s+(?:per|for|in|each|by|from|of)\b)",
     re.IGNORECASE,
 )
-_VARIABLE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_VARIABLE = lazy_re(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 # A plain word may be any variable of an example.
-_TELLING = re.compile(r"^[A-Z]|\.[A-Z]")
-_PATH = re.compile(r"\.{0,2}/?[\w.@-]+(?:/[\w.@-]+)*/?")
-PARTLY = re.compile(
+_TELLING = lazy_re(r"^[A-Z]|\.[A-Z]")
+_PATH = lazy_re(r"\.{0,2}/?[\w.@-]+(?:/[\w.@-]+)*/?")
+PARTLY = lazy_re(
     r"\b(?:at least|at most|up to|more than|fewer than|less than|about|around|approximately|roughly"
     r"|nearly|almost|over|first|last|next|other|another|additional|extra|initially|originally|add"
     r"|adds|added|limit|maximum|minimum|max|min|per|each)\b",

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.count import PARTLY
@@ -24,17 +25,17 @@ _NOUNS = (
 _NOUN = rf"(?P<noun>{'|'.join(_NOUNS)})"
 _KIND = r"(?:(?:pytest|runtime|optional|console|npm|pre-commit|compose|registered)\s+)?"
 _FILE = r"`?(?P<file>pyproject(?:\.toml)?|[\w./-]*\.(?:toml|ya?ml|json))`?"
-_IN_FILE = re.compile(
+_IN_FILE = lazy_re(
     rf"\b{NUMBER}\s+{_KIND}{_NOUN}\s+(?:(?:are\s+)?(?:registered|declared|defined|listed)\s+)?"
     rf"(?:in|of)\s+(?:the\s+)?{_FILE}",
     re.IGNORECASE,
 )
-_FILE_HAS = re.compile(
+_FILE_HAS = lazy_re(
     rf"{_FILE}\s+(?:has|registers|declares|defines|lists|contains)\s+(?:exactly\s+)?{NUMBER}\s+"
     rf"{_KIND}{_NOUN}\b",
     re.IGNORECASE,
 )
-_SENTENCE = re.compile(r"(?<=[.;!?])\s")
+_SENTENCE = lazy_re(r"(?<=[.;!?])\s")
 
 
 class Listed(NamedTuple):

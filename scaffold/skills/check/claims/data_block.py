@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
@@ -19,20 +20,20 @@ from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
 
 _LANGUAGES = {"json": "json", "yaml": "yaml", "yml": "yaml", "toml": "toml"}
-_OPEN_ENDS = re.compile(
+_OPEN_ENDS = lazy_re(
     r"\.\.\.|…|<[^<>\n=]*[^<>\n=\s-]>|\{\{|\{%|\$\{|\$\(|<<|>>|%s|\*{3}|\bTODO\b|\bXXX\b|~~~|```"
     r"|^\+{1,3} ?\S|^@@|^\s*(?:#|//)\s*(?:or|alternatively|option)\b",
     re.MULTILINE | re.IGNORECASE,
 )
-_COMMENT = re.compile(r"(?<![:\w])//|/\*|^\s*#|\s#\s", re.MULTILINE)
+_COMMENT = lazy_re(r"(?<![:\w])//|/\*|^\s*#|\s#\s", re.MULTILINE)
 # Files that are called JSON and read with comments and trailing commas.
-_LENIENT = re.compile(
+_LENIENT = lazy_re(
     r"tsconfig|jsconfig|\.vscode|vs ?code|settings\.json|launch\.json|tasks\.json|jsonc|json5"
     r"|devcontainer|opencode|biome|turbo|eslint|babel|deno|wrangler|renovate|pyright",
     re.IGNORECASE,
 )
-_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_WORD = re.compile(r"[A-Za-z_$]\w*")
+_STRING = lazy_re(r'"(?:[^"\\\n]|\\.)*"')
+_WORD = lazy_re(r"[A-Za-z_$]\w*")
 
 
 class Problem(NamedTuple):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.data_files import known_part, load_data
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
@@ -15,13 +16,13 @@ from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.sentence import sentence_around
 
-_KEY = re.compile(r"\[?(?P<key>[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)+)\]?")
-_IN_FILE = re.compile(
+_KEY = lazy_re(r"\[?(?P<key>[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)+)\]?")
+_IN_FILE = lazy_re(
     r"^\s+(?:key\s+|field\s+|setting\s+|section\s+|table\s+)?(?:in|of|from)\s+(?:the\s+)?"
     r"`(?P<file>[\w./-]+\.(?:ya?ml|json|toml))`"
 )
 # What is set, or comes by default, need not stand in the file.
-_SET = re.compile(
+_SET = lazy_re(
     r"\b(?:set\w*|add\w*|chang\w+|updat\w+|configur\w+|enabl\w+|disabl\w+|overrid\w+|put\w*|defin\w+"
     r"|edit\w*|adjust\w*|uncomment\w*|insert\w*|via|default\w*|specif\w+|declar\w+|check\w*|need\w*"
     r"|must|should|may|can|whether|list(?:ed)?|customi[sz]\w+|register\w*|extend\w*|bump\w*)\b",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.pytest_names import KNOWN_FIXTURES
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
@@ -14,10 +15,10 @@ from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
 from scaffold.skills.check.sentence import sentence_around
 
-_NAME = re.compile(r"(?P<name>[a-z_][a-z0-9_]*[a-z0-9])(?:\(\))?")
-_BEHIND = re.compile(r"^\s+(?:pytest\s+|test\s+)?fixture\b(?!\s+(?:file|data|folder|dir|path))")
-_AHEAD = re.compile(r"\bfixture\s+(?:named\s+|called\s+)?$", re.IGNORECASE)
-_MADE = re.compile(
+_NAME = lazy_re(r"(?P<name>[a-z_][a-z0-9_]*[a-z0-9])(?:\(\))?")
+_BEHIND = lazy_re(r"^\s+(?:pytest\s+|test\s+)?fixture\b(?!\s+(?:file|data|folder|dir|path))")
+_AHEAD = lazy_re(r"\bfixture\s+(?:named\s+|called\s+)?$", re.IGNORECASE)
+_MADE = lazy_re(
     r"\b(?:add|defin|introduc|declar|implement|new|custom|own|should|could|would|need)\w*\b",
     re.IGNORECASE,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
@@ -15,15 +16,15 @@ from scaffold.skills.check.doubt import is_doubted
 from scaffold.skills.check.sentence import sentence_around
 
 # With a dot at the end of its name, it is a file with a line.
-_IMAGE = re.compile(
+_IMAGE = lazy_re(
     r"(?P<name>[a-z0-9][\w.-]*(?::\d{2,5})?(?:/[a-z0-9][\w-]*)+):(?P<tag>[A-Za-z0-9_][\w.-]*)"
 )
 # Without a slash it may be anything ("python:3.12"), if nothing around it speaks of images.
-_SHORT = re.compile(r"(?P<name>[a-z][a-z0-9-]*):(?P<tag>v?\d[\w.-]*)")
+_SHORT = lazy_re(r"(?P<name>[a-z][a-z0-9-]*):(?P<tag>v?\d[\w.-]*)")
 _NEAR = 20
-_OF_IMAGES = re.compile(r"\b(?:images?|containers?|docker\w*|base|compose|podman)\b", re.IGNORECASE)
+_OF_IMAGES = lazy_re(r"\b(?:images?|containers?|docker\w*|base|compose|podman)\b", re.IGNORECASE)
 _MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stable", "local"})
-_ANOTHER = re.compile(
+_ANOTHER = lazy_re(
     r"\b(?:old(?:er)?|legacy|previous\w*|example|e\.g|your|instead|not|never|upgrad\w*|was|were|bump\w*"
     r"|replac\w*|chang\w*|tag(?:s|ged|ging)?|build|push|from|migrat\w*)\b",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import unquote
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.assertion import stance_of
 from scaffold.skills.check.claim import Claim, Fix, Verdict
@@ -17,9 +18,9 @@ from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.markdown import Span, parse_markdown
 from scaffold.skills.front_matter import read_front_matter
 
-_SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//|#!|@)", re.IGNORECASE)
-_SUCH_AS = re.compile(r"\b(?:such as|e\.g\.,?|for example,?|links? like)\s*$", re.IGNORECASE)
-_HTML_ANCHOR = re.compile(r"<\w+[^>]*\s(?:id|name)=[\"']([^\"']+)[\"']")
+_SCHEME = lazy_re(r"^(?:[a-z][a-z0-9+.-]*:|//|#!|@)", re.IGNORECASE)
+_SUCH_AS = lazy_re(r"\b(?:such as|e\.g\.,?|for example,?|links? like)\s*$", re.IGNORECASE)
+_HTML_ANCHOR = lazy_re(r"<\w+[^>]*\s(?:id|name)=[\"']([^\"']+)[\"']")
 
 
 def find_links(document: Document) -> Iterator[Claim]:

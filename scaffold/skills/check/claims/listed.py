@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
@@ -26,21 +26,24 @@ _HAS = (
 )
 _DO = r"follow|use|complete|perform|answer|run|take|apply|check|read|choose between|pick one of"
 _END = r"\s*:\s*\**\s*$"
-_SENTENCES = (
-    rf"^there (?:are|exist)\s+(?:exactly\s+)?{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
-    rf"^[^,;:.\d]{{1,60}}?\b(?:{_HAS})\s+(?:the following\s+)?{NUMBER}\s+{_NOUN}"
-    rf"(?:{_PLAIN}|{_MORE}){_END}",
-    rf"^(?:{_DO})\s+(?:the following|these)\s+{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
-    rf"^the following\s+{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
-    rf"^(?:the\s+)?{NUMBER}\s+{_NOUN}{_PLAIN}{_END}",
+_SENTENCES = tuple(
+    lazy_re(each, re.IGNORECASE)
+    for each in (
+        rf"^there (?:are|exist)\s+(?:exactly\s+)?{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
+        rf"^[^,;:.\d]{{1,60}}?\b(?:{_HAS})\s+(?:the following\s+)?{NUMBER}\s+{_NOUN}"
+        rf"(?:{_PLAIN}|{_MORE}){_END}",
+        rf"^(?:{_DO})\s+(?:the following|these)\s+{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
+        rf"^the following\s+{NUMBER}\s+{_NOUN}(?:{_PLAIN}|{_MORE}){_END}",
+        rf"^(?:the\s+)?{NUMBER}\s+{_NOUN}{_PLAIN}{_END}",
+    )
 )
-_UNITS = re.compile(
+_UNITS = lazy_re(
     r"\b(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|times|characters|chars|lines|words"
     r"|bytes|tokens|spaces|levels|percent|dimensions|columns|cases|ways|s|ms|gb|mb|kb)$",
     re.IGNORECASE,
 )
-_ITEM = re.compile(r"^(?P<lead>\s*)(?P<mark>[-*+]|(?P<ordinal>\d{1,3})[.)])\s+\S")
-_OPEN_END = re.compile(r"^\s*(?:[-*+]|\d+[.)])?\s*(?:…|\.\.\.|etc\b|and (?:so on|more)\b)")
+_ITEM = lazy_re(r"^(?P<lead>\s*)(?P<mark>[-*+]|(?P<ordinal>\d{1,3})[.)])\s+\S")
+_OPEN_END = lazy_re(r"^\s*(?:[-*+]|\d+[.)])?\s*(?:…|\.\.\.|etc\b|and (?:so on|more)\b)")
 # A list is not looked for farther down, where a text has no headings.
 _FARTHEST = 300
 
@@ -77,17 +80,11 @@ def _announced(block: Block) -> re.Match[str] | None:
     last = last.replace("**", "").replace("__", "")
     if last.startswith(("#", "|")) or not last.rstrip(" *").endswith(":"):
         return None
-    for sentence in _sentences():
+    for sentence in _SENTENCES:
         found = sentence.search(last)
         if found and not _UNITS.search(found["noun"]):
             return found
     return None
-
-
-@cache
-def _sentences() -> tuple[re.Pattern[str], ...]:
-    # Few texts have a paragraph to try them on, and they take longer to compile than any others.
-    return tuple(re.compile(each, re.IGNORECASE) for each in _SENTENCES)
 
 
 def _list(block: Block, lines: Sequence[str]) -> tuple[str, tuple[int, ...]] | None:

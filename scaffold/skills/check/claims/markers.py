@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.pytest_names import KNOWN_MARKERS
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
@@ -15,19 +16,19 @@ from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.check.sentence import sentence_around
 
-_MARK = re.compile(r"@?pytest\.mark\.(?P<name>[A-Za-z_]\w*)(?:\(.*\))?")
-_IN_CODE = re.compile(r"\bpytest\.mark\.(?P<name>[A-Za-z_]\w*)")
-_NAME = re.compile(r"[a-z_]\w*")
-_BEHIND = re.compile(r"^\s+(?:pytest\s+|test\s+)?marker\b")
-_AHEAD = re.compile(r"\b(?:pytest|test)?\s*marker\s+$", re.IGNORECASE)
-_ABOUT_TESTS = re.compile(r"\b(?:pytest|tests?)\b", re.IGNORECASE)
-_REGISTERED = re.compile(
+_MARK = lazy_re(r"@?pytest\.mark\.(?P<name>[A-Za-z_]\w*)(?:\(.*\))?")
+_IN_CODE = lazy_re(r"\bpytest\.mark\.(?P<name>[A-Za-z_]\w*)")
+_NAME = lazy_re(r"[a-z_]\w*")
+_BEHIND = lazy_re(r"^\s+(?:pytest\s+|test\s+)?marker\b")
+_AHEAD = lazy_re(r"\b(?:pytest|test)?\s*marker\s+$", re.IGNORECASE)
+_ABOUT_TESTS = lazy_re(r"\b(?:pytest|tests?)\b", re.IGNORECASE)
+_REGISTERED = lazy_re(
     r"\b(?:register|defin|declar|custom|new|introduc|unknown)\w*\b|\bpyproject|\.ini\b|\.cfg\b"
     r"|conftest|addinivalue",
     re.IGNORECASE,
 )
-_CALLED = re.compile(r"\([^()]*=[^()]*\)")
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_CALLED = lazy_re(r"\([^()]*=[^()]*\)")
+_WORD = lazy_re(r"[A-Za-z_]\w*")
 _LOGIC = frozenset({"and", "or", "not", "True", "False"})
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
@@ -15,7 +16,7 @@ from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
 from scaffold.skills.check.sentence import sentence_around
 
-_NAME = re.compile(r"(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?P<call>\([^()]*\))?")
+_NAME = lazy_re(r"(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?P<call>\([^()]*\))?")
 _SOURCES = "pyi?|tsx?|jsx?|mjs|go|rs|java|kt|c|cc|cpp|h|hpp|cuh?|rb|php|swift|scala|cs|sh|lua|exs?"
 _FILE = rf"(?P<file>[\w./@-]+\.(?:{_SOURCES}))"
 _FUNCTIONS = "function|method|class|helper|dataclass|coroutine|decorator|protocol|struct|interface"
@@ -23,37 +24,37 @@ _VARIABLES = (
     "variable|constant|dict|dictionary|table|map|mapping|list|tuple|set|registry|array|enum"
 )
 _WHAT = rf"(?P<what>{_FUNCTIONS}|{_VARIABLES})"
-_BEHIND = re.compile(
+_BEHIND = lazy_re(
     rf"^(?:\s+{_WHAT})?,?\s+"
     r"(?:\(|(?:(?:is|are)\s+)?(?:defined|declared|found|that lives?|which lives?)\s+)?"
     r"(?:in|inside|within|from)\s+(?:the\s+(?:file\s+|module\s+)?)?"
     rf"\[?`{_FILE}`(?!\s*(?:or|and)\b)"
 )
-_AHEAD = re.compile(rf"\b{_WHAT}\s+(?:named\s+|called\s+)?$", re.IGNORECASE)
-_OWNER = re.compile(rf"`{_FILE}`(?:'s|’s)\s+(?:{_WHAT}\s+)?$", re.IGNORECASE)
-_WHAT_BEHIND = re.compile(rf"^\s+{_WHAT}\b", re.IGNORECASE)
-_ADDED = re.compile(
+_AHEAD = lazy_re(rf"\b{_WHAT}\s+(?:named\s+|called\s+)?$", re.IGNORECASE)
+_OWNER = lazy_re(rf"`{_FILE}`(?:'s|’s)\s+(?:{_WHAT}\s+)?$", re.IGNORECASE)
+_WHAT_BEHIND = lazy_re(rf"^\s+{_WHAT}\b", re.IGNORECASE)
+_ADDED = lazy_re(
     r"\b(?:add|append|register|insert|include|put|enter|list)(?:s|ed|ing)?\b(?P<clause>[^.;]*?)"
     rf"\b(?:to|in|into|under)\s+(?:the\s+)?(?:existing\s+)?(?:{_VARIABLES})?\s*$",
     re.IGNORECASE,
 )
 # What is raised in a file need not be named in it.
-_CLASS = re.compile(r"[A-Z][a-z0-9]+[A-Z](?!\w*(?:Error|Exception|Warning)$)")
+_CLASS = lazy_re(r"[A-Z][a-z0-9]+[A-Z](?!\w*(?:Error|Exception|Warning)$)")
 # The name behind these need not stand there before the work is done.
-_MADE = re.compile(
+_MADE = lazy_re(
     r"\b(?:add|implement|defin|introduc|declar|set|expos|provid|extract|append|insert|call|wrap"
     r"|build|mak|import|replac|chang|extend|overrid|subclass|mock|patch|search|look|grep|find"
     r"|check|whether|should|must|would|could|may|might|need|ban|forbid|prohibit|disallow|rais"
     r"|throw|catch)\w*\b|\bno\b",
     re.IGNORECASE,
 )
-_NO_LIST = re.compile(
+_NO_LIST = lazy_re(
     r"\b(?:no longer|instead|rather|not|never|don't|formerly|was|were|remov\w+|delet\w+|legacy"
     r"|creat\w+|new (?:list|dict|table|registry|map)|e\.g|example|such as|optional\w*|upstream)\b",
     re.IGNORECASE,
 )
-_NOT_NOW = re.compile(r"\be\.g|\bexample\b|\bno longer\b|\bnever\b|\bnot\b|n't\b", re.IGNORECASE)
-_PAST = re.compile(r"\b(?:was|were|used to|has been|have been|optional\w*)\b", re.IGNORECASE)
+_NOT_NOW = lazy_re(r"\be\.g|\bexample\b|\bno longer\b|\bnever\b|\bnot\b|n't\b", re.IGNORECASE)
+_PAST = lazy_re(r"\b(?:was|were|used to|has been|have been|optional\w*)\b", re.IGNORECASE)
 _INHERITED = frozenset({"method", "class", "enum"})
 
 

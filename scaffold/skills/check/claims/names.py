@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import NamedTuple, cast
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.standard import standard_name
 from scaffold.repository.statements import nodes_of
 from scaffold.repository.whole import Repository
@@ -26,7 +27,7 @@ from scaffold.skills.check.documents import Document
 
 # Above it, two names differ by a slip of the fingers.
 _CLOSE = 0.8
-_GAP = re.compile(r"#\s*(?:\.\.\.|…|(?:the )?rest\b|your\b|etc\b|assum|given\b)|…", re.IGNORECASE)
+_GAP = lazy_re(r"#\s*(?:\.\.\.|…|(?:the )?rest\b|your\b|etc\b|assum|given\b)|…", re.IGNORECASE)
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__doc__", "self", "cls"}
 
 

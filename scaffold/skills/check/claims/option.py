@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.command import fitted, problem_verdict, program_of
@@ -14,7 +14,7 @@ from scaffold.skills.check.claims.shell_call import Call, call_of
 from scaffold.skills.check.claims.shell_task import RUNNERS
 from scaffold.skills.check.documents import Document
 
-_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
+_OPTION = lazy_re(r"--?[A-Za-z][\w-]*")
 
 
 def find_options(document: Document) -> Iterator[Claim]:

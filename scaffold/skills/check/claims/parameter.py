@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.signatures import Signature
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
@@ -14,17 +15,17 @@ from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.sentence import sentence_around
 
-_PARAMETER = re.compile(r"[a-z_]\w*=?")
+_PARAMETER = lazy_re(r"[a-z_]\w*=?")
 _WORD = r"(?:keyword[ -])?(?:parameters?|arguments?|kwargs?|params?|args?)"
 _CALLABLE = r"`(?P<function>[A-Za-z_][\w.]*)(?:\([^()`]*\))?`"
-_BEHIND = re.compile(
+_BEHIND = lazy_re(
     rf"^\s+{_WORD}\s+(?:of|to|in|on|for)\s+(?:the\s+)?(?:function\s+|method\s+)?{_CALLABLE}"
 )
-_OF = re.compile(r"^\s+(?:of|to|in|on)\s+(?:the\s+)?(?:function\s+|method\s+)?" + _CALLABLE)
-_AHEAD = re.compile(rf"\b{_WORD}\s+$", re.IGNORECASE)
-_OWNER = re.compile(rf"{_CALLABLE}(?:'s|’s)\s+$")
-_OWNED = re.compile(rf"^\s+{_WORD}\b")
-_MADE = re.compile(
+_OF = lazy_re(r"^\s+(?:of|to|in|on)\s+(?:the\s+)?(?:function\s+|method\s+)?" + _CALLABLE)
+_AHEAD = lazy_re(rf"\b{_WORD}\s+$", re.IGNORECASE)
+_OWNER = lazy_re(rf"{_CALLABLE}(?:'s|’s)\s+$")
+_OWNED = lazy_re(rf"^\s+{_WORD}\b")
+_MADE = lazy_re(
     r"\b(?:add|introduc|implement|new|extend|giv|accept|should|must|need|would|could)\w*\b",
     re.IGNORECASE,
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.assertion import stance_of
 from scaffold.skills.check.claim import Claim, Verdict
@@ -20,14 +21,14 @@ _EXTENSIONS = (
     "|html|txt|cfg|ini|lock|rs|go|java|kt|c|cc|cpp|h|hpp|cu|cuh|rb|php|sql|proto|tf|xml|csv|ipynb"
     "|j2|jinja|svg|png|jpg|pdf|env|conf|service|dockerfile|mk|cmake|swift|lua|r|jl|ex|exs|vue"
 )
-_PATH = re.compile(
+_PATH = lazy_re(
     r"(?P<path>\.{0,2}/?[\w@.+~<>{}$*\[\]-]+(?:/[\w@.+~<>{}$*\[\]-]+)*/?)"
     r"(?:(?::|#L)(?P<line>\d+)(?:[-:]L?(?P<end>\d+))?)?(?P<rest>::[\w:\[\]-]+)?"
 )
-_HAS_EXTENSION = re.compile(rf"[\w>}}\])*-]\.(?:{_EXTENSIONS})$", re.IGNORECASE)
-_FOLDER = re.compile(r"/$")
-_IMPORT = re.compile(r"(?<!\S)@(?P<path>[\w./-]+\.\w+)(?!\S)")
-_NO_PATH = re.compile(r"^(?:https?:|[a-z]+://|~|/|@|\$|-|\d+/\d+$|[\w-]+\.(?:com|org|io|dev)\b)")
+_HAS_EXTENSION = lazy_re(rf"[\w>}}\])*-]\.(?:{_EXTENSIONS})$", re.IGNORECASE)
+_FOLDER = lazy_re(r"/$")
+_IMPORT = lazy_re(r"(?<!\S)@(?P<path>[\w./-]+\.\w+)(?!\S)")
+_NO_PATH = lazy_re(r"^(?:https?:|[a-z]+://|~|/|@|\$|-|\d+/\d+$|[\w-]+\.(?:com|org|io|dev)\b)")
 
 
 class Named(NamedTuple):

@@ -8,6 +8,7 @@ import re
 from bisect import bisect_left
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Fix, Verdict
 from scaffold.skills.check.context import is_placeholder
@@ -39,7 +40,7 @@ _MADE_FOLDERS = frozenset(
     | {"dist", "build", "target", ".next", ".ruff_cache", "htmlcov", "coverage"}
 )
 # What is made on each machine, and kept on none: logs, results, secrets, settings of one person.
-_MADE_NAMES = re.compile(
+_MADE_NAMES = lazy_re(
     r"(?:^|/)(?:logs?|results?|outputs?|out|\.?cache[\w-]*|tmp|temp|runs|checkpoints|artifacts?|site|coverage"
     r"|reports?|downloads|weights|generated|secrets?|credentials)(?=/|$|\.[\w.]+$)"
     r"|[._/-](?:local|secrets?|private|credentials?|overrides?|generated)\.[\w.]+$|\.(?:log|env|lock)$",
@@ -52,7 +53,7 @@ _COMMON_NAMES = frozenset(
 )
 
 
-_WILD = re.compile(
+_WILD = lazy_re(
     r"(<[^<>]+>|\{[^{}]+\}|\*\*/?|\*|\?|\.\.\.|…|\[[^\[\]]+\]"
     r"|(?<![^/_.-])(?:NAME|FILE|FOLDER|DIR|KIND|STYLE|MODEL|MODULE|ID|VERSION|RULE)(?![^/_.-]))"
 )

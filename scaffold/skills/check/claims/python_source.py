@@ -9,6 +9,7 @@ import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.check.claims.bound_names import bound_names, imported
 from scaffold.skills.check.context import block_silence, is_placeholder, lead_silence, silence
 from scaffold.skills.check.documents import Document
@@ -16,16 +17,16 @@ from scaffold.skills.check.markdown import Block
 
 LANGUAGES = frozenset({"python", "py", "python3", "pycon"})
 
-_PLACEHOLDER = re.compile(r"<([A-Za-z][\w /.-]*)>|\{\{\s*([\w.]+)[^{}]*\}\}")
-_ELIDED = re.compile(r"…|\.\.\.|\{\{|\{%|<[A-Za-z][^<>\n]*>|^\s*[$%!?]|^[+-] ?\S", re.MULTILINE)
-_BODYLESS = re.compile(r"^(?P<lead>\s*)(?:async\s+def|def|class)\b.*$")
+_PLACEHOLDER = lazy_re(r"<([A-Za-z][\w /.-]*)>|\{\{\s*([\w.]+)[^{}]*\}\}")
+_ELIDED = lazy_re(r"…|\.\.\.|\{\{|\{%|<[A-Za-z][^<>\n]*>|^\s*[$%!?]|^[+-] ?\S", re.MULTILINE)
+_BODYLESS = lazy_re(r"^(?P<lead>\s*)(?:async\s+def|def|class)\b.*$")
 # What the Python that runs this may be too old, or too new, to parse.
-_OTHER_PYTHONS = re.compile(
+_OTHER_PYTHONS = lazy_re(
     r"^\s*(?:type\s+\w+.*=|(?:async\s+)?(?:def|class)\s+\w+\[|except\s+\w[\w.]*\s*,\s*\w|lazy\s"
     r"|print\s+[\"'\w]|exec\s)|\b[ftFT][\"']",
     re.MULTILINE,
 )
-_PATH_COMMENT = re.compile(r"^\s*#\s*(?:file:\s*)?(?P<path>[\w./<>{}-]+\.py)\b")
+_PATH_COMMENT = lazy_re(r"^\s*#\s*(?:file:\s*)?(?P<path>[\w./<>{}-]+\.py)\b")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.fitting import Input
 from scaffold.repository.shell_words import Script, Simple, Word, read_shell
 from scaffold.skills.check.context import is_placeholder, silence
@@ -17,11 +18,11 @@ from scaffold.skills.check.sentence import sentence_around
 
 LANGUAGES = frozenset({"bash", "sh", "shell", "zsh", "ksh"})
 CONSOLES = frozenset({"console", "shell-session", "shellsession", "terminal", "sh-session"})
-_PROMPT = re.compile(r"^(?P<lead>\s*(?:\([\w.-]+\)\s*)?(?:[\w.@:~/-]*[$%❯➜]|>)\s)(?P<rest>\S.*)$")
-_DOLLAR = re.compile(r"^\s*(?:\([\w.-]+\)\s*)?[$❯➜]\s+\S", re.MULTILINE)
-_COMMENT = re.compile(r"(?:^|\s)#(?!!)(?P<text>.*)$")
+_PROMPT = lazy_re(r"^(?P<lead>\s*(?:\([\w.-]+\)\s*)?(?:[\w.@:~/-]*[$%❯➜]|>)\s)(?P<rest>\S.*)$")
+_DOLLAR = lazy_re(r"^\s*(?:\([\w.-]+\)\s*)?[$❯➜]\s+\S", re.MULTILINE)
+_COMMENT = lazy_re(r"(?:^|\s)#(?!!)(?P<text>.*)$")
 # What says that a line is not to be run as it stands.
-_ASIDE = re.compile(
+_ASIDE = lazy_re(
     r"\b(?:wrong|bad|incorrect(?:ly)?|avoid|don'?t|do not|never|not|no longer|deprecated|removed?"
     r"|renamed?|obsolete|legacy|previously|formerly|used to|before|old(?:er)?|instead of|fails?"
     r"|error|broken|does ?n[o']t|cannot|can't|unsupported|hypothetical|planned|future|proposed"
@@ -29,13 +30,13 @@ _ASIDE = re.compile(
     r"|illustrat\w+|todo)\b|[❌✗🚫⛔]",
     re.IGNORECASE,
 )
-_EXAMPLE = re.compile(
+_EXAMPLE = lazy_re(
     r"\b(?:for example|for instance|e\.g\.|such as|suppose|imagine|say|your (?:own )?(?:project"
     r"|repo(?:sitory)?|package|app|script)|their|target (?:project|repo(?:sitory)?)|would|might"
     r"|could)\b",
     re.IGNORECASE,
 )
-_ADDED = re.compile(
+_ADDED = lazy_re(
     r"\b(?:add|define|introduce|register|provide)(?:s|ed|ing)?\b[^.]{0,20}$", re.IGNORECASE
 )
 _KEYWORDS = frozenset(
@@ -43,9 +44,9 @@ _KEYWORDS = frozenset(
     | {"time"}
 )
 _ENDS = frozenset({"for", "select", "case", "function", "in"})
-_ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*\+?=")
-_NAMED = re.compile(r"[\w.-]+(?:/[\w.-]+)+")
-_CAPITALS = re.compile(r"^[A-Z][A-Z0-9_]*$")
+_ASSIGNMENT = lazy_re(r"^[A-Za-z_]\w*\+?=")
+_NAMED = lazy_re(r"[\w.-]+(?:/[\w.-]+)+")
+_CAPITALS = lazy_re(r"^[A-Z][A-Z0-9_]*$")
 _NO_COMMANDS = frozenset(
     {
         "return",
@@ -78,8 +79,8 @@ _NO_COMMANDS = frozenset(
         "an",
     }
 )
-_INLINE = re.compile(r"(?:\$ )?(?:[A-Z_]+=\S* )*(?P<first>[\w./${}~<>-]+) \S")
-_LINE_SHELL = re.compile(
+_INLINE = lazy_re(r"(?:\$ )?(?:[A-Z_]+=\S* )*(?P<first>[\w./${}~<>-]+) \S")
+_LINE_SHELL = lazy_re(
     r"^\s*(?:\$ )?(?:[A-Z_]+=\S+ )*(?:(?:uv|poetry|pdm|hatch|rye) run |python3? |bash |sh |make "
     r"|just |task |npm |pnpm |yarn |npx |pytest |pre-commit |pip3? |\./|scripts/)"
 )

@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.skills.check.claims.shell import Invocation, Word, with_words
 
 CallKind = Literal["script", "module", "interpreted", "name"]
 
-_PYTHON = re.compile(r"^(?:.*/)?(?:python|pypy)(?:\d(?:\.\d+)?)?$")
+_PYTHON = lazy_re(r"^(?:.*/)?(?:python|pypy)(?:\d(?:\.\d+)?)?$")
 _STARTERS: dict[str, frozenset[str]] = {
     "sudo": frozenset({"-u", "-g"}),
     "nohup": frozenset(),

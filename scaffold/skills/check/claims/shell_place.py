@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Confidence, Verdict
 from scaffold.skills.check.claims.places import bases, locate, missing
@@ -13,21 +13,21 @@ from scaffold.skills.check.claims.shell import Invocation, Word
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 
-_SKILL = re.compile(
+_SKILL = lazy_re(
     r"^(?:\$\{?(?:CLAUDE_SKILL_DIR|SKILL_DIR|SKILL_PATH|SKILL_ROOT)\}?|\{base_?[dD]ir\}"
     r"|<(?:path[-_ ]to[-_ ])?(?:this[-_ ])?skill(?:[-_ ](?:dir|path|folder|root))?>)/"
 )
-_PLUGIN = re.compile(r"^\$\{?CLAUDE_PLUGIN_ROOT\}?/")
-_ROOT = re.compile(
+_PLUGIN = lazy_re(r"^\$\{?CLAUDE_PLUGIN_ROOT\}?/")
+_ROOT = lazy_re(
     r"^(?:\$\{?(?:CLAUDE_PROJECT_DIR|REPO_ROOT|PROJECT_ROOT|ROOT_DIR|GITHUB_WORKSPACE|PWD)\}?"
     r"|\$\(git rev-parse --show-toplevel\)|<repo(?:[-_ ]root)?>)/"
 )
-_INSTALLED = re.compile(
+_INSTALLED = lazy_re(
     r"^(?:~|\$HOME|\$\{HOME\}|\.)?/?\.(?:claude|codex|agents|opencode|cursor)/skills/"
     r"(?P<name>[\w-]+)/(?P<rest>.+)$"
 )
 # `tests/test_my_thing.py` is a name to be replaced.
-_MINE = re.compile(r"(?:^|[/_-])(?:my|your|some)(?=[_-])")
+_MINE = lazy_re(r"(?:^|[/_-])(?:my|your|some)(?=[_-])")
 
 
 class Spot(NamedTuple):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.shell_words import Fault, Script
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
@@ -15,10 +16,10 @@ from scaffold.skills.check.claims.shell_call import FOREIGN
 from scaffold.skills.check.context import block_silence
 from scaffold.skills.check.documents import Document
 
-_STARTS = re.compile(
+_STARTS = lazy_re(
     r"^\s*(?:sudo |\w+=\S+ |export )*(?:python3?|bash|sh|uv|make|pytest|\./\S+|\w+=)(?=[\s\"'(]|$)"
 )
-_SKETCH = re.compile(r"\.\.\.|…|<[a-z][^>\n]*>|\[[^\]\n]*\||^\s*[-*] |^\s*\d+\. ", re.MULTILINE)
+_SKETCH = lazy_re(r"\.\.\.|…|<[a-z][^>\n]*>|\[[^\]\n]*\||^\s*[-*] |^\s*\d+\. ", re.MULTILINE)
 
 _CLOSED_BY = {"if": "fi", "case": "esac"} | dict.fromkeys(
     ("for", "while", "until", "select"), "done"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository import tasks
 from scaffold.repository.modules import is_scenery
 from scaffold.repository.projects import normal_name
@@ -27,8 +28,8 @@ RUNNERS = frozenset(
 )
 _NPM_OWN = frozenset({"test", "start", "stop", "restart"})
 _MAKE_VALUES = frozenset({"-j", "-f", "-C", "-o", "-W", "-I", "-l"})
-_TEST = re.compile(r"^(?P<path>[\w./-]+\.py)(?P<node>(?:::[\w.-]+)*)(?:\[.*\])?$", re.DOTALL)
-_EXTRA = re.compile(r"^(?P<base>[\w./-]*)\[(?P<extras>[\w.,\s-]+)\]$")
+_TEST = lazy_re(r"^(?P<path>[\w./-]+\.py)(?P<node>(?:::[\w.-]+)*)(?:\[.*\])?$", re.DOTALL)
+_EXTRA = lazy_re(r"^(?P<base>[\w./-]*)\[(?P<extras>[\w.,\s-]+)\]$")
 
 
 class Task(NamedTuple):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.found import Found
 from scaffold.repository.signatures import Signature
 from scaffold.repository.whole import Repository
@@ -20,9 +21,9 @@ from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
 
-_SYMBOL = re.compile(r"(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?P<call>\(.*\))?")
-_CAMEL = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
-_FILE_END = re.compile(
+_SYMBOL = lazy_re(r"(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?P<call>\(.*\))?")
+_CAMEL = lazy_re(r"[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+")
+_FILE_END = lazy_re(
     r"\.(?:py|md|toml|ya?ml|json|sh|txt|js|ts|tsx|cfg|ini|lock|html|css|env|com|org|io|dev|net)$"
 )
 # A name that so many modules define is not known by the name alone.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
@@ -14,9 +15,9 @@ from scaffold.skills.check.documents import Document
 from scaffold.skills.check.doubt import is_doubtful_intro
 from scaffold.skills.check.markdown import Block
 
-_ENTRY = re.compile(r"^(?P<lead>[\s│|]*)(?:[├└|`+][─-]{1,3}\s?)(?P<name>\S+)(?P<rest>.*)$")
-_ROOT = re.compile(r"^(?P<name>[\w./@-]+/?)\s*(?:#.*|←.*)?$")
-_NEW = re.compile(r"\b(?:new|creat|generat|optional|your|output|todo|written)", re.IGNORECASE)
+_ENTRY = lazy_re(r"^(?P<lead>[\s│|]*)(?:[├└|`+][─-]{1,3}\s?)(?P<name>\S+)(?P<rest>.*)$")
+_ROOT = lazy_re(r"^(?P<name>[\w./@-]+/?)\s*(?:#.*|←.*)?$")
+_NEW = lazy_re(r"\b(?:new|creat|generat|optional|your|output|todo|written)", re.IGNORECASE)
 # A drawing of which less exists is of another place, or of one that is yet to be.
 _MOST = 0.6
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.project import Version, as_version, normal_name
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
@@ -16,44 +17,44 @@ from scaffold.skills.check.markdown import Block
 from scaffold.skills.check.sentence import sentence_around
 
 _NUMBER = r"v?(?P<version>\d+(?:\.\d+){0,2})"
-_FLOOR = re.compile(
+_FLOOR = lazy_re(
     r"\b(?P<tool>(?-i:Python|Node(?:\.js)?|Go|Rust))\**:?\**\s*(?:version\s*)?"
     r"(?P<sign>>=|≥|at least)?\s*"
     rf"{_NUMBER}(?![\d.]*[a-z\d])\s*(?P<more>\+|(?:or|and)\s+(?:newer|later|higher|above|greater|up))?",
     re.IGNORECASE,
 )
-_REQUIRED = re.compile(r"\b(?:requires?|needs?|must have|minimum|is required|are required)\b", re.I)
-_HEADING = re.compile(r"prerequisite|requirement|tech(?:nology)? stack|environment|setup", re.I)
-_OTHERWISE = re.compile(
+_REQUIRED = lazy_re(r"\b(?:requires?|needs?|must have|minimum|is required|are required)\b", re.I)
+_HEADING = lazy_re(r"prerequisite|requirement|tech(?:nology)? stack|environment|setup", re.I)
+_OTHERWISE = lazy_re(
     r"\b(?:no longer|not|drop\w*|deprecat\w+|legacy|old(?:er)?|your|example|e\.g|upstream|target\w*"
     r"|users?|generated|plugin|template|if|except|unless|was|were|previously|syntax|style|hints?"
     r"|features?|unions?|f-strings?|generics?|pattern matching|compatib\w+|typing|annotations?"
     r"|walrus|idioms?|only when|instead|below|least one|client|server|sdk|example|each)\b|<",
     re.IGNORECASE,
 )
-_PIN = re.compile(
+_PIN = lazy_re(
     r"(?<![\w./@-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,.-]+\])?==(?P<version>\d[\w.!+]*)(?![\w.*])"
 )
-_ANOTHER = re.compile(
+_ANOTHER = lazy_re(
     r"\b(?:old(?:er)?|legacy|previous\w*|example|e\.g|your|instead|not|never|up-?grad\w*|down-?grad\w*"
     r"|before|bisect\w*|broken|bug|issue|if|work-?around|newer|conflicts?|compatib\w*|was|were"
     r"|reproduc\w*|test(?:ed)? with|specific version|such as|bump\w*|from|migrat\w*|then|change)\b",
     re.IGNORECASE,
 )
-_OWN = re.compile(
+_OWN = lazy_re(
     r"\b(?:current version|(?:this|the) (?:package|project)(?:'s)? version)\**\s*(?:is|:)?\**:?\s*"
     r"`?v?(?P<version>\d+\.\d+\.\d+[\w.+-]*\w|\d+\.\d+\.\d+)`?",
     re.IGNORECASE,
 )
 _VERSION = r"v?(?P<version>\d+\.\d+(?:\.\d+)?(?:[\w.+-]*\w)?)"
 _NAMED = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    lazy_re(pattern, re.IGNORECASE)
     for pattern in (
         rf"\bversion\s+`?{_VERSION}`?\s+of\s+(?:the\s+)?`?(?P<name>[A-Za-z][\w.-]*\w)",
         rf"`(?P<name>[A-Za-z][\w.-]*\w)`\s+(?:is\s+|has\s+)?(?:now\s+|currently\s+)?(?:at\s+)?version\s+`?{_VERSION}",
     )
 )
-_PAST = re.compile(
+_PAST = lazy_re(
     r"\b(?:since|in|before|after|until|from|as of|introduced|added|removed|deprecated|fixed|changed"
     r"|requires?|needs?|older|newer|up-?grad\w*|with|against|than|was|were|had)\b",
     re.IGNORECASE,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
+from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
@@ -13,10 +14,10 @@ from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.sentence import sentence_around
 
-_JOB = re.compile(r"[A-Za-z_][\w-]*")
-_BEHIND = re.compile(r"^\s+(?:CI\s+)?job\b", re.IGNORECASE)
-_AHEAD = re.compile(r"\bjob\s+(?:named\s+|called\s+)?$", re.IGNORECASE)
-_FILE = re.compile(r"`(?P<path>(?:\.github/workflows/)?[\w.-]+\.ya?ml)`")
+_JOB = lazy_re(r"[A-Za-z_][\w-]*")
+_BEHIND = lazy_re(r"^\s+(?:CI\s+)?job\b", re.IGNORECASE)
+_AHEAD = lazy_re(r"\bjob\s+(?:named\s+|called\s+)?$", re.IGNORECASE)
+_FILE = lazy_re(r"`(?P<path>(?:\.github/workflows/)?[\w.-]+\.ya?ml)`")
 
 
 def find_workflow_jobs(document: Document) -> Iterator[Claim]:
