@@ -7,17 +7,25 @@ from collections.abc import Iterator, Sequence
 
 from scaffold.repository.statements import all_nodes, dotted_name, source_is, statements
 
+SETTING = (b"__dict__", b"setattr", b"exec", b"locals", b"vars")
+"""Without one of these words in a text its classes get no attributes but those it assigns."""
 
-def _methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for each, _ in statements(node.body):
+
+def _methods(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for each in body:
         if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield each
 
 
-def instance_names(node: ast.ClassDef) -> dict[str, int]:
-    """Finds ``self.x = ...``, ``cls.x = ...`` and the names in ``__slots__``."""
+def instance_names(body: Sequence[ast.stmt], *, may_set_by_name: bool) -> dict[str, int]:
+    """Finds ``self.x = ...``, ``cls.x = ...`` and the names in ``__slots__``.
+
+    Args:
+        body: The statements of a class, those inside of others among them.
+        may_set_by_name: Whether ``setattr`` is worth looking for.
+    """
     found: dict[str, int] = {}
-    for method in _methods(node):
+    for method in _methods(body):
         receiver = next((each.arg for each in [*method.args.posonlyargs, *method.args.args]), None)
         for target in _targets(method.body):
             if (
@@ -26,11 +34,11 @@ def instance_names(node: ast.ClassDef) -> dict[str, int]:
                 and target.value.id == receiver
             ):
                 found.setdefault(target.attr, target.lineno)
-        for call in _setattr_calls(method):
+        for call in _setattr_calls(method) if may_set_by_name else ():
             name = _literal_name(call)
             if name is not None:
                 found.setdefault(name, call.lineno)
-    for each, _ in statements(node.body):
+    for each in body:
         if isinstance(each, ast.Assign) and any(
             source_is(target, frozenset({"__slots__"})) for target in each.targets
         ):
@@ -67,9 +75,9 @@ def _flat(target: ast.expr | None) -> Iterator[ast.expr]:
         yield target
 
 
-def why_dynamic(node: ast.ClassDef) -> str | None:
+def why_dynamic(body: Sequence[ast.stmt]) -> str | None:
     """Says why a class may hold attributes that its text does not name, or returns None."""
-    for statement, _ in statements(node.body):
+    for statement in body:
         is_class = isinstance(statement, ast.ClassDef)
         if is_class or getattr(statement, "name", "") in _RESTORING:
             continue
@@ -77,7 +85,7 @@ def why_dynamic(node: ast.ClassDef) -> str | None:
             reason = _changes_namespace(each)
             if reason is not None:
                 return reason
-    for method in _methods(node):
+    for method in _methods(body):
         for call in _setattr_calls(method):
             if not _literal_name(call):
                 return f"line {call.lineno} sets attributes by name"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from scaffold.repository.bindings import Scope
 from scaffold.repository.literal_tables import LiteralTable, read_literal_tables
 from scaffold.repository.refusals import refuses_unknown_names
-from scaffold.repository.statements import all_nodes, dotted_name, statements
+from scaffold.repository.statements import all_nodes, dotted_name
 
 
 @dataclass(slots=True)
@@ -28,9 +28,15 @@ class LazyNames:
     is_complete: bool = False
 
 
-def read_lazy_names(tree: ast.Module, scope: Scope) -> LazyNames:
-    """Reads the lazy names of a module."""
-    makers = list(_makers(tree)) if _may_be_lazy(tree, scope) else []
+def read_lazy_names(tree: ast.Module, body: Sequence[ast.stmt], scope: Scope) -> LazyNames:
+    """Reads the lazy names of a module.
+
+    Args:
+        tree: The module.
+        body: Its statements, those inside of others among them.
+        scope: What they bind.
+    """
+    makers = list(_makers(body)) if _may_be_lazy(body, scope) else []
     if not makers:
         return LazyNames()
     tables = read_literal_tables(tree)
@@ -52,19 +58,19 @@ def is_lazy_module(value: ast.expr | None) -> bool:
     return isinstance(value, ast.Call) and "lazy" in (dotted_name(value.func) or "").lower()
 
 
-def _may_be_lazy(tree: ast.Module, scope: Scope) -> bool:
+def _may_be_lazy(body: Sequence[ast.stmt], scope: Scope) -> bool:
     return "__getattr__" in scope.names or any(
         isinstance(name, ast.Attribute) and name.attr == "modules"
-        for node, _ in statements(tree.body)
+        for node in body
         if isinstance(node, ast.Assign)
         for target in node.targets
         for name in all_nodes(target)
     )
 
 
-def _makers(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.expr]:
+def _makers(body: Sequence[ast.stmt]) -> Iterator[ast.FunctionDef | ast.expr]:
     """Yields what gives the names: ``def __getattr__``, its factory's call, a lazy module."""
-    for node, _ in statements(tree.body):
+    for node in body:
         if isinstance(node, ast.FunctionDef) and node.name == "__getattr__":
             yield node
         elif isinstance(node, ast.Assign):

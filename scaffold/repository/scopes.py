@@ -33,27 +33,82 @@ KEPT_CALLS = frozenset({"partial", "namedtuple", "NamedTuple", "partialmethod", 
 """Calls whose arguments say what the result takes; of all others only the name is kept."""
 
 
-def read_scope(
-    body: Sequence[ast.stmt], *, only_definitions: bool = False, in_class: bool = False
-) -> Scope:
-    """Reads what a body binds.
+Statements = Sequence[tuple[ast.stmt, int]]
+"""What ``statements`` gives of a body."""
+
+
+def read_scope(body: Statements, *, may_set_by_name: bool = True) -> Scope:
+    """Reads what a module's body binds.
 
     Args:
-        body: The statements.
-        in_class: Whether it is a class's: there a base may define what a condition leaves out.
-        only_definitions: Whether only ``def`` and ``class`` count: a function's own variables
-            cannot be reached from outside.
+        body: Its statements.
+        may_set_by_name: Whether the text holds a word that attributes can be set by (`SETTING`).
     """
-    scope = Scope()
-    for node, typed in statements(body):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            unsure = typed == FOR_TYPES or (in_class and typed == SOMETIMES)
-            scope.add(node.name, _function(node, unsure))
-        elif isinstance(node, ast.ClassDef):
-            scope.add(node.name, _class(node, typed == FOR_TYPES))
-        elif not only_definitions:
-            _bind_statement(scope, node, typed == FOR_TYPES)
-    return scope
+    return _Reader(may_set_by_name).scope(body)
+
+
+class _Reader:
+    """Reads scopes inside of each other, the statements of each one once.
+
+    Args:
+        may_set_by_name: See `read_scope`.
+    """
+
+    def __init__(self, may_set_by_name: bool) -> None:
+        self._may_set_by_name = may_set_by_name
+
+    def scope(
+        self, body: Statements, *, only_definitions: bool = False, in_class: bool = False
+    ) -> Scope:
+        """Reads what a body binds.
+
+        Args:
+            body: Its statements.
+            only_definitions: Whether only ``def`` and ``class`` count: a function's own variables
+                cannot be reached from outside.
+            in_class: Whether it is a class's: there a base may define what a condition leaves out.
+        """
+        scope = Scope()
+        for node, typed in body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                unsure = typed == FOR_TYPES or (in_class and typed == SOMETIMES)
+                scope.add(node.name, self._function(node, unsure))
+            elif isinstance(node, ast.ClassDef):
+                scope.add(node.name, self._class(node, typed == FOR_TYPES))
+            elif not only_definitions:
+                _bind_statement(scope, node, typed == FOR_TYPES)
+        return scope
+
+    def _function(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef, unsure: bool
+    ) -> FunctionBinding:
+        body = list(statements(node.body))
+        inner = self.scope(body, only_definitions=True)
+        what = effect(node, [each for each, _ in body])
+        decorators = _decorators(node, unsure)
+        return FunctionBinding(node.lineno, read_signature(node), decorators, inner, what)
+
+    def _class(self, node: ast.ClassDef, unsure: bool) -> ClassBinding:
+        keywords = {each.arg or "**": source_of(each.value) or "" for each in node.keywords}
+        options: dict[str, dict[str, str]] = {}
+        for each in node.decorator_list:
+            if isinstance(each, ast.Call):
+                given = {word.arg or "**": source_of(word.value) or "" for word in each.keywords}
+                options[dotted_name(each.func) or "?"] = given
+        body = list(statements(node.body))
+        plain = [each for each, _ in body]
+        return ClassBinding(
+            node.lineno,
+            node.name,
+            tuple(_base(each) for each in node.bases),
+            keywords,
+            _decorators(node, unsure),
+            options,
+            self.scope(body, in_class=True),
+            instance_names(plain, may_set_by_name=self._may_set_by_name),
+            tuple(_fields(plain)),
+            why_dynamic(plain) if self._may_set_by_name else None,
+        )
 
 
 def _bind_statement(scope: Scope, node: ast.stmt, typed: bool) -> None:
@@ -124,35 +179,6 @@ def _value(node: ast.expr | ast.stmt, value: ast.expr | None) -> ValueBinding:
     return ValueBinding(line, alias=dotted_name(value), is_bound=has_value, is_none=is_none)
 
 
-def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, unsure: bool) -> FunctionBinding:
-    inner = read_scope(node.body, only_definitions=True)
-    what = effect(node, [each for each, _ in statements(node.body)])
-    return FunctionBinding(
-        node.lineno, read_signature(node), _decorators(node, unsure), inner, what
-    )
-
-
-def _class(node: ast.ClassDef, unsure: bool) -> ClassBinding:
-    keywords = {each.arg or "**": source_of(each.value) or "" for each in node.keywords}
-    options: dict[str, dict[str, str]] = {}
-    for each in node.decorator_list:
-        if isinstance(each, ast.Call):
-            given = {word.arg or "**": source_of(word.value) or "" for word in each.keywords}
-            options[dotted_name(each.func) or "?"] = given
-    return ClassBinding(
-        node.lineno,
-        node.name,
-        tuple(_base(each) for each in node.bases),
-        keywords,
-        _decorators(node, unsure),
-        options,
-        read_scope(node.body, in_class=True),
-        instance_names(node),
-        tuple(_fields(node)),
-        why_dynamic(node),
-    )
-
-
 def _base(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
@@ -171,8 +197,8 @@ def _decorators(
     )
 
 
-def _fields(node: ast.ClassDef) -> Iterator[FieldBinding]:
-    for each, _ in statements(node.body):
+def _fields(body: Sequence[ast.stmt]) -> Iterator[FieldBinding]:
+    for each in body:
         if not isinstance(each, ast.AnnAssign) or not isinstance(each.target, ast.Name):
             continue
         call, options = None, dict[str, str]()

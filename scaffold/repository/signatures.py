@@ -115,12 +115,19 @@ def read_parameters(arguments: ast.arguments) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""The types of constants that stand in a source as ``repr`` writes them."""
+
+
 def source_of(node: ast.expr | None) -> str | None:
     """Returns an expression as text on one line; None where there is none or it is too deep."""
     if node is None:
         return None
-    if isinstance(node, ast.Name):  # as most annotations are; the general way costs much more
+    # As most annotations and defaults are; the general way costs much more.
+    if isinstance(node, ast.Name):
         return node.id
+    if isinstance(node, ast.Constant) and type(node.value) in _PLAIN and node.kind is None:
+        return repr(node.value)
     try:
         return ast.unparse(node)
     except (RecursionError, ValueError):

@@ -15,6 +15,12 @@ _PLAIN = frozenset(
 )
 """The fields that hold texts, numbers and operators, and never an expression or a statement."""
 
+_COMPOUND = frozenset(
+    {ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar}
+    | {ast.Match}
+)
+"""The statements of a scope that hold others of the same scope."""
+
 ALWAYS, SOMETIMES, FOR_TYPES = range(3)
 """When a statement runs: at every import, under a condition, or for type checkers only."""
 
@@ -23,12 +29,12 @@ def statements(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, int]]:
     """Yields every statement of one scope in order, and when it runs."""
     pending: list[tuple[ast.stmt, int]] = [(each, ALWAYS) for each in reversed(body)]
     while pending:
-        node, typed = pending.pop()
-        yield node, typed
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            continue
-        for part, part_typed in reversed(list(_parts(node, typed))):
-            pending.extend((each, part_typed) for each in reversed(part))
+        pair = pending.pop()
+        yield pair
+        # Most statements hold no others, and to ask each for its parts costs most of the time.
+        if type(pair[0]) in _COMPOUND:
+            for part, part_typed in reversed(list(_parts(*pair))):
+                pending.extend((each, part_typed) for each in reversed(part))
 
 
 def all_nodes(top: ast.AST) -> list[ast.AST]:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
+from scaffold.repository.attributes import SETTING
 from scaffold.repository.bindings import Scope, ValueBinding
 from scaffold.repository.lazy_names import LazyNames, is_lazy_module, read_lazy_names
-from scaffold.repository.scopes import read_scope
+from scaffold.repository.scopes import Statements, read_scope
 from scaffold.repository.statements import all_nodes, dotted_name, statements
 
 MODULE_NAMES = frozenset(
@@ -64,14 +65,15 @@ def read_module(source: bytes) -> ModuleTable:
 
 
 def _table(tree: ast.Module, source: bytes) -> ModuleTable:
-    scope = read_scope(tree.body)
-    exports, complete = _exports(tree)
+    body = list(statements(tree.body))
+    scope = read_scope(body, may_set_by_name=any(word in source for word in SETTING))
+    exports, complete = _exports(body) if b"__all__" in source else (None, True)
     _bind_from_within(tree, source, scope)
     return ModuleTable(
         scope,
         exports,
         complete,
-        read_lazy_names(tree, scope),
+        read_lazy_names(tree, [each for each, _ in body], scope),
         _dynamic(tree, source),
         b"__path__" in source and _extends_path(tree),
     )
@@ -90,11 +92,11 @@ def _bind_from_within(tree: ast.Module, source: bytes, scope: Scope) -> None:
             scope.add(node.target.id, ValueBinding(node.lineno))
 
 
-def _exports(tree: ast.Module) -> tuple[frozenset[str] | None, bool]:
+def _exports(body: Statements) -> tuple[frozenset[str] | None, bool]:
     """Reads ``__all__`` through ``=``, ``+=``, ``append``, ``extend`` and ``+`` of literals."""
     found: set[str] | None = None
     complete = True
-    for node, _ in statements(tree.body):
+    for node, _ in body:
         for value in _all_values(node):
             found = set() if found is None else found
             for part in _added(value):
