@@ -6,7 +6,7 @@ thing exists ("read x", "y is defined in x", "x holds y"), and no doubt about it
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cached_property
 
 from scaffold.patterns import lazy_re
 from scaffold.skills.check.doubt import is_doubted
@@ -47,15 +47,16 @@ _SEE = compiled(
     r"\s*(?:\d+[.)]\s*)?see(?: also)?",
     _OBJECT,
 )
-_IMPERATIVE = compiled(_OPENING, _READ, _OBJECT)
-# Verbs that mean other things with more words: "call the file x", "keep a log in x".
-_DIRECT = compiled(_OPENING, any_of("call copy keep"), r"\s*$")
-_AGAINST = compiled(
+_IMPERATIVE = compiled(
     _OPENING,
+    rf"(?:{_READ}{_OBJECT}|",
+    # Verbs that mean other things with more words: "call the file x", "keep a log in x".
+    any_of("call copy keep"),
+    r"\s*$|",
     any_of("verify compare check validate test"),
     r"\b[^§,;:.()]{1,40}\b",
     any_of("against with to"),
-    r"(?: the)?\s*$",
+    r"(?: the)?\s*$)",
 )
 # Any participle but those of what is made or moved: "the cache is defined in x".
 _DONE = (
@@ -106,7 +107,7 @@ _DOES = compiled(
     ),
     r"(?: the)?\s*$",
 )
-_BEFORE = (_SEE, _IMPERATIVE, _DIRECT, _AGAINST, _PLACED, _ACCORDING, _IS, _WE, _DOES)
+_BEFORE = (_SEE, _IMPERATIVE, _PLACED, _ACCORDING, _IS, _WE, _DOES)
 # A path that is used as a name, or to put something in, may be one to come.
 _USED_FOR = compiled(
     r"\buse\b[^§]{0,40}§\s*(?:for|to (?!",
@@ -183,32 +184,40 @@ _LISTING_TITLE = compiled(
 )
 
 
-class Stance(NamedTuple):
-    """Is how a text stands to what it names.
+class Stance:
+    """Is how a text stands to what it names; only what is asked for is found out.
 
     Args:
-        is_directed: Whether a verb before the span leads to it.
-        is_described: Whether words behind it, or its place in a list, say what it is.
-        is_doubted: Whether anything takes it back.
+        span: What it names.
     """
 
-    is_directed: bool
-    is_described: bool
-    is_doubted: bool
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    @cached_property
+    def is_directed(self) -> bool:
+        """Whether a verb before the span leads to it."""
+        return _is_directed(*self._words)
+
+    @cached_property
+    def is_described(self) -> bool:
+        """Whether words behind it, or its place in a list, say what it is, and no verb leads."""
+        return not self.is_directed and _is_described(self._span, *self._words)
+
+    @cached_property
+    def is_doubted(self) -> bool:
+        """Whether anything takes it back."""
+        return is_doubted(self._span)
 
     @property
     def is_plain(self) -> bool:
         """Whether the text says plainly that the thing is there."""
         return (self.is_directed or self.is_described) and not self.is_doubted
 
-
-def stance_of(span: Span) -> Stance:
-    """Returns how a text stands to what a span of it names."""
-    before, after = (plain(each) for each in sentence_around(span))
-    is_directed = _is_directed(before, after)
-    return Stance(
-        is_directed, not is_directed and _is_described(span, before, after), is_doubted(span)
-    )
+    @cached_property
+    def _words(self) -> tuple[str, str]:
+        before, after = sentence_around(self._span)
+        return plain(before), plain(after)
 
 
 def _is_directed(before: str, after: str) -> bool:

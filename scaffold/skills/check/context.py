@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from scaffold.patterns import lazy_re
-from scaffold.skills.check.assertion import stance_of
+from scaffold.skills.check.assertion import Stance
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.check.sentence import sentence_around
 
@@ -143,7 +143,7 @@ def silence(span: Span) -> str | None:
     if reason is None:
         return None
     # The verb that leads to it is nearer than any word of making.
-    stance = stance_of(span)
+    stance = Stance(span)
     is_near = stance.is_directed and not stance.is_doubted
     return why_no_claim("", titles) if is_near else reason
 

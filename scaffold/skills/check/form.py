@@ -169,6 +169,8 @@ def _agent(document: Document) -> Iterator[Finding]:
 
 
 def _hidden(document: Document) -> Iterator[Finding]:
+    if document.text.isascii():
+        return
     for number, line in enumerate(document.lines, 1):
         if found := _HIDDEN.search(line):
             sign = f"U+{ord(found.group()):04X}"

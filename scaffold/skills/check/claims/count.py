@@ -17,7 +17,27 @@ from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block, Span
 
-_VERB = r"(?:has|have|holds?|contains?|lists?|defines?|registers?|names?|includes?)"
+_VERBS = frozenset(
+    [
+        "has",
+        "have",
+        "hold",
+        "holds",
+        "contain",
+        "contains",
+        "list",
+        "lists",
+        "define",
+        "defines",
+        "register",
+        "registers",
+        "name",
+        "names",
+        "include",
+        "includes",
+    ]
+)
+_VERB = rf"(?:{'|'.join(sorted(_VERBS, reverse=True))})"
 _ENTRIES = (
     r"(?:(?:registered|known|supported|valid|literal)\s+)?"
     r"(?P<noun>entries|items|elements|keys|members|names|options|choices|rows|values|variants)"
@@ -37,13 +57,14 @@ _FOLDER_HAS = lazy_re(
     rf"\s+{_FILES}\b(?!\s*/|\s+(?:per|each|for every|or more|or fewer))",
     re.IGNORECASE,
 )
+_INSIDE = frozenset({"in", "of", "under", "below", "inside"})
 # The words in front say whether all are meant: "the first 3 files in", "about 12 files in".
 _ALL = r"(?:^|[.:(;,]\s*|\b(?:the|all|are|these|of|is)\s+)"
 _IN_NAME = lazy_re(
-    rf"{_ALL}{NUMBER}\s+{_ENTRIES}\s+(?:in|of)\s+(?:the\s+)?$", re.IGNORECASE | re.MULTILINE
+    rf"{_ALL}{NUMBER}\s+{_ENTRIES}\s+(?:in|of)\s+(?:the\s+)?\Z", re.IGNORECASE | re.MULTILINE
 )
 _IN_FOLDER = lazy_re(
-    rf"{_ALL}{NUMBER}\s+{_FILES}\s+(?:in|under|below|inside)\s+(?:the\s+)?$",
+    rf"{_ALL}{NUMBER}\s+{_FILES}\s+(?:in|under|below|inside)\s+(?:the\s+)?\Z",
     re.IGNORECASE | re.MULTILINE,
 )
 _PACK_HAS = lazy_re(
@@ -88,6 +109,8 @@ class Count(NamedTuple):
 def find_counts(document: Document) -> Iterator[Claim]:
     """Yields the numbers that a text gives beside a name, a folder or the pack."""
     for span in document.markdown.codes:
+        if not (_is_counted_behind(span) or _is_counted_before(span)):
+            continue
         if is_placeholder(span.text):
             continue
         if _VARIABLE.fullmatch(span.text):
@@ -102,6 +125,18 @@ def find_counts(document: Document) -> Iterator[Claim]:
     for block in document.markdown.blocks:
         if block.kind in ("paragraph", "item") and document.is_about_here:
             yield from _pack_claims(block)
+
+
+def _is_counted_behind(span: Span) -> bool:
+    """Tells whether a verb of having is near, without which no expression fits: it is cheaper."""
+    return not _VERBS.isdisjoint(span.after[:200].lower().split())
+
+
+def _is_counted_before(span: Span) -> bool:
+    """Tells whether the words before end as in "14 entries in the", which is as cheap."""
+    words = span.before[-40:].lower().split()
+    last = words[-2:-1] if words[-1:] == ["the"] else words[-1:]
+    return bool(last) and last[0] in _INSIDE
 
 
 def _claim(what: str, found: re.Match[str], span: Span) -> Claim:

@@ -23,6 +23,7 @@ _NOUNS = (
     "markers", "extras", "dependencies", "scripts", "entry points", "hooks", "services", "jobs",
 )  # fmt: skip
 _NOUN = rf"(?P<noun>{'|'.join(_NOUNS)})"
+_ENDS = ("pyproject", ".toml", ".yaml", ".yml", ".json")
 _KIND = r"(?:(?:pytest|runtime|optional|console|npm|pre-commit|compose|registered)\s+)?"
 _FILE = r"`?(?P<file>pyproject(?:\.toml)?|[\w./-]*\.(?:toml|ya?ml|json))`?"
 _IN_FILE = lazy_re(
@@ -63,7 +64,7 @@ def find_counts_in_files(document: Document) -> Iterator[Claim]:
     for block in document.markdown.blocks:
         if block.kind in ("paragraph", "item", "cell"):
             words = block.text.lower()
-            if any(each in words for each in _NOUNS):
+            if any(each in words for each in _ENDS) and any(each in words for each in _NOUNS):
                 yield from _claims(block)
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
-from scaffold.skills.check.assertion import stance_of
+from scaffold.skills.check.assertion import Stance
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import denial, is_placeholder
@@ -61,7 +61,7 @@ def _denial(span: Span) -> str | None:
     """Returns why the words around a link say that it leads to nothing yet, or None."""
     if _SUCH_AS.search(span.before):
         return "it may be an example"
-    return None if stance_of(span).is_directed else denial(span)
+    return None if Stance(span).is_directed else denial(span)
 
 
 def _places(to: str, document: Document) -> list[str]:

@@ -39,7 +39,8 @@ def is_marker(text: str) -> bool:
 
 def find_markers(document: Document) -> Iterator[Claim]:
     """Yields the markers that a document names in text, in commands and in Python."""
-    for span in document.markdown.codes:
+    text = document.text.lower()
+    for span in document.markdown.codes if "mark" in text else ():
         if name := _in_text(span):
             silent = silence(span) or ""
             if _REGISTERED.search(" ".join(sentence_around(span))):
@@ -47,7 +48,7 @@ def find_markers(document: Document) -> Iterator[Claim]:
             yield from _claim(name, span.line, span.column, silent)
     for command in find_commands(document):
         yield from _in_command(command)
-    for fence in document.markdown.fences:
+    for fence in document.markdown.fences if "pytest.mark" in text else ():
         if fence.info.split()[:1] in (["python"], ["py"]):
             yield from _in_python(fence)
 

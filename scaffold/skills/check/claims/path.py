@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
-from scaffold.skills.check.assertion import stance_of
+from scaffold.skills.check.assertion import Stance
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.places import literal_part, locate, matching, missing
@@ -107,7 +107,7 @@ def judge_path(claim: Claim, document: Document, repository: Repository) -> Verd
 
 def weighed(verdict: Verdict, span: Span) -> Verdict:
     """Returns what is left of a refuted claim, by how plainly the words around it make it."""
-    stance = stance_of(span)
+    stance = Stance(span)
     # A file of this very name elsewhere is evidence of its own: it was moved.
     is_moved = bool(verdict.now) and verdict.now.endswith(f"/{_name(span.text)}")
     if stance.is_plain or (is_moved and not stance.is_doubted):
