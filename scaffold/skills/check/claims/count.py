@@ -109,17 +109,20 @@ class Count(NamedTuple):
 def find_counts(document: Document) -> Iterator[Claim]:
     """Yields the numbers that a text gives beside a name, a folder or the pack."""
     for span in document.markdown.codes:
-        if not (_is_counted_behind(span) or _is_counted_before(span)):
-            continue
-        if is_placeholder(span.text):
+        behind, before = _is_counted_behind(span), _is_counted_before(span)
+        if not (behind or before) or is_placeholder(span.text):
             continue
         if _VARIABLE.fullmatch(span.text):
-            found = _NAME_HAS.match(span.after) or _IN_NAME.search(span.before[-160:])
+            found = (behind and _NAME_HAS.match(span.after)) or (
+                before and _IN_NAME.search(span.before[-160:])
+            )
             if found and (_TELLING.search(span.text) or found.groupdict().get("file")):
                 yield _claim("collection", found, span)
                 continue
         if _PATH.fullmatch(span.text):
-            found = _FOLDER_HAS.match(span.after) or _IN_FOLDER.search(span.before[-160:])
+            found = (behind and _FOLDER_HAS.match(span.after)) or (
+                before and _IN_FOLDER.search(span.before[-160:])
+            )
             if found:
                 yield _claim("folder", found, span)
     for block in document.markdown.blocks:
