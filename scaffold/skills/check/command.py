@@ -7,24 +7,22 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.changes import Change
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.repository.files import Files, list_files
 from scaffold.repository.installed import installed_files
 from scaffold.repository.uncollected import uncollected
 from scaffold.repository.whole import Repository
-from scaffold.skills.check.baseline import baseline_text, read_baseline, sift
 from scaffold.skills.check.checking import Outcome, check_repository
-from scaffold.skills.check.fixing import fix_changes
-from scaffold.skills.check.output.github import to_github
 from scaffold.skills.check.output.human import to_text
 from scaffold.skills.check.output.json import to_json
-from scaffold.skills.check.output.sarif import to_sarif
 from scaffold.skills.check.settings import Settings, check_rule_names, read_settings
-from scaffold.skills.check.since import since
 from scaffold.spec import RequestError
+
+# What only some options need is imported where it is needed: most checks do without.
+if TYPE_CHECKING:
+    from scaffold.changes import Change
 
 FORMATS = ("human", "json", "sarif", "github")
 
@@ -85,10 +83,13 @@ def _check(wish: CheckWish) -> Report:
     repository = Repository(list_files(root), installed)
     outcome = _outcome(wish, repository, chosen)
     report = Report("skills check", dry_run=wish.dry_run)
-    if wish.fix and (changes := fix_changes(outcome.findings, repository.files)):
-        _write(report, root, changes, wish)
-        if not wish.dry_run:
-            outcome = _outcome(wish, Repository(list_files(root), installed), chosen)
+    if wish.fix:
+        from scaffold.skills.check.fixing import fix_changes
+
+        if changes := fix_changes(outcome.findings, repository.files):
+            _write(report, root, changes, wish)
+            if not wish.dry_run:
+                outcome = _outcome(wish, Repository(list_files(root), installed), chosen)
     if wish.write_baseline:
         _keep(report, wish, outcome)
         return report
@@ -110,6 +111,8 @@ def _outcome(wish: CheckWish, repository: Repository, chosen: Sequence[str]) -> 
     if chosen:
         outcome = narrowed(outcome, chosen)
     if wish.since is not None:
+        from scaffold.skills.check.since import since
+
         outcome = since(outcome, repository, wish.since)
     return outcome
 
@@ -137,6 +140,8 @@ def _write(report: Report, root: Path, changes: Sequence[Change], wish: CheckWis
 
 def _keep(report: Report, wish: CheckWish, outcome: Outcome) -> None:
     """Writes all findings as known ones."""
+    from scaffold.skills.check.baseline import baseline_text
+
     assert wish.write_baseline is not None, "called where it is asked for"
     path = wish.start / wish.write_baseline
     try:
@@ -152,6 +157,8 @@ def _keep(report: Report, wish: CheckWish, outcome: Outcome) -> None:
 
 
 def _sifted(report: Report, wish: CheckWish, outcome: Outcome) -> Outcome:
+    from scaffold.skills.check.baseline import read_baseline, sift
+
     assert wish.baseline is not None, "called where there is one"
     sifted = sift(outcome.findings, read_baseline(wish.start / wish.baseline))
     if sifted.num_known:
@@ -167,8 +174,12 @@ def _text(report: Report, wish: CheckWish, outcome: Outcome) -> str:
         case "json":
             return json.dumps(report.to_json()) + "\n"
         case "sarif":
+            from scaffold.skills.check.output.sarif import to_sarif
+
             return to_sarif(outcome)
         case "github":
+            from scaffold.skills.check.output.github import to_github
+
             return to_github(outcome)
         case _:
             text = to_text(outcome, show_undecided=wish.show_undecided)

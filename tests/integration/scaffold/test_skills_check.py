@@ -279,12 +279,14 @@ def test_what_may_not_be_read_is_told(repository: Path) -> None:
 def test_an_unreadable_file_is_told_to_root_too(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from scaffold.repository import files
     from scaffold.repository.whole import Repository
     from scaffold.skills.check.checking import check_repository
 
-    def refuse(path: Path) -> bytes:
+    def refuse(*_: object, **__: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
+    monkeypatch.setattr(files, "open", refuse, raising=False)
     monkeypatch.setattr(Path, "read_bytes", refuse)
     outcome = check_repository(Repository.at(repository))
     found = [each for each in outcome.findings if each.path == PATH]
