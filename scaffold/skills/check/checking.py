@@ -9,13 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from scaffold.repository.whole import Repository
-from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
-from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
-from scaffold.skills.check.claims.config_key import CONFIG_KEYS
-from scaffold.skills.check.claims.symbols import SYMBOLS
-from scaffold.skills.check.documents import Document, find_documents
-from scaffold.skills.check.form import check_form, unreadable_finding
-from scaffold.skills.check.kinds import KINDS
+from scaffold.skills.check.claim import Finding, Judged
+from scaffold.skills.check.documents import Document, Unreadable, find_documents
 from scaffold.skills.check.memory import (
     Memory,
     Remembered,
@@ -25,7 +20,6 @@ from scaffold.skills.check.memory import (
     stamps,
 )
 from scaffold.skills.check.pack_form import check_pack, copies
-from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings, read_settings
 from scaffold.skills.check.sharing import work_through
 
@@ -93,7 +87,7 @@ def check_repository(
     documents, unreadable = find_documents(repository.files, pages)
     documents = [each for each in documents if not _excluded(each.path, settings)]
     outcome = Outcome(num_documents=len(documents) + len(unreadable))
-    found = [unreadable_finding(each) for each in unreadable if not _excluded(each.path, settings)]
+    found = list(_unread(unreadable, settings))
     twice = copies(documents)
     across = list(check_pack(documents, repository.files))
     identity = identity_of(repository.files, settings) if remember else ""
@@ -126,8 +120,13 @@ def _remembered(
     files = repository.files
 
     def work(task: Task) -> dict[str, Any]:
+        from scaffold.skills.check.judging import check_copy, check_document
+
         files.take_looked_into()
-        found = _check(task, repository, settings)
+        if task.is_copy:
+            found = check_copy(task.document, settings, task.across)
+        else:
+            found = check_document(task.document, repository, settings, task.across)
         return found.to_row(stamps(files, files.take_looked_into()))
 
     fresh = iter(work_through(open_tasks, work, files))
@@ -135,98 +134,14 @@ def _remembered(
         yield task, each or memory.keep(key, next(fresh))
 
 
-def _check(task: Task, repository: Repository, settings: Settings) -> Remembered:
-    """Returns what is found in one document; of a copy, only what its source cannot have."""
-    document = task.document
-    findings = [*check_form(document, settings), *task.across]
-    if task.is_copy:
-        return Remembered(findings, [])
-    judged = judge_document(document, repository)
-    findings += [finding_of(each, document) for each in judged if each.verdict.state == "false"]
-    allowances = read_allowances(document)
-    kept = list(apply_allowances(document, findings, allowances))
-    return Remembered([*kept, *faults(document, allowances)], judged)
+def _unread(unreadable: Sequence[Unreadable], settings: Settings) -> Iterator[Finding]:
+    """Yields the findings for the documents that could not be read."""
+    if unreadable:
+        from scaffold.skills.check.form import unreadable_finding
 
-
-def judge_document(document: Document, repository: Repository) -> list[Judged]:
-    """Returns every claim of a document with its verdict."""
-    rows: list[Judged] = []
-    seen: set[tuple[str, str, int, int]] = set()
-    for kind in KINDS:
-        for claim in kind.find(document):
-            key = (claim.kind, claim.text, claim.line, claim.column)
-            if key not in seen:
-                seen.add(key)
-                rows.append(Judged(claim, kind.judge(claim, document, repository)))
-    return list(_told_once(list(_once(rows))))
-
-
-# The rules of a file that is missing; the general one gives way to what says more.
-_GENERAL = "path-missing"
-_SPECIAL = frozenset({"link-missing", "requirements-missing", "script-missing", "test-missing"})
-
-
-def _told_once(rows: list[Judged]) -> Iterator[Judged]:
-    """Yields the claims; of two that miss one file on one line, the more special is refuted."""
-    special = {(row.claim.line, _file_of(row)): row for row in rows if row.verdict.rule in _SPECIAL}
-    for row in rows:
-        other = special.get((row.claim.line, _file_of(row)))
-        if other is not None and row.verdict.rule == _GENERAL:
-            yield Judged(row.claim, Verdict.open(f"{other.verdict.rule} tells it already"))
-        else:
-            yield row
-
-
-def _file_of(row: Judged) -> str:
-    name = (row.claim.text.split() or [""])[-1]
-    return name.removeprefix("./").partition("#")[0].partition("::")[0]
-
-
-def _once(rows: list[Judged]) -> Iterator[Judged]:
-    """Yields the claims without those that another kind decides.
-
-    A dotted name may be of code or a key of a configuration, and its text does not say which.
-    """
-    either = (SYMBOLS.name, CONFIG_KEYS.name)
-    decided = {
-        (row.claim.line, row.claim.column)
-        for row in rows
-        if row.claim.kind in either and row.verdict.state != "undecided"
-    }
-    for row in rows:
-        is_open = row.claim.kind in either and row.verdict.state == "undecided"
-        if not is_open or (row.claim.line, row.claim.column) not in decided:
-            yield row
-
-
-def finding_of(judged: Judged, document: Document) -> Finding:
-    """Returns what is reported of a refuted claim."""
-    claim, verdict = judged.claim, judged.verdict
-    assert verdict.rule in RULES, f"no rule {verdict.rule!r}"
-    severity = RULES[verdict.rule].severity
-    if verdict.confidence == "low" and severity == "error":
-        severity = "warning"
-    return Finding(
-        document.path,
-        claim.line,
-        claim.column,
-        verdict.rule,
-        claim.text,
-        verdict.message,
-        verdict.reason,
-        verdict.now,
-        severity,
-        verdict.confidence,
-        _placed(verdict, claim),
-    )
-
-
-def _placed(verdict: Verdict, claim: Claim) -> Fix | None:
-    """Returns the fix of a verdict at the line of its claim, where it names none."""
-    fix = verdict.fix
-    if fix is None or fix.line:
-        return fix
-    return Fix(claim.line, fix.before, fix.after, fix.is_safe)
+        yield from (
+            unreadable_finding(each) for each in unreadable if not _excluded(each.path, settings)
+        )
 
 
 def _excluded(path: str, settings: Settings) -> bool:

@@ -13,9 +13,10 @@ from scaffold.patterns import lazy_re
 from scaffold.repository.files import git_output
 from scaffold.repository.revision import revision_files
 from scaffold.repository.whole import Repository
-from scaffold.skills.check.checking import Outcome, judge_document
+from scaffold.skills.check.checking import Outcome
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import Document, find_documents
+from scaffold.skills.check.judging import judge_document
 from scaffold.skills.check.rules import RULES
 
 _DEFINITION = lazy_re(

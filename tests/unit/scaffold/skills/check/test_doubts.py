@@ -9,10 +9,10 @@ import pytest
 
 from scaffold.repository.files import Files
 from scaffold.repository.whole import Repository
-from scaffold.skills.check.checking import judge_document
 from scaffold.skills.check.claim import Judged, Verdict
 from scaffold.skills.check.context import silence
 from scaffold.skills.check.documents import Document, find_documents
+from scaffold.skills.check.judging import judge_document
 from scaffold.skills.check.kinds import KINDS
 
 TESTS = {

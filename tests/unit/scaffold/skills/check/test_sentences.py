@@ -12,9 +12,9 @@ import pytest
 
 from scaffold.repository.files import Files
 from scaffold.repository.whole import Repository
-from scaffold.skills.check.checking import finding_of, judge_document
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import Document
+from scaffold.skills.check.judging import finding_of, judge_document
 from tests.skill_fixtures import read_sentences
 
 FILES = (
