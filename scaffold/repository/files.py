@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
+from scaffold.patterns import lazy_re
+
 MAX_BYTES = 4_000_000
 """Larger files are listed and never read: no source that people write is as long."""
 
@@ -19,6 +21,10 @@ _SKIPPED_FOLDERS = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache"}
     | {".ruff_cache", ".pytest_cache", ".tox", ".nox", ".eggs", ".idea", ".cache"}
 )
+
+
+# What a path has to hold for its normal form to be another one.
+_UNCLEAN = lazy_re(r"(?:^|/)\.{0,2}(?:/|$)" + (r"|\\" if os.sep == "\\" else ""))
 
 
 class Files:
@@ -102,6 +108,8 @@ class Files:
         """Tells whether a file or folder of this relative path exists."""
         if path in self.paths or path in self.folders:
             return True
+        if not _UNCLEAN.search(path):
+            return False
         clean = _normal(path)
         return clean in self.paths or clean in self.folders or clean == "."
 

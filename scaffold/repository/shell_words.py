@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from scaffold.patterns import lazy_re
@@ -99,8 +100,9 @@ class Script:
     faults: list[Fault] = field(default_factory=list[Fault])
 
 
+@lru_cache(maxsize=32)
 def read_shell(text: str) -> Script:
-    """Reads a text of shell."""
+    """Reads a text of shell; one text is asked for by several claims, and nobody changes it."""
     return _Reader(text).read()
 
 
@@ -132,7 +134,7 @@ class _Reader:
         return self._script
 
     def _is_placeholder(self) -> bool:
-        return _PLACEHOLDER.match(self._text, self._at) is not None
+        return self._text[self._at] == "<" and _PLACEHOLDER.match(self._text, self._at) is not None
 
     def _is_alternative(self, token: re.Match[str]) -> bool:
         """Tells whether `|` stands between two words without blanks: one or the other."""
@@ -212,6 +214,8 @@ class _Reader:
     def _read_piece(self, pieces: _Pieces) -> bool:
         """Reads the next part of a word; returns False where the word ends."""
         text, at = self._text, self._at
+        if text[at] in " \t\n":
+            return False
         if found := _PLAIN.match(text, at):
             return self._unsure_where_dots(pieces, found.group())
         if found := _PLACEHOLDER.match(text, at):

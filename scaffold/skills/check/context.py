@@ -7,6 +7,7 @@ false alarm costs more than a miss.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from scaffold.patterns import lazy_re
 from scaffold.skills.check.assertion import Stance
@@ -119,6 +120,7 @@ _CAPITALS = lazy_re(
 )
 
 
+@lru_cache(maxsize=1024)  # each kind of claim asks it of the same spans
 def is_placeholder(text: str) -> bool:
     """Tells whether a text stands for many: it holds `<name>`, `*`, `...`, `my_` and the like."""
     return _PLACEHOLDER.search(text) is not None or _CAPITALS.search(text) is not None

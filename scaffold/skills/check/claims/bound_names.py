@@ -7,23 +7,30 @@ from collections.abc import Iterator
 
 from scaffold.repository.statements import nodes_of
 
+_BINDING = frozenset(
+    {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Name, ast.arg, ast.ExceptHandler}
+    | {ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.Global, ast.Nonlocal, ast.ImportFrom}
+)
 _SETTERS = frozenset({"setattr", "object", "setitem", "delattr"})
 
 
 def bound_names(tree: ast.AST) -> Iterator[str]:
     """Yields every name that is bound other than by an absolute import."""
     for node in nodes_of(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if type(node) not in _BINDING:  # most are none of them, and to ask one by one is slow
+            continue
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                yield node.id
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
-            yield node.id
         elif isinstance(node, ast.arg):
             yield node.arg
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
             yield node.name
         elif isinstance(node, ast.MatchMapping) and node.rest:
             yield node.rest
-        elif isinstance(node, ast.Global | ast.Nonlocal):
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
             yield from node.names
         elif isinstance(node, ast.ImportFrom) and node.level:
             yield from (each.asname or each.name for each in node.names)

@@ -36,7 +36,8 @@ def find_imports(document: Document) -> Iterator[Claim]:
     for source in python_sources(document):
         if source.tree is not None:
             for node in nodes_of(source.tree):
-                yield from _claims(node, source.line(node), 1, source.silent or "")
+                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                    yield from _claims(node, source.line(node), 1, source.silent or "")
     for span in document.markdown.codes:
         if span.text.startswith(("import ", "from ")):
             try:

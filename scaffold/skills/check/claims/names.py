@@ -69,7 +69,7 @@ def find_names(document: Document) -> Iterator[Claim]:
 
 def is_complete(tree: ast.Module) -> bool:
     """Tells whether a block begins with its imports and leaves nothing out by an ellipsis."""
-    imports = [node for node in nodes_of(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports = [node for node in nodes_of(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
     has_star = any(each.name == "*" for node in imports for each in node.names)
     has_gap = any(
         isinstance(node, ast.Constant) and node.value is Ellipsis for node in nodes_of(tree)
@@ -77,7 +77,7 @@ def is_complete(tree: ast.Module) -> bool:
     first = tree.body[0] if tree.body else None
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
         first = tree.body[1] if len(tree.body) > 1 else None
-    return isinstance(first, ast.Import | ast.ImportFrom) and not has_star and not has_gap
+    return isinstance(first, (ast.Import, ast.ImportFrom)) and not has_star and not has_gap
 
 
 def judge_name(claim: Claim, document: Document, repository: Repository) -> Verdict:
