@@ -17,6 +17,9 @@ from scaffold.patterns import lazy_re
 MAX_BYTES = 4_000_000
 """Larger files are listed and never read: no source that people write is as long."""
 
+MAX_DEPTH = 100
+"""No folder of a repository lies deeper; what a text names may."""
+
 _SKIPPED_FOLDERS = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache"}
     | {".ruff_cache", ".pytest_cache", ".tox", ".nox", ".eggs", ".idea", ".cache"}
@@ -45,7 +48,7 @@ class Files:
         self._looked_into: set[str] = set()
         self._texts: dict[str, str | None] = {}
         self._ignored: dict[str, bool] = {}
-        self._is_inside: dict[str, bool] = {}
+        self._real: dict[str, str] = {}
 
     @cached_property
     def listing(self) -> bytes:
@@ -182,7 +185,7 @@ class Files:
     def _read_bytes(self, path: str) -> bytes | None:
         place = os.path.join(self.root, path)
         try:
-            if not self._leads_inside(os.path.dirname(place)):
+            if not self._is_below_root(self.real(path.rpartition("/")[0])):
                 return None
             found = os.lstat(place)
             if stat.S_ISLNK(found.st_mode):
@@ -196,17 +199,25 @@ class Files:
         except OSError:
             return None
 
-    def _leads_inside(self, folder: str) -> bool:
-        """Tells whether a folder is in the repository; asked once, since it costs a call a part.
+    def real(self, path: str) -> str:
+        """Returns where a path below the root leads when all links are followed.
 
-        A link may lead out of it, to something that is nobody's business here.
+        A link may lead out of the repository, to something that is nobody's business here. Each
+        folder is looked at once, where ``realpath`` looks at all that are above it.
         """
-        if folder not in self._is_inside:
-            self._is_inside[folder] = self._is_below_root(os.path.realpath(folder))
-        return self._is_inside[folder]
+        if path not in self._real:
+            self._real[path] = self._find_real(path)
+        return self._real[path]
+
+    def _find_real(self, path: str) -> str:
+        if path.count("/") > MAX_DEPTH or _UNCLEAN.search(path):
+            return os.path.realpath(os.path.join(self._real_root, path))
+        folder, _, name = path.rpartition("/")
+        place = os.path.join(self.real(folder) if folder else self._real_root, name)
+        return os.path.realpath(place) if os.path.islink(place) else place
 
     def _is_below_root(self, real: str) -> bool:
-        return Path(real).is_relative_to(self._real_root)
+        return real == self._real_root or real.startswith(os.path.join(self._real_root, ""))
 
 
 def list_files(root: Path) -> Files:

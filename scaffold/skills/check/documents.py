@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -100,7 +99,7 @@ def find_documents(
     installed = _installed(files)
     # The sources come first: a link to them, from a client's folder for example, is their copy.
     for path in sorted(kinds, key=lambda path: (not path.startswith(".agents/"), path)):
-        real = os.path.realpath(files.root / path)
+        real = files.real(path)
         if real in seen:
             continue
         seen.add(real)
