@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -100,6 +102,81 @@ def test_what_processes_looked_into_is_kept_too(root: Path) -> None:
     assert checked(root).num_fresh == 0
 
 
+PARSER = "import argparse\n\nparser = argparse.ArgumentParser()\n"
+VARIANTS = {
+    "pkg/code.py": (
+        "def run(rows):\n    return rows\n",
+        "def run(rows, limit=5):\n    return rows\n\nLIMITS = {'a': 1, 'b': 2}\n",
+        "class Runner:\n    def run(self):\n        return 1\n",
+        "def run(rows:\n",
+    ),
+    "pkg/more.py": ("from pkg.code import run\n", "run = None\n", "from pkg.code import *\n"),
+    "tools/go.py": (
+        PARSER + "parser.add_argument('--fast')\nparser.parse_args()\n",
+        PARSER + "parser.add_argument('--slow')\nparser.parse_args()\n",
+    ),
+    "pyproject.toml": (
+        "[project]\nname = 'x'\nversion = '1.2.0'\ndependencies = ['click', 'rich']\n",
+        "[project]\nname = 'x'\nversion = '2.0.0'\ndependencies = ['click']\n",
+        "[tool.pytest.ini_options]\nmarkers = ['gpu: needs one']\n",
+        "[tool.scaffold.skills]\nignore = ['path-missing']\n",
+    ),
+    "notes.txt": ("one\ntwo\nthree\n", "one\n"),
+    "docs/page.md": ("# Page\n\n## Way\n", "# Page\n\n## Road\n", "# Page\n\n`pkg/gone.py`\n"),
+    "Makefile": ("build:\n\techo\n", "deploy:\n\techo\n"),
+    ".github/workflows/ci.yml": ("jobs:\n  lint:\n    runs-on: x\n", "jobs:\n  test: {}\n"),
+    ".gitignore": ("out/\n", ""),
+    "settings.yaml": ("train:\n  steps: 3\n", "train:\n  rate: 3\n"),
+}
+CLAIMS = (
+    "Read `pkg/code.py` and `notes.txt:3`.",
+    "Call `pkg.code.run(rows)` or `pkg.more.run`.",
+    "`LIMITS` has 2 entries.",
+    "```bash\npython tools/go.py --fast\nmake build\npytest -m gpu\n```",
+    "```python\nfrom pkg.code import Runner\n\nRunner().run()\n```",
+    "See [the way](../../../docs/page.md#way).",
+    "The job `lint` in `.github/workflows/ci.yml` runs it.",
+    "Set `train.steps` in `settings.yaml`.",
+    "There are 2 dependencies in `pyproject.toml`.",
+    "Read `docs/page.md` and [the first](../first/SKILL.md#steps).",
+    "## Steps",
+)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(each, marks=pytest.mark.slow) for each in range(4, 60))]
+)
+def test_memory_says_what_a_fresh_check_says_whatever_changes(root: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    for path in VARIANTS:
+        _change(root, path, chance)
+    for name in NAMES:
+        _rewrite(root, name, chance)
+    checked(root)
+    for _ in range(10):
+        for _ in range(chance.randint(1, 2)):
+            if chance.random() < 0.4:
+                _rewrite(root, chance.choice(NAMES), chance)
+            else:
+                _change(root, chance.choice(list(VARIANTS)), chance)
+        checked(root)
+
+
+def _change(root: Path, path: str, chance: random.Random) -> None:
+    """Writes another variant of a file, or takes it away."""
+    place = root / path
+    if place.exists() and chance.random() < 0.2:
+        place.unlink()
+    else:
+        write(root, path, chance.choice(VARIANTS[path]))
+
+
+def _rewrite(root: Path, name: str, chance: random.Random) -> None:
+    """Writes another text of a skill."""
+    claims = chance.sample(CLAIMS, chance.randint(1, len(CLAIMS)))
+    write(root, skill(name), HEAD.format(name) + "\n\n".join(claims) + "\n")
+
+
 def skill(name: str) -> str:
     """Returns the path of a skill."""
     return f".agents/skills/{name}/SKILL.md"
@@ -110,13 +187,19 @@ def checked(root: Path) -> Outcome:
     outcome = check_repository(Repository.at(root), remember=True)
     fresh = check_repository(Repository.at(root))
     assert outcome.findings == fresh.findings
-    assert {path: len(rows) for path, rows in outcome.judged.items()} == {
-        path: len(rows) for path, rows in fresh.judged.items()
-    }
+    assert _told(outcome) == _told(fresh)
     return outcome
 
 
-_clock = iter(range(1, 1000))
+def _told(outcome: Outcome) -> dict[str, list[tuple[object, ...]]]:
+    """Returns each claim with its verdict, without what its finder knew."""
+    return {
+        path: [(*claim[:4], verdict.state, verdict.reason) for claim, verdict in rows]
+        for path, rows in outcome.judged.items()
+    }
+
+
+_clock = itertools.count()
 
 
 def write(root: Path, path: str, text: str) -> None:
