@@ -59,7 +59,8 @@ class Disk:
 
     def unlink(self, path: Path) -> None:
         """Removes a file if it stands."""
-        path.unlink(missing_ok=True)
+        with suppress(NotADirectoryError):  # a file in the place of its folder: it cannot stand
+            path.unlink(missing_ok=True)
 
     def mkdir(self, folder: Path) -> None:
         """Makes a folder unless it stands."""

@@ -184,7 +184,8 @@ def new_journal(root: Path, changes: Sequence[Change], command: str, prune: bool
     """Returns the journal of a run: its steps, the folders to make and those to prune.
 
     Raises:
-        ConflictError: Two changes are about one file, or one leads out of the target.
+        ConflictError: Two changes are about one file, one leads out of the target, or a file stands
+            where a folder has to be.
     """
     folders: dict[str, None] = {}
     pruned: dict[str, None] = {}
@@ -199,7 +200,7 @@ def new_journal(root: Path, changes: Sequence[Change], command: str, prune: bool
             )
         inner = [str(each) for each in PurePosixPath(path).parents[:-1]]
         if change.after is not None:
-            missing = [each for each in inner if not (root / each).exists()]
+            missing = _missing(root, inner, path)
             folders.update(dict.fromkeys(reversed(missing)))
         elif prune:
             pruned.update(dict.fromkeys(inner))
@@ -209,9 +210,22 @@ def new_journal(root: Path, changes: Sequence[Change], command: str, prune: bool
     return Journal(command, token, tuple(folders), tuple(innermost_first), tuple(steps.values()))
 
 
+def _missing(root: Path, folders: Sequence[str], path: str) -> list[str]:
+    """Returns which of the folders above a path are to be made."""
+    for folder in folders:
+        if os.path.lexists(root / folder) and not (root / folder).is_dir():
+            raise ConflictError(f"{folder} is no folder, and {path} goes there", code="file_exists")
+    return [folder for folder in folders if not (root / folder).exists()]
+
+
 def _real_place(root: Path, path: str) -> Path:
     """Returns what a path leads to, so that a link inside the target stays a link."""
-    place = (root / path).resolve()
+    try:
+        place = (root / path).resolve()
+    except (OSError, RuntimeError) as error:  # the latter up to Python 3.12
+        raise ConflictError(
+            f"{path}: a link there leads in a circle", code="file_exists"
+        ) from error
     if not place.is_relative_to(root):
         raise ConflictError(f"{path} leads out of {root}, to {place}", code="outside_target")
     return place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -577,3 +578,30 @@ def test_a_journal_is_found_wherever_it_was_left(root: Path):
     assert found[0] == bare / ".scaffold" / "state"
     assert settle(bare, "recover") != ""
     assert not has_journal(bare)
+
+
+def test_a_file_in_the_place_of_a_folder_is_told_before_anything_is_written(root: Path) -> None:
+    (root / "a").write_bytes(b"a person's\n")
+    before = tree(root)
+    with pytest.raises(ConflictError, match=r"^a is no folder, and a/new\.py goes there$"):
+        apply_changes(root, CHANGES, "add")
+    assert tree(root) == before
+    assert find_journal(root) is None
+
+
+def test_a_run_is_undone_where_a_file_took_the_place_of_its_folder(root: Path) -> None:
+    assert isinstance(run_with(FaultyDisk(8, die, is_final=True), apply_to(root)), Death)
+    assert (root / "a").is_dir()
+    shutil.rmtree(root / "a")
+    (root / "a").write_bytes(b"a person's\n")
+    settle(root, "status", keep_edited=True)
+    assert find_journal(root) is None
+    assert (root / "a").read_bytes() == b"a person's\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_a_link_in_a_circle_is_told(root: Path) -> None:
+    (root / "a").symlink_to("a")
+    with pytest.raises(ConflictError, match=r"leads in a circle|is no folder"):
+        apply_changes(root, CHANGES, "add")
+    assert find_journal(root) is None
