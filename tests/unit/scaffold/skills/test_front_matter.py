@@ -37,3 +37,17 @@ def test_keys_have_their_values_and_lines(
 def test_what_is_wrong_is_told_with_its_line(head: str, problem: str, line: int):
     found = read_front_matter(f"---\n{head}\n---\nbody\n")
     assert (found.problem, found.problem_line) == (problem, line)
+
+
+@pytest.mark.parametrize("text", ["[", "{a: ", "\n- - [", "? ["])
+def test_values_nested_without_end_are_told_and_do_not_end_the_process(text: str):
+    found = read_front_matter(f"---\na: 1\nb: {text * 200_000}\n---\nbody\n")
+    assert (found.fields, found.body_line > 3) == ({}, True)
+    assert found.problem is not None
+    assert found.problem.startswith("the YAML is broken")
+
+
+def test_many_values_beside_one_another_are_read():
+    rows = "".join(f"\n- [{number}, {{a: -1}}]" for number in range(500))
+    found = read_front_matter(f"---\nb:{rows}\n---\nbody\n")
+    assert found.fields["b"][499] == [499, {"a": -1}]
