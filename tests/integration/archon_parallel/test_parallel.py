@@ -155,7 +155,7 @@ COMPILED = [
 # on four processes every mix of axes.
 SHORT = ("deepseek_v3", "gemma3_text", "gpt_oss", "qwen2")
 LONG = [name for name in ARCHON_MODELS if name not in SHORT]
-SHORT_MIXES = {"tp", "cp+tp alibi", "fsdp+tp tied", "pp", "fsdp+ep", "ep+etp"}
+SHORT_MIXES = {"cp+tp alibi", "fsdp+tp tied", "pp", "ep+etp"}
 
 ON_TWO = committed("two", SHORT) + ZOO_CASES[2]
 ON_FOUR = committed("four", SHORT[:2])

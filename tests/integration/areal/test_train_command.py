@@ -160,6 +160,12 @@ def check_killed_run(
     assert not list((folder / "e" / "t").glob(".*"))
 
 
+@pytest.mark.parametrize(
+    "backend",
+    [BACKENDS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS[1:])],
+    indirect=True,
+    scope="module",
+)
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     areal: Areal, warm_model: Path, backend: str, whole_run: tuple[Path, str], tmp_path: Path
 ) -> None:

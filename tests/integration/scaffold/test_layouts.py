@@ -25,12 +25,23 @@ ADDS = [
 
 @pytest.fixture(params=["older", "today"])
 def checkout(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Is an AReaL checkout as it was, or is."""
+    return _laid_out(request.param, tmp_path)
+
+
+@pytest.fixture(params=[pytest.param("older", marks=pytest.mark.slow), "today"])
+def running(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Is the same for tests that run what was written; that takes long."""
+    return _laid_out(request.param, tmp_path)
+
+
+def _laid_out(name: str, folder: Path) -> Path:
     """Lays the registries of an AReaL checkout over a copy of the package, which has its API."""
     ignored = shutil.ignore_patterns("__pycache__")
-    root = tmp_path / request.param
+    root = folder / name
     shutil.copytree(ROOT / "areal", root / "areal", ignore=ignored)
-    shutil.copytree(LAYOUTS / request.param, root, dirs_exist_ok=True)
-    if request.param == "older":  # it imports its workflows eagerly
+    shutil.copytree(LAYOUTS / name, root, dirs_exist_ok=True)
+    if name == "older":  # it imports its workflows eagerly
         (root / "areal" / "workflow" / "vision_rlvr.py").unlink()
     return root
 
@@ -81,33 +92,33 @@ def test_units_are_registered_as_the_checkout_registers_its_own(
     assert not (checkout / ".scaffold" / "made").exists()
 
 
-def test_the_checkout_finds_them(scaffold: Callable[..., Any], checkout: Path) -> None:
+def test_the_checkout_finds_them(scaffold: Callable[..., Any], running: Path) -> None:
     for argv in ADDS:
-        assert scaffold(checkout, *argv).status == 0
-    run_python(checkout, "from areal.workflow import MathDebateWorkflow")
-    if checkout.name == "today":
-        run_python(checkout, "from areal.reward import math_debate_reward_fn")
+        assert scaffold(running, *argv).status == 0
+    run_python(running, "from areal.workflow import MathDebateWorkflow")
+    if running.name == "today":
+        run_python(running, "from areal.reward import math_debate_reward_fn")
     else:
         code = (
             "from areal.reward import get_reward_fn; print(get_reward_fn('math_debate').__name__)"
         )
-        assert run_python(checkout, code) == "math_debate_reward_fn"
-    rows = checkout / "math_debate.jsonl"
+        assert run_python(running, code) == "math_debate_reward_fn"
+    rows = running / "math_debate.jsonl"
     rows.write_text('{"question": "2+3?", "answer": "5"}\n')
     code = (
         "from areal.dataset import _get_custom_dataset as get\n"
         f"print(get({str(rows)!r}, type='rl')[0]['answer'])"
     )
-    assert run_python(checkout, code) == "5"
+    assert run_python(running, code) == "5"
 
 
-def test_what_is_written_passes_its_own_test(scaffold: Callable[..., Any], checkout: Path) -> None:
+def test_what_is_written_passes_its_own_test(scaffold: Callable[..., Any], running: Path) -> None:
     for argv in ADDS:
-        assert scaffold(checkout, *argv).status == 0
+        assert scaffold(running, *argv).status == 0
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
-        cwd=checkout,
-        env={**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"},
+        cwd=running,
+        env={**os.environ, "PYTHONPATH": str(running), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -128,11 +139,11 @@ def test_a_name_that_a_branch_would_swallow_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["reward", "workflow", "dataset"])
-def test_verify_on_a_checkout(scaffold: Callable[..., Any], checkout: Path, kind: str) -> None:
+def test_verify_on_a_checkout(scaffold: Callable[..., Any], running: Path, kind: str) -> None:
     argv = next(argv for argv in ADDS if argv[0].endswith(kind))
-    assert scaffold(checkout, *argv).status == 0
+    assert scaffold(running, *argv).status == 0
     done = scaffold(
-        checkout,
+        running,
         "verify",
         f"{kind}/math_debate",
         "--json",

@@ -141,6 +141,7 @@ def test_a_linked_worktree(repository: Path, tmp_path: Path, scaffold: Scaffold)
     assert not has_journal(repository)
 
 
+@pytest.mark.slow
 def test_a_submodule(repository: Path, tmp_path: Path, scaffold: Scaffold):
     outer = tmp_path / "outer"
     outer.mkdir()
@@ -151,6 +152,7 @@ def test_a_submodule(repository: Path, tmp_path: Path, scaffold: Scaffold):
     check_state(scaffold, module, git_path(module) / "root")
 
 
+@pytest.mark.slow
 def test_a_git_folder_elsewhere(project: Path, tmp_path: Path, scaffold: Scaffold):
     root = copy_project(project, tmp_path / "tree")
     git(root, "init", "-q", "--separate-git-dir", str(tmp_path / "elsewhere.git"))

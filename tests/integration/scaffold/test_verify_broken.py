@@ -188,7 +188,10 @@ def assert_found(level: Level, check: str, message: str) -> None:
 
 
 # A process with torch and a model costs seconds; the others show the same paths.
-IN_FULL_RUNS = ("quits", "keys", "constructor", "silent", "many", "deaf agent")
+IN_FULL_RUNS = (
+    *("quits", "keys", "constructor", "silent", "many", "deaf agent"),
+    *("raises", "waits", "row", "deaf"),
+)
 
 
 @pytest.mark.parametrize(
