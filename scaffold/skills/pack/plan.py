@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.changes import Change
 from scaffold.skills.pack.record import RECORD, digest, read_record, record_text
+from scaffold.skills.pack.sources import AGENTS, SKILLS
 from scaffold.spec import ConflictError
 
 if TYPE_CHECKING:
@@ -151,18 +152,25 @@ def _stray(
     ]
 
 
+_SOURCES = {".claude/skills": SKILLS, ".claude/agents": AGENTS, ".opencode/agents": AGENTS}
+
+
 def _is_named(path: str, overwrite: frozenset[str]) -> bool:
     return any(PurePosixPath(path).is_relative_to(each) for each in overwrite)
 
 
 def _leads_to_source(root: Path, path: str) -> bool:
-    """Tells whether a link leads from a rendered path to the folder that it is rendered from.
+    """Tells whether a rendered path and the source that it is rendered from are one by a link.
 
     Raises:
         ConflictError: A link leads out of the repository.
     """
-    place = root / path
-    real, top = Path(os.path.realpath(place)), Path(os.path.realpath(root))
+    real, top = Path(os.path.realpath(root / path)), Path(os.path.realpath(root))
+    folder = "/".join(path.split("/")[:2])
+    if folder in _SOURCES and real == Path(
+        os.path.realpath(root / _SOURCES[folder] / path[len(folder) + 1 :])
+    ):
+        return True
     if real == top / path:
         return False
     if not real.is_relative_to(top):
@@ -171,9 +179,12 @@ def _leads_to_source(root: Path, path: str) -> bool:
 
 
 def _read(root: Path, path: str) -> bytes | None:
+    place = root / path
     try:
-        return (root / path).read_bytes()
-    except FileNotFoundError:
+        if place.exists() and not place.is_file():
+            raise ConflictError(f"{path} cannot be read: it is no file", code="file_exists")
+        return place.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):  # writing tells what stands in the way
         return None
     except OSError as error:
         raise ConflictError(

@@ -26,6 +26,13 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
 
 
+def is_same_text(one: bytes | None, other: bytes | None) -> bool:
+    """Tells whether two files are the same but for the ends of their lines, as git checks out."""
+    if one is None or other is None or one == other:
+        return one == other
+    return b"\0" not in one and one.replace(b"\r\n", b"\n") == other.replace(b"\r\n", b"\n")
+
+
 def read_record(text: str) -> dict[str, frozenset[str]]:
     """Returns the digests of each path that sync has written."""
     found: dict[str, set[str]] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scaffold.skills.blocks.expected import Problem, Repository, expected
 from scaffold.skills.blocks.markers import Block, parse_blocks, replace_blocks
 from scaffold.skills.blocks.sources import BlockError
-from scaffold.skills.pack.sources import documents_of
+from scaffold.skills.pack.sources import documents_of, read_bytes
 from scaffold.spec import ScaffoldError
 
 if TYPE_CHECKING:
@@ -94,6 +94,6 @@ def _renewed(block: Block, repository: Repository, where: str, may_run: bool) ->
 def _text(files: Files, path: str) -> str | None:
     """Returns a document as it stands, its line ends too; None for what is no text."""
     try:
-        return (files.root / path).read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError):
+        return read_bytes(files.root / path, path).decode("utf-8")
+    except (ScaffoldError, UnicodeDecodeError):
         return None  # of a SKILL.md or a subagent whoever reads the pack tells why

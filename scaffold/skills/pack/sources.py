@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +37,10 @@ class Document:
     @property
     def description(self) -> str:
         """What it is for, on one line."""
-        return " ".join(str(self.front.fields.get("description", "")).split())
+        found = self.front.fields.get("description")
+        if isinstance(found, list | dict | set):
+            return ""  # no text, and by aliases perhaps longer than any memory
+        return "" if found is None else " ".join(str(found).split())
 
     @property
     def body(self) -> str:
@@ -124,16 +128,16 @@ def read_what_can_be(
                 skills.append(_skill(files.root, name, inside, renewed or {}))
             except ScaffoldError as error:
                 problems.append(error)
-    for path in sorted(files.paths):
-        folder, _, name = path.rpartition("/")
-        if folder == AGENTS and name.endswith(".md"):
+    subagents = _below(files, AGENTS, problems)
+    for name, place in subagents.items():
+        if name.endswith(".md") and "/" not in name:
+            path = f"{AGENTS}/{name}"
             try:
-                place = inner_place(files.root, path)
-                document = _document(name[:-3], path, place, renewed or {})
-                agents.append(document)
+                inner = inner_place(files.root, place.relative_to(files.root).as_posix())
+                agents.append(_document(name[:-3], path, inner, renewed or {}))
             except ScaffoldError as error:
                 problems.append(error)
-    return Pack(tuple(skills), tuple(agents), _strangers(files, folders)), problems
+    return Pack(tuple(skills), tuple(agents), _strangers(folders, subagents)), problems
 
 
 def documents_of(files: Files) -> list[str]:
@@ -144,15 +148,11 @@ def documents_of(files: Files) -> list[str]:
     """
     problems: list[ScaffoldError] = []
     folders = _by_folder(files, problems)
+    subagents = _below(files, AGENTS, problems)
     _raise_all(problems)
-    found = [
-        f"{SKILLS}/{name}/{below}"
-        for name, inside in folders.items()
-        for below in inside
-        if below.endswith(".md")
-    ]
-    agents = [path for path in files.paths if path.startswith(f"{AGENTS}/")]
-    return sorted([*found, *(path for path in agents if path.endswith(".md"))])
+    found = [f"{SKILLS}/{name}/{below}" for name, inside in folders.items() for below in inside]
+    found += [f"{AGENTS}/{name}" for name in subagents]
+    return sorted(path for path in found if path.endswith(".md"))
 
 
 def inner_place(root: Path, path: str) -> Path:
@@ -174,6 +174,8 @@ def read_bytes(place: Path, path: str) -> bytes:
         ScaffoldError: It cannot be read.
     """
     try:
+        if place.exists() and not place.is_file():
+            raise OSError(0, "it is a device, a pipe or a socket")  # reading might never end
         return place.read_bytes()
     except OSError as error:
         raise ScaffoldError(
@@ -186,23 +188,52 @@ def read_bytes(place: Path, path: str) -> bytes:
 def _by_folder(files: Files, problems: list[ScaffoldError]) -> dict[str, dict[str, Path]]:
     """Returns the files of each folder of skills, by their path in it; adds what links do wrong."""
     found: dict[str, dict[str, Path]] = {}
-    for path in sorted(files.paths):
-        if path.startswith(f"{SKILLS}/") and "/" in path[len(SKILLS) + 1 :]:
-            name, _, inside = path[len(SKILLS) + 1 :].partition("/")
-            found.setdefault(name, {})[inside] = files.root / path
-    top = files.root / SKILLS
-    links = [each.name for each in os.scandir(top) if each.is_symlink()] if top.is_dir() else []
-    for name in sorted(links):  # git and a walk list a linked folder as one entry, or not at all
-        try:
-            place = inner_place(files.root, f"{SKILLS}/{name}")
-        except ScaffoldError as error:
-            problems.append(error)
-            continue
-        if place.is_dir() and not name.startswith("."):
-            inner = place.relative_to(os.path.realpath(files.root)).as_posix()
-            rows = {path for path in files.paths if path.startswith(f"{inner}/")}
-            found[name] = {path[len(inner) + 1 :]: files.root / path for path in sorted(rows)}
-    return {name: found[name] for name in sorted(found)}
+    for path, place in _below(files, SKILLS, problems).items():
+        name, slash, inside = path.partition("/")
+        if slash:
+            found.setdefault(name, {})[inside] = place
+    for name in _links(files.root / SKILLS):
+        if (files.root / SKILLS / name).is_dir() and not name.startswith("."):
+            found[name] = _below(files, f"{SKILLS}/{name}", problems)
+    return {name: found[name] for name in sorted(found) if found[name]}
+
+
+def _links(folder: Path) -> list[str]:
+    try:
+        return sorted(each.name for each in os.scandir(folder) if each.is_symlink())
+    except OSError:  # not there, or closed to git as well
+        return []
+
+
+def _below(files: Files, folder: str, problems: list[ScaffoldError]) -> dict[str, Path]:
+    """Returns the files below a folder by their path in it; adds what is wrong with them.
+
+    Git and a walk list a linked folder as one entry, or not at all: where it leads is looked up.
+    """
+    try:
+        inner = inner_place(files.root, folder).relative_to(os.path.realpath(files.root)).as_posix()
+    except ScaffoldError as error:
+        problems.append(error)
+        return {}
+    found: dict[str, Path] = {}
+    for path in files.below(inner):
+        name = path[len(inner) + 1 :]
+        if any(unicodedata.category(char) in _NO_NAME for char in path):
+            problems.append(_badly_named(f"{folder}/{name}"))
+        else:
+            found[name] = files.root / path
+    return found
+
+
+_NO_NAME = ("Cc", "Cs", "Zl", "Zp")
+
+
+def _badly_named(path: str) -> ScaffoldError:
+    return ScaffoldError(
+        f"{path!r} has a name with characters that no list of files can hold",
+        code="skill_invalid",
+        hint="rename it: UTF-8, without control characters and line ends",
+    )
 
 
 def _skill(root: Path, name: str, inside: dict[str, Path], renewed: dict[str, bytes]) -> Skill:
@@ -248,7 +279,7 @@ def _invalid(path: str, reason: str) -> ScaffoldError:
     )
 
 
-def _strangers(files: Files, folders: dict[str, dict[str, Path]]) -> tuple[str, ...]:
+def _strangers(folders: dict[str, dict[str, Path]], subagents: dict[str, Path]) -> tuple[str, ...]:
     """Tells of what stands among skills and subagents, and is none where it stands."""
     found: list[str] = []
     for name, inside in folders.items():
@@ -262,9 +293,9 @@ def _strangers(files: Files, folders: dict[str, dict[str, Path]]) -> tuple[str, 
         if not deeper:
             found.append(f"{SKILLS}/{name} holds no SKILL.md and is passed over")
     found += [
-        f"{path} is passed over: subagents stand in {AGENTS} itself"
-        for path in sorted(files.below(AGENTS))
-        if path.endswith(".md") and path.count("/") > AGENTS.count("/") + 1
+        f"{AGENTS}/{path} is passed over: subagents stand in {AGENTS} itself"
+        for path in subagents
+        if path.endswith(".md") and "/" in path
     ]
     return tuple(found)
 

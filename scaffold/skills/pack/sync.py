@@ -15,6 +15,7 @@ from scaffold.skills.blocks.settings import Settings, read_settings
 from scaffold.skills.pack.clients import claude_folder, render_clients
 from scaffold.skills.pack.manifests import render_manifests
 from scaffold.skills.pack.plan import SyncPlan, plan_sync
+from scaffold.skills.pack.record import is_same_text
 from scaffold.skills.pack.renewal import Renewal, renew_blocks
 from scaffold.skills.pack.sources import SKILLS, Pack, read_bytes, read_pack
 from scaffold.spec import ConflictError, RequestError, ScaffoldError
@@ -143,6 +144,11 @@ def _ignored(files: Files, plan: SyncPlan) -> list[str]:
     ]
 
 
+def _is_line_ends(change: Change) -> bool:
+    """Tells whether a change is one of line ends alone, which git makes when it checks out."""
+    return change.before != change.after and is_same_text(change.before, change.after)
+
+
 def _edited(paths: list[str]) -> list[ScaffoldError]:
     if not paths:
         return []
@@ -160,6 +166,7 @@ def _checked(report: Report, changes: list[Change], plan: SyncPlan, renewal: Ren
     rows = [
         f"behind     {each.path}{' (its run bits)' * (each.before == each.after)}"
         for each in changes
+        if not _is_line_ends(each)
     ]
     rows += [f"stale      {where}" for where in renewal.stale]
     rows += [f"edited     {path}" for path in plan.edited]

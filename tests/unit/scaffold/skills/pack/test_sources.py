@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from scaffold.repository.files import list_files
-from scaffold.skills.pack.sources import read_pack
+from scaffold.skills.pack.sources import documents_of, read_pack, read_what_can_be
 from scaffold.spec import ScaffoldError
 
 SKILL = "---\nname: {name}\ndescription: >-\n  Does a\n  thing.\n---\n\nBody.\n"
@@ -141,3 +143,58 @@ def test_an_unreadable_file_is_refused(root: Path) -> None:
     (root / ".agents/skills/one/SKILL.md").chmod(0)
     with pytest.raises(ScaffoldError, match="cannot be read: Permission denied"):
         read_pack(list_files(root))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+@pytest.mark.parametrize("link", [".agents", ".agents/skills"])
+def test_a_linked_folder_of_skills_is_read_where_it_leads(root: Path, link: str) -> None:
+    (root / ".agents/agents").mkdir()
+    (root / ".agents/agents/judge.md").write_text(SKILL.format(name="judge"))
+    (root / link).rename(root / "pack")
+    (root / link).symlink_to(root / "pack", target_is_directory=True)
+    pack = read_pack(list_files(root))
+    assert [(each.name, each.path) for each in pack.skills] == [
+        ("one", ".agents/skills/one/SKILL.md")
+    ]
+    assert [each.path for each in pack.agents] == [".agents/agents/judge.md"]
+    assert pack.warnings == ()
+    assert ".agents/skills/one/SKILL.md" in documents_of(list_files(root))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+@pytest.mark.parametrize("folder", [".agents/skills", ".agents/agents"])
+def test_a_folder_that_leads_out_of_the_repository_is_refused(
+    root: Path, folder: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shutil.rmtree(root / folder, ignore_errors=True)
+    (root / folder).symlink_to(tmp_path_factory.mktemp("out"), target_is_directory=True)
+    with pytest.raises(ScaffoldError, match=f"{folder} leads out of the repository"):
+        read_pack(list_files(root))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names themselves")
+@pytest.mark.parametrize("name", [b"bad\xff.md", b"a\nb.txt", "a\u2028b.md".encode(), b"\x1b[2J"])
+def test_a_name_that_no_list_can_hold_is_told(root: Path, name: bytes) -> None:
+    add(root, "two")
+    Path(os.fsdecode(os.fsencode(root / ".agents/skills/two") + b"/" + name)).write_text("x\n")
+    pack, (problem,) = read_what_can_be(list_files(root))
+    assert [each.name for each in pack.skills] == ["one", "two"]
+    assert problem.message.isprintable()
+    assert "has a name with characters" in problem.message
+    with pytest.raises(ScaffoldError, match="has a name with characters"):
+        documents_of(list_files(root))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / ".agents/skills/one").mkdir(parents=True)
+    os.mkfifo(tmp_path / ".agents/skills/one/SKILL.md")
+    with pytest.raises(ScaffoldError, match=r"SKILL\.md cannot be read: it is a device, a pipe"):
+        read_pack(list_files(tmp_path))
+
+
+def test_a_description_that_is_no_text_is_none(root: Path) -> None:
+    rows = ["a: &a [x]", *(f"k{n}: &k{n} [*{p}, *{p}]" for n, p in enumerate(["a", "k0", "k1"]))]
+    head = "\n".join(["---", *rows, "description: *k2", "---", ""])
+    (root / ".agents/skills/one/SKILL.md").write_text(head)
+    assert read_pack(list_files(root)).skills[0].description == ""

@@ -420,3 +420,65 @@ def test_whatever_step_fails_the_next_sync_brings_all_in_step(
         monkeypatch.setattr(disk, "DISK", disk.Disk())
         sync_skills(root, check=False)
         assert sync_skills(root, check=True).ok, f"after step {step} of {counter.steps}"
+
+
+def test_line_ends_as_git_checks_them_out_are_in_step(repository: Path) -> None:
+    (repository / ".agents" / "agents").mkdir()
+    (repository / ".agents" / "agents" / "judge.md").write_text(AGENT)
+    sync_skills(repository, check=False)
+    for path in (RENDERED, ".codex/agents/judge.toml", ".claude/agents/judge.md", RECORD):
+        text = (repository / path).read_bytes().replace(b"\n", b"\r\n")
+        (repository / path).write_bytes(text)
+    assert sync_skills(repository, check=True).ok
+
+
+def test_other_line_ends_of_a_program_are_behind(repository: Path) -> None:
+    program = repository / ".agents/skills/add-thing/tool.bin"
+    program.write_bytes(b"\0a\n")
+    sync_skills(repository, check=False)
+    (repository / ".claude/skills/add-thing/tool.bin").write_bytes(b"\0a\r\n")
+    assert not sync_skills(repository, check=True).ok
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_a_source_that_stands_among_rendered_skills_is_never_written_or_lost(
+    repository: Path,
+) -> None:
+    skill = repository / ".claude/skills/own"
+    skill.mkdir(parents=True)
+    text = SKILL.replace("add-thing", "own").encode()
+    (skill / "SKILL.md").write_bytes(text)
+    (repository / ".agents/skills/own").symlink_to("../../.claude/skills/own")
+    report = sync_skills(repository, check=False, overwrite=frozenset([".claude"]))
+    assert (skill / "SKILL.md").read_bytes() == text
+    assert any("own/SKILL.md is a link to its source" in each for each in report.warnings)
+    (repository / ".agents/skills/own").unlink()
+    sync_skills(repository, check=False)
+    assert (skill / "SKILL.md").read_bytes() == text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_what_is_rendered_stays_when_its_source_becomes_a_link(repository: Path) -> None:
+    sync_skills(repository, check=False)
+    (repository / ".agents/skills").rename(repository / "skills")
+    (repository / ".agents/skills").symlink_to("../skills")
+    assert sync_skills(repository, check=True).ok
+    assert sync_skills(repository, check=False).changes == ()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_in_the_place_of_a_rendered_file_is_told(repository: Path) -> None:
+    (repository / RENDERED).parent.mkdir(parents=True)
+    os.mkfifo(repository / RENDERED)
+    with pytest.raises(ConflictError, match=r"SKILL\.md cannot be read: it is no file"):
+        sync_skills(repository, check=False)
+
+
+@pytest.mark.parametrize("path", [".claude", ".claude/skills/add-thing"])
+def test_a_file_in_the_place_of_a_folder_is_named(repository: Path, path: str) -> None:
+    (repository / path).parent.mkdir(parents=True, exist_ok=True)
+    (repository / path).write_text("a person's\n")
+    with pytest.raises(ConflictError, match=f"^{path} is no folder"):
+        sync_skills(repository, check=False)
+    (repository / path).unlink()
+    assert sync_skills(repository, check=False).ok
