@@ -14,6 +14,7 @@ from scaffold.skills.check.assertion import Stance
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.check.sentence import sentence_around
 
+MADE = "it may be a file that the reader is told to make"
 _CREATED = lazy_re(
     r"\b(?:creat(?:e|es|ed|ing)|mak(?:e|es|ing)|writ(?:e|es|ing|ten)|(?:auto-?)?generat(?:e|es|ed|ing)"
     r"|sav(?:e|es|ed|ing)|produc(?:e|es|ed|ing)|outputs?|scaffolds?|new|add(?:s|ed|ing)?"
@@ -103,7 +104,8 @@ _MADE_BEHIND = lazy_re(
     r"[^.]{0,30}?\b(?:(?:is|are|gets?|be|was|were|being) (?:then |also |now |automatically )?"
     r"(?:creat|writ|generat|produc|sav|stor|made|emitt|built|render|updat|download)\w*"
     r"|will (?:be|contain|hold)|appears?|comes? from|goes)\b"
-    r"|^[^.;\w]{0,3}[(—–:-]\s*(?:new|creat|generat|optional|auto-?generat|to be|add|planned|later)",
+    r"|^[^.;\w]{0,3}[(—–:-]\s*(?:new|creat|generat|optional|auto-?generat|to be|add|write\b|make\b"
+    r"|planned|later)",
     re.IGNORECASE,
 )
 _GONE_BEHIND = lazy_re(
@@ -112,6 +114,12 @@ _GONE_BEHIND = lazy_re(
     r"|if (?:it|they|one|present|any|you)|(?:may|might) (?:not )?exist"
     r"|where (?:present|it exists|you)|only (?:if|when|where)|optional(?:ly)?|deprecated|is gone"
     r"|is missing|or (?:similar|equivalent)|for example|if\b)",
+    re.IGNORECASE,
+)
+# "x of the `infra` repository": this one goes by no name in its own texts.
+_OTHERS_BEHIND = lazy_re(
+    r"\s+\(?(?:of|in|from) (?:the|our) (?!(?:same|this|main|whole|entire|current|root|git|local)\b)"
+    r"[`\w-]+ repo(?:sitory)?\b",
     re.IGNORECASE,
 )
 _CAPITALS = lazy_re(
@@ -155,7 +163,9 @@ def denial(span: Span) -> str | None:
     before, after = sentence_around(span)
     after = _LIST_BEHIND.sub("", after)
     if _BEGINS_WITH_MAKING.match(before) or _MADE_BEHIND.match(after):
-        return "it may be a file that the reader is told to make"
+        return MADE
+    if _OTHERS_BEHIND.match(after):
+        return "it may be of another repository"
     if _GONE_BEHIND.match(after) or _TAKEN_BACK.search(f"{before} ` {after}"):
         return "the text may say that it is not there"
     if _BEGINS_WITH_DOUBT.match(before) and _BEHIND_DOUBT.match(after):
@@ -166,7 +176,7 @@ def denial(span: Span) -> str | None:
 def why_no_claim(words: str, titles: str = "") -> str | None:
     """Returns why words around something say that it need not exist, or None."""
     for pattern, reason in (
-        (_CREATED, "it may be a file that the reader is told to make"),
+        (_CREATED, MADE),
         (_GONE, "the text may say that it is not there"),
         (_EXAMPLE, "it may be an example"),
         (_ELSEWHERE, "it may be of another repository"),

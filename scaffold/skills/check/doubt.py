@@ -75,8 +75,8 @@ _IT = any_of(
 _TAIL = compiled(
     rf"\b(?:creat\w+ (?:it|one|them)|(?:if|when|once|where|unless|until) {_IT}",
     rf"|(?:in|of|inside|on|from|for) (?:your(?: \w+)?{_OWNED}|their|the {_OTHERS}|another|other",
-    r"|upstream)|(?:of|in) the [\w-]+ (?:project|repo\w*)|or (?:a )?",
-    any_of("similar equivalent something whatever"),
+    r"|upstream)|(?:of|in|from) the [\w§-]+ (?:project|repo\w*)|or (?:in )?(?:a )?",
+    any_of("similar equivalent something whatever new separate (?:file|module)_of"),
     r"|not (?:yet|there|present|exist\w*)|does not|do not|(?:has|have) been|you (?:just )?",
     any_of("wrote created made added"),
     r"|as (?:a|an|the) ",

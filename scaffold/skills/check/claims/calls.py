@@ -19,6 +19,7 @@ from scaffold.skills.check.claims.python_source import (
     defined_names,
     imported_names,
     python_sources,
+    written_names,
 )
 from scaffold.skills.check.documents import Document
 
@@ -147,6 +148,8 @@ def judge_call(claim: Claim, document: Document, repository: Repository) -> Verd
         return Verdict.holds(f"{signature.path}:{signature.line}: {signature}")
     if called.silent:
         return Verdict.open(called.silent)
+    if _is_written(called, document):
+        return Verdict.open("the text writes it out, and may change it")
     if problem.rule == "missing" and _leaves_out(called):
         return Verdict.open("the call leaves arguments out")
     return Verdict.fails(
@@ -169,6 +172,8 @@ def _judge_missing(
         return Verdict.open("its import is reported already")
     if called.silent:
         return Verdict.open(called.silent)
+    if _is_written(called, document):
+        return Verdict.open("the text writes it out, and may change it")
     if holder.kind not in ("class", "module") or not is_surely_ours(owner, repository):
         return Verdict.open("its owner may hold more than is seen")
     found = index.find(called.dotted)
@@ -179,6 +184,11 @@ def _judge_missing(
         found.evidence,
         now=f"there is {found.near}" if found.near else "",
     )
+
+
+def _is_written(called: Called, document: Document) -> bool:
+    """Tells whether the text writes out what is called, or the class that it is a member of."""
+    return not written_names(document).isdisjoint(called.dotted.split("."))
 
 
 def _leaves_out(called: Called) -> bool:

@@ -12,8 +12,8 @@ from scaffold.repository.statements import nodes_of
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
-from scaffold.skills.check.claims.python_source import is_made, python_sources
-from scaffold.skills.check.context import silence
+from scaffold.skills.check.claims.python_source import is_made, python_sources, written_names
+from scaffold.skills.check.context import MADE, silence
 from scaffold.skills.check.documents import Document
 
 
@@ -79,7 +79,9 @@ def judge_import(claim: Claim, document: Document, repository: Repository) -> Ve
     if silent:
         return Verdict.open(silent)
     if is_made(module, document) or (name and is_made(whole, document)):
-        return Verdict.open("it may be a file that the reader is told to make")
+        return Verdict.open(MADE)
+    if name in written_names(document):
+        return Verdict.open("the text writes it out")
     if not is_surely_ours(module, repository):
         return Verdict.open(f"{module.split('.')[0]!r} may also be a package from elsewhere")
     return _missing(claim, module, name, found)

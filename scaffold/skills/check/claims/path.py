@@ -11,6 +11,7 @@ from scaffold.repository.whole import Repository
 from scaffold.skills.check.assertion import Stance
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
+from scaffold.skills.check.claims.made import WHY, is_made_by
 from scaffold.skills.check.claims.places import literal_part, locate, matching, missing
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
@@ -102,6 +103,8 @@ def judge_path(claim: Claim, document: Document, repository: Repository) -> Verd
     verdict = missing(path, document, repository)
     if named.span is None or verdict.state != "false":
         return verdict
+    if is_made_by(path, document, repository):
+        return Verdict.open(WHY)
     return weighed(verdict, named.span)
 
 
@@ -129,7 +132,12 @@ def _judge_pattern(path: str, named: Named, document: Document, repository: Repo
         return Verdict.open("nothing fits its placeholders yet")
     if silent := named.silence():
         return Verdict.open(silent)
-    return missing(folder, document, repository)
+    verdict = missing(folder, document, repository)
+    if named.span is None or verdict.state != "false":
+        return verdict
+    if is_made_by(folder, document, repository):
+        return Verdict.open(WHY)
+    return weighed(verdict, named.span)
 
 
 def _judge_line(

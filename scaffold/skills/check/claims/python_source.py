@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from scaffold.patterns import lazy_re
 from scaffold.skills.check.claims.bound_names import bound_names, imported
+from scaffold.skills.check.claims.made import shown_files
 from scaffold.skills.check.context import block_silence, is_placeholder, lead_silence, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
@@ -167,12 +168,21 @@ def defined_names(document: Document) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16)
+def written_names(document: Document) -> frozenset[str]:
+    """Returns the functions and classes that some block writes out, changed or not."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    trees = [each.tree for each in python_sources(document) if each.tree is not None]
+    return frozenset(node.name for tree in trees for node in tree.body if isinstance(node, kinds))
+
+
+@lru_cache(maxsize=16)
 def made_modules(document: Document) -> frozenset[str]:
     """Returns the stems of the Python files that the document tells its reader to make."""
     paths: set[str] = set()
     for span in document.markdown.codes:
         if span.text.endswith(".py") and silence(span) is not None:
             paths.add(span.text)
+    paths.update(each for each in shown_files(document) if each.endswith(".py"))
     for fence in document.markdown.fences:
         first = _PATH_COMMENT.match(fence.text.split("\n", 1)[0])
         if first:

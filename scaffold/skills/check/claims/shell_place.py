@@ -8,6 +8,7 @@ from typing import NamedTuple
 from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Confidence, Verdict
+from scaffold.skills.check.claims.made import WHY, is_made_by
 from scaffold.skills.check.claims.places import bases, locate, missing
 from scaffold.skills.check.claims.shell import Invocation, Word
 from scaffold.skills.check.context import is_placeholder, silence
@@ -189,6 +190,8 @@ def _missing(
     verdict = missing(os.path.normpath(text), document, repository)
     if verdict.state != "false" or verdict.rule != "path-missing":
         return verdict
+    if is_made_by(os.path.normpath(text), document, repository):
+        return Verdict.open(WHY)
     message = f"{word.text!r} does not exist"
     return verdict._replace(rule=rule, message=message, confidence=_confidence(line))
 

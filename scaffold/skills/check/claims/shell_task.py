@@ -270,6 +270,8 @@ def judge_task(claim: Claim, document: Document, repository: Repository) -> Verd
         return Verdict.open("it may be of the reader's repository")
     if line.silence or line.example:
         return Verdict.open(line.silence or line.example)
+    if line.has_fallback:
+        return Verdict.open("another command stands by for the case that it fails")
     if has_left(line, document, repository):
         return Verdict.open("it may run in another folder")
     return verdict

@@ -49,6 +49,11 @@ def test_a_doubtful_sentence_is_no_error(text: str, repository: Repository) -> N
     assert [each for each in findings_of(text, repository) if each.severity == "error"] == []
 
 
+@pytest.mark.parametrize("text", read_sentences("made.txt"))
+def test_what_the_text_makes_is_not_found(text: str, repository: Repository) -> None:
+    assert findings_of(text, repository) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [
