@@ -20,6 +20,7 @@ RULES = {
     "number": "the numbers are the same",
     "order": "sections stand in the order of the page",
     "page": "a page that is named has a translation",
+    "paragraph": "paragraphs are as many in each place",
     "quote": "quotations are as many",
     "rule": "horizontal rules are as many",
     "table": "tables have as many rows and columns",

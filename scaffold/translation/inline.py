@@ -22,6 +22,9 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ROLE = re.compile(r"\{(?:ref|doc|term|numref|eq|any|abbr|download|(?:[\w-]+:)+[\w-]+)\}$")
 _ROLE_TARGET = re.compile(r"<[^<>]+>$")
 _PLACEHOLDER = re.compile(r"\{\{.+?\}\}|\{%.+?%\}|\{(?P<mark>[*!]) .+? (?P=mark)\}|\{!.+?!\}")
+_ALERT = re.compile(r"\A\[!\w+\]")
+"""The first line of a note as GitHub writes it, which has no words that are translated."""
+
 _PRESENTATION = frozenset({"a", "abbr", "b", "br", "em", "i", "strong", "wbr"})
 """Tags that a language may need more or fewer of; links are compared by where they lead."""
 
@@ -105,6 +108,7 @@ def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
                 html.read(child.content, at, found)
             case _:
                 pass
+    found.paragraphs = 1 if _ALERT.sub("", found.plain).strip() else 0
     return found
 
 

@@ -68,6 +68,7 @@ class Passage:
         links: Where its links lead.
         images: Where its images are.
         tags: Its HTML tags, by name and attributes.
+        paragraphs: How many paragraphs with words it has.
     """
 
     slot: Slot
@@ -78,11 +79,13 @@ class Passage:
     links: list[Piece] = field(default_factory=list[Piece])
     images: list[Piece] = field(default_factory=list[Piece])
     tags: list[Piece] = field(default_factory=list[Piece])
+    paragraphs: int = 0
 
     def join(self, other: Passage) -> None:
         """Takes in what follows in the same place."""
         self.prose += f"\n{other.prose}"
         self.plain += f"\n{other.plain}"
+        self.paragraphs += other.paragraphs
         for name in ("codes", "links", "images", "tags"):
             getattr(self, name).extend(getattr(other, name))
 

@@ -20,6 +20,10 @@ _MIN_WORDS = 4
 
 def check_passage(at: Comparison, source: Passage, passage: Passage) -> Iterator[Finding]:
     """Yields what two passages of the same place do not share, links apart."""
+    # Where blocks differ a section is one passage, and what they lack counts among its text.
+    if source.slot and source.paragraphs != passage.paragraphs:
+        found, wanted = str(passage.paragraphs), str(source.paragraphs)
+        yield at.finding("paragraph", passage.line, found, wanted, source.line)
     yield from _check_codes(at, source, passage)
     yield from _check_numbers(at, source, passage)
     pieces = {piece.text for piece in passage.tags}

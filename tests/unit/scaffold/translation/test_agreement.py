@@ -145,6 +145,9 @@ DEFECTS = [
     ("| 选项 |", "| 开关 |", 11, "term", "none", "选项 for 'option'"),
     ("答案在文本中的位置", "where the answer stands in the text", 20, "untranslated",
      "'where the answer stands in the text'", "Chinese"),
+    ("> 请读两遍。\n", "", 28, "paragraph", "0", "1"),
+    ("为程序输出一个对象", "", 21, "paragraph", "0", "1"),
+    ("## 第一步\n", "## 第一步\n\n多出来的一段。\n", 13, "paragraph", "1", "0"),
 ]  # fmt: skip
 
 
@@ -162,6 +165,15 @@ def test_a_defect_is_found_where_it_stands(
     assert (line, rule, found, expected) in told, told
     assert len(told) <= 3, told
     assert all(row.file == "docs/zh/page.md" and "docs/en/page.md:" in row.source for row in rows)
+
+
+def test_a_paragraph_that_is_gone_is_found_among_others(tmp_path: Path) -> None:
+    english = "# A\n\nOne thing.\n\nAnd another.\n\n!!! note\n    Take care.\n"
+    chinese = "# 甲\n\n一件事。\n\n另一件。\n\n!!! note\n    当心。\n"
+    assert findings(tmp_path, english, chinese) == []
+    for words in ("另一件。\n", "    当心。\n"):
+        (found,) = findings(tmp_path, english, chinese.replace(words, ""))
+        assert (found.rule, found.found, found.expected) == ("paragraph", "2", "3")
 
 
 def test_sections_that_are_missing_or_too_many(tmp_path: Path) -> None:
