@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.repository.signatures import Signature
 from scaffold.repository.statements import nodes_of
 from scaffold.repository.whole import Repository
 from scaffold.skills.check.claim import Claim, Verdict
@@ -148,8 +149,8 @@ def judge_call(claim: Claim, document: Document, repository: Repository) -> Verd
         return Verdict.holds(f"{signature.path}:{signature.line}: {signature}")
     if called.silent:
         return Verdict.open(called.silent)
-    if _is_written(called, document):
-        return Verdict.open("the text writes it out, and may change it")
+    if _takes_more(called, signature, document):
+        return Verdict.open("the text writes it out with other parameters")
     if problem.rule == "missing" and _leaves_out(called):
         return Verdict.open("the call leaves arguments out")
     return Verdict.fails(
@@ -172,8 +173,9 @@ def _judge_missing(
         return Verdict.open("its import is reported already")
     if called.silent:
         return Verdict.open(called.silent)
-    if _is_written(called, document):
-        return Verdict.open("the text writes it out, and may change it")
+    parts = 1 if holder.kind == "module" else 2
+    if ".".join(called.dotted.split(".")[-parts:]) in written_names(document):
+        return Verdict.open("the text writes it out")
     if holder.kind not in ("class", "module") or not is_surely_ours(owner, repository):
         return Verdict.open("its owner may hold more than is seen")
     found = index.find(called.dotted)
@@ -186,9 +188,12 @@ def _judge_missing(
     )
 
 
-def _is_written(called: Called, document: Document) -> bool:
-    """Tells whether the text writes out what is called, or the class that it is a member of."""
-    return not written_names(document).isdisjoint(called.dotted.split("."))
+def _takes_more(called: Called, signature: Signature, document: Document) -> bool:
+    """Tells whether the text writes out what is called, and lets it take more than it does now."""
+    *owner, name = called.dotted.split(".")[-2:]
+    written = written_names(document)
+    taken = written.get(".".join([*owner, name]), written.get(name, frozenset[str]()))
+    return not taken <= {each.name for each in (*signature.parameters, signature.receiver) if each}
 
 
 def _leaves_out(called: Called) -> bool:

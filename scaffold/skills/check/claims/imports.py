@@ -80,7 +80,7 @@ def judge_import(claim: Claim, document: Document, repository: Repository) -> Ve
         return Verdict.open(silent)
     if is_made(module, document) or (name and is_made(whole, document)):
         return Verdict.open(MADE)
-    if name in written_names(document):
+    if index.find(module).exists and name in written_names(document):
         return Verdict.open("the text writes it out")
     if not is_surely_ours(module, repository):
         return Verdict.open(f"{module.split('.')[0]!r} may also be a package from elsewhere")

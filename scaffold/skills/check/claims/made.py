@@ -18,11 +18,13 @@ WHY = "the text has its reader make it"
 
 _FILE = lazy_re(r"(?:\./)?(?P<path>[\w.@+-]+(?:/[\w.@()+-]+)*)")
 _TEST = lazy_re(r"^test_|[._-](?:test|tests|spec|stories)$")
-# What shows a part of a file that is there, and what only uses one.
-_EXCERPT = compiled(
-    r"\b",
-    any_of("from of excerpt see like as via with against by using than existing current this"),
-    r"\W*$",
+# What tells of a file that is there, and what shows a part of one or only uses it.
+_TOLD = compiled(
+    r"\b(?:",
+    any_of("is are has have lives? sits? stands? looks? comes? excerpt existing current"),
+    r"\b|",
+    any_of("from of see like as via with against by using than this"),
+    r"\W*$)",
 )
 _LABEL = lazy_re(r"^(?:\W|\d+[.)]|and\b|or\b)*$")
 _COMMANDS = frozenset({"sh", "bash", "shell", "zsh", "console", "shell-session", "powershell"})
@@ -86,7 +88,7 @@ def _is_title(span: Span) -> bool:
         return False
     if _LABEL.match(before) and (after.endswith(":") or not after.strip("*_.()")):
         return True
-    return after.strip("*_)") == ":" and _EXCERPT.search(before) is None
+    return after.strip("*_)") == ":" and _TOLD.search(before) is None
 
 
 @lru_cache(maxsize=16)

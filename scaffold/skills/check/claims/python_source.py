@@ -168,11 +168,36 @@ def defined_names(document: Document) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16)
-def written_names(document: Document) -> frozenset[str]:
-    """Returns the functions and classes that some block writes out, changed or not."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    trees = [each.tree for each in python_sources(document) if each.tree is not None]
-    return frozenset(node.name for tree in trees for node in tree.body if isinstance(node, kinds))
+def written_names(document: Document) -> dict[str, frozenset[str]]:
+    """Returns the functions, classes and members that some block writes out, with what they take.
+
+    They may be those of the repository as the reader is to change them.
+    """
+    taken: dict[str, frozenset[str]] = {}
+    for source in python_sources(document):
+        for node in source.tree.body if source.tree is not None else ():
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                taken[node.name] = _parameters(node)
+            elif isinstance(node, ast.ClassDef):
+                taken |= _members(node)
+    return taken
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    given = node.args
+    every = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
+    return frozenset(each.arg for each in every if each is not None)
+
+
+def _members(node: ast.ClassDef) -> dict[str, frozenset[str]]:
+    members: dict[str, frozenset[str]] = {}
+    for each in node.body:
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            members[f"{node.name}.{each.name}"] = _parameters(each)
+        elif isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+            members[f"{node.name}.{each.target.id}"] = frozenset()
+    fields = frozenset(name.partition(".")[2] for name, taken in members.items() if not taken)
+    return members | {node.name: members.get(f"{node.name}.__init__", fields)}
 
 
 @lru_cache(maxsize=16)

@@ -49,6 +49,11 @@ def test_a_doubtful_sentence_is_no_error(text: str, repository: Repository) -> N
     assert [each for each in findings_of(text, repository) if each.severity == "error"] == []
 
 
+def test_a_sentence_about_a_file_is_no_title_of_what_follows(repository: Repository) -> None:
+    text = "All models are plain structs in `src/models.py`:\n\n```python\nclass A: ...\n```\n"
+    assert [each.rule for each in findings_of(text, repository)] == ["path-missing"]
+
+
 @pytest.mark.parametrize("text", read_sentences("made.txt"))
 def test_what_the_text_makes_is_not_found(text: str, repository: Repository) -> None:
     assert findings_of(text, repository) == []
