@@ -49,6 +49,9 @@ _DROPPED = lazy_re(
 )
 
 
+_INCOMPLETE = "the repository is a partial clone or damaged; name its remote instead"
+
+
 class Blob(NamedTuple):
     """Is a file of a commit: git's mode and id, and its size; a submodule has none."""
 
@@ -112,17 +115,27 @@ def head_files(folder: Path) -> tuple[str, dict[str, Blob]]:
     try:
         commit = _commit(folder, "HEAD")
         inside = _run(["rev-parse", "--show-prefix"], folder).stdout.decode().strip("\n")
+        if not commit:
+            return "", {}
+        listed = list_commit(folder, f"{commit}:{inside.rstrip('/')}" if inside else commit)
     except (ScaffoldError, UnicodeDecodeError):
         return "", {}
-    if not commit:
-        return "", {}
-    listed = list_commit(folder, f"{commit}:{inside.rstrip('/')}" if inside else commit)
     return (commit, listed) if listed else ("", {})
 
 
 def list_commit(folder: Path, commit: str) -> dict[str, Blob]:
-    """Returns the files of a commit, or of a folder in it ("COMMIT:path"), by their paths."""
+    """Returns the files of a commit, or of a folder in it ("COMMIT:path"), by their paths.
+
+    Raises:
+        ScaffoldError: Git cannot tell all of them.
+    """
     done = _run(["ls-tree", "-r", "-l", "-z", "--full-tree", "--end-of-options", commit], folder)
+    if done.returncode:
+        raise ScaffoldError(
+            f"{folder} cannot list {commit[:12]}: {_reason(done.stderr)}",
+            code="source_unreachable",
+            hint=_INCOMPLETE,
+        )
     found: dict[str, Blob] = {}
     for row in filter(None, done.stdout.split(b"\0")):
         head, _, path = row.partition(b"\t")
@@ -148,7 +161,7 @@ def read_blobs(folder: Path, oids: Iterable[str]) -> dict[str, bytes]:
             raise ScaffoldError(
                 f"{folder} lacks the object {oid}",
                 code="source_unreachable",
-                hint="the repository is a partial clone or damaged; name its remote instead",
+                hint=_INCOMPLETE,
             )
         size_bytes = int(head.split()[2])
         found[oid], data = data[:size_bytes], data[size_bytes + 1 :]
@@ -169,7 +182,7 @@ def _known_commit(folder: Path, revision: str, where: str) -> str:
         raise ScaffoldError(
             f"{where} has no revision {revision or 'HEAD'!r}",
             code="revision_unknown",
-            hint="name a branch, a tag or a commit that is there",
+            hint="name a branch, a tag or a commit that is there, with --rev",
         )
     return commit
 

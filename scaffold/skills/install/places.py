@@ -60,9 +60,9 @@ def roots_for(clients: Iterable[str]) -> tuple[str, ...]:
 
 def distinct(target: Path, roots: Iterable[str]) -> tuple[str, ...]:
     """Returns folders without those that are another one under a second name, by a link."""
-    found: dict[Path, str] = {}
+    found: dict[str, str] = {}
     for root in roots:
-        found.setdefault((target / root).resolve(), root)
+        found.setdefault(os.path.realpath(target / root), root)
     return tuple(found.values())
 
 

@@ -19,11 +19,12 @@ State = Literal["intact", "edited", "missing", "added"]
 
 
 class Found(NamedTuple):
-    """Is what stands at a place: bytes and run bit, a link, or nothing (``data`` None)."""
+    """Is what stands at a place: bytes and run bit, no plain file, or nothing (``data`` None)."""
 
     data: bytes | None
     executable: bool = False
-    is_link: bool = False
+    is_odd: bool = False
+    """Whether it is a link, a folder, a pipe or a device, which is nobody's to replace."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,14 @@ class FilePlan:
         changes: What is written.
         kept: Files that a person edited or deleted and that stay so; the source has them unchanged.
         clashes: Files that a person edited and that are to become something else.
+        blocked: Places of files where no plain file stands, and no option removes what does.
         lost: Edited files that are given up because somebody said so.
     """
 
     changes: tuple[Change, ...]
     kept: tuple[str, ...] = ()
     clashes: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
 
 
@@ -64,22 +67,23 @@ def plan_files(
     changes: list[Change] = []
     kept: list[str] = []
     clashes: list[str] = []
+    blocked: list[str] = []
     lost: list[str] = []
     for path in sorted({*before, *new}):
         now, was, want = find(target, path), before.get(path), new.get(path)
         if _is_wanted(now, want):
             continue
         is_ours = now == Found(None) if was is None else is_intact(now, was)
-        if not is_ours and path in given_up and not now.is_link:
+        if not is_ours and path in given_up and not now.is_odd:
             lost += [path] * (now.data is not None)
         elif not is_ours and was is not None and want is not None and _is_same(want, was):
             kept.append(path)
             continue
         elif not is_ours:
-            clashes.append(path)
+            (blocked if now.is_odd else clashes).append(path)
             continue
         changes.append(_change(path, now, want, is_replaced=not is_ours))
-    return FilePlan(tuple(changes), tuple(kept), tuple(clashes), tuple(lost))
+    return FilePlan(tuple(changes), tuple(kept), tuple(clashes), tuple(blocked), tuple(lost))
 
 
 def find(target: Path, path: str) -> Found:
@@ -90,8 +94,8 @@ def find(target: Path, path: str) -> Found:
     """
     place = target / path
     try:
-        if place.is_symlink():
-            return Found(None, is_link=True)
+        if place.is_symlink() or (place.exists() and not place.is_file()):
+            return Found(None, is_odd=True)
         data = place.read_bytes()
         return Found(data, bool(place.stat().st_mode & 0o111) and os.name != "nt")
     except (FileNotFoundError, NotADirectoryError):
@@ -106,7 +110,7 @@ def find(target: Path, path: str) -> Found:
 
 def is_intact(now: Found, file: LockedFile) -> bool:
     """Tells whether a file is as it was written."""
-    if now.data is None or digest(now.data) != file.sha256:
+    if now.data is None or file.sha256 not in (digest(now.data), digest(_as_text(now.data))):
         return False
     return now.executable == file.executable or os.name == "nt"
 
@@ -142,7 +146,13 @@ def grown(old: Iterable[Permission], new: Iterable[Permission]) -> list[Permissi
 def _is_wanted(now: Found, want: SkillFile | None) -> bool:
     if want is None or now.data is None:
         return want is None and now == Found(None)
-    return now.data == want.data and (now.executable == want.executable or os.name == "nt")
+    is_same = want.data in (now.data, _as_text(now.data))
+    return is_same and (now.executable == want.executable or os.name == "nt")
+
+
+def _as_text(data: bytes) -> bytes:
+    """Returns a text with the ends of lines that it had before git checked it out."""
+    return data if b"\0" in data else data.replace(b"\r\n", b"\n")
 
 
 def _is_same(want: SkillFile, was: LockedFile) -> bool:

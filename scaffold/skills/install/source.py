@@ -141,7 +141,18 @@ def take_again(opened: Opened, path: str, name: str) -> Skill:
         ScaffoldError: It is gone, or unsound.
     """
     is_there = (f"{path}/{SKILL_FILE}" if path else SKILL_FILE) in opened.tree.entries
-    return _take(opened, path) if is_there else take_skills(opened, [name])[0]
+    if is_there:
+        return _take(opened, path)
+    try:
+        return take_skills(opened, [name])[0]
+    except ScaffoldError as error:
+        if error.code != "skill_unknown":
+            raise
+        raise ScaffoldError(
+            error.message,
+            code=error.code,
+            hint="--remove it, or name the skills that are to be renewed",
+        ) from error
 
 
 def pack_folder() -> Path:

@@ -180,6 +180,13 @@ def _agree(plans: Sequence[SkillPlan], options: Options) -> None:
 
 
 def _check_clashes(plans: Sequence[SkillPlan]) -> None:
+    blocked = [path for each in plans for path in each.files.blocked]
+    if blocked:
+        raise ConflictError(
+            f"no plain file stands at: {', '.join(blocked)}; nothing was written",
+            code="skill_edited",
+            hint="a link or a folder has taken its place: move it away, then run the command again",
+        )
     clashes = [path for each in plans for path in each.files.clashes]
     if clashes:
         is_removal = any(each.outcome == "removed" for each in plans)

@@ -858,3 +858,54 @@ def test_the_row_of_the_page_on_trust(
     assert {event for event, _ in events} == {"write"}
     others = audit.places(events) - allowed - {".git/areal-scaffold", LOCK}
     assert all(place.startswith(".scaffold/.scaffold-") for place in others)
+
+
+def test_a_link_in_the_place_of_a_file_has_to_be_moved_away(
+    run: Run, source: Path, target: Path
+) -> None:
+    assert run(source.as_uri(), "plain")[0] == 0
+    place = target / ".agents/skills/plain/SKILL.md"
+    place.unlink()
+    place.symlink_to(target / "README.md")
+    status, report = run("--remove", "plain", "--discard-edits", "plain")
+    assert (status, report["error"]["hint"]) == (
+        1,
+        "a link or a folder has taken its place: move it away, then run the command again",
+    )
+    place.unlink()
+    assert run("--remove", "plain")[0] == 0
+    assert (target / "README.md").read_text() == "# Mine\n"
+
+
+def test_an_update_tells_what_to_do_with_a_skill_that_is_gone(run: Run, source: Path) -> None:
+    assert run(source.as_uri())[0] == 0
+    git(source, "rm", "-r", "--quiet", "skills/plain")
+    commit(source)
+    status, report = run("--update")
+    assert (status, report["error"]["code"]) == (1, "skill_unknown")
+    assert report["error"]["hint"] == "--remove it, or name the skills that are to be renewed"
+    assert run("--update", "busy")[0] == 0
+
+
+def test_a_partial_clone_is_told_and_not_taken_for_an_empty_source(
+    run: Run, source: Path, tmp_path: Path
+) -> None:
+    git(source, "config", "uploadpack.allowFilter", "true")
+    git(
+        tmp_path,
+        *("-c", "protocol.file.allow=always", "clone", "--quiet", "--filter=blob:none"),
+        *("--no-checkout", source.as_uri(), "partial"),
+    )
+    status, report = run(f"{tmp_path / 'partial'}@main")
+    assert (status, report["error"]["code"]) == (1, "source_unreachable")
+    assert "partial clone" in report["error"]["hint"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_a_folder_that_links_to_itself_is_told(run: Run, source: Path, target: Path) -> None:
+    (target / ".agents").mkdir()
+    (target / ".agents/skills").symlink_to("skills")
+    status, report = run(source.as_uri(), "plain")
+    assert status == 1
+    assert ".agents/skills" in report["error"]["message"]
+    assert not (target / ".claude").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from scaffold.skills.install.plan import (
     plan_files,
 )
 from scaffold.skills.install.tree import SkillFile
-from scaffold.spec import ScaffoldError
 
 PATH = ".agents/skills/one/SKILL.md"
 
@@ -123,26 +123,6 @@ def test_a_run_bit_is_part_of_a_file(tmp_path: Path) -> None:
     assert change.executable is executable
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
-def test_a_link_is_nobodys_file(tmp_path: Path) -> None:
-    put(tmp_path, "a")
-    (tmp_path / "mine").write_text("a")
-    (tmp_path / PATH).unlink()
-    (tmp_path / PATH).symlink_to(tmp_path / "mine")
-    old = locked_files(files("a"))
-    for want in ("a", "b", None):
-        plan = plan_files(tmp_path, old, files(want), [PATH])
-        assert plan.changes == ()
-        assert plan.clashes == (() if want == "a" else (PATH,))
-
-
-def test_a_folder_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:
-    (tmp_path / PATH).mkdir(parents=True)
-    with pytest.raises(ScaffoldError) as caught:
-        plan_files(tmp_path, (), files("a"))
-    assert caught.value.code == "source_unreadable"
-
-
 def test_growth() -> None:
     script = Permission("script", "a.py", 1, "a file *.py")
     moved = Permission("script", "a.py", 9, "a file *.py")
@@ -158,3 +138,38 @@ def test_states_without_a_skill(tmp_path: Path) -> None:
     from tests.unit.scaffold.skills.install.test_lock import FULL
 
     assert {state for _, state in file_states(tmp_path, FULL)} == {"missing"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes, and links need a privilege")
+@pytest.mark.parametrize("what", ["link", "folder", "pipe"])
+def test_what_is_no_plain_file_is_nobodys_to_replace(tmp_path: Path, what: str) -> None:
+    place = tmp_path / PATH
+    place.parent.mkdir(parents=True)
+    if what == "link":
+        (tmp_path / "mine").write_text("a")  # as it was written, and still a person's
+        place.symlink_to(tmp_path / "mine")
+    elif what == "folder":
+        place.mkdir()
+    else:
+        os.mkfifo(place)
+    old = locked_files(files("a"))
+    for want in ("b", None):
+        plan = plan_files(tmp_path, old, files(want), [PATH])
+        assert (plan.blocked, plan.changes, plan.clashes) == ((PATH,), (), ())
+    assert plan_files(tmp_path, old, files("a")).kept == (PATH,)
+
+
+def test_line_ends_as_git_checks_them_out_are_no_edit(tmp_path: Path) -> None:
+    (tmp_path / PATH).parent.mkdir(parents=True)
+    (tmp_path / PATH).write_bytes(b"one\r\ntwo\r\n")
+    old = locked_files({PATH: SkillFile(b"one\ntwo\n", False)})
+    assert is_intact(find(tmp_path, PATH), old[0])
+    assert plan_files(tmp_path, old, {PATH: SkillFile(b"one\ntwo\n", False)}) == FilePlan(())
+    (change,) = plan_files(tmp_path, old, {PATH: SkillFile(b"one\nthree\n", False)}).changes
+    assert change.after == b"one\nthree\n"
+
+
+def test_line_ends_of_a_program_are_an_edit(tmp_path: Path) -> None:
+    (tmp_path / PATH).parent.mkdir(parents=True)
+    (tmp_path / PATH).write_bytes(b"\0\r\n")
+    assert not is_intact(find(tmp_path, PATH), locked_files({PATH: SkillFile(b"\0\n", False)})[0])
