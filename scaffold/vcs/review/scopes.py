@@ -12,10 +12,9 @@ from typing import NamedTuple
 from scaffold.repository.found import Found
 from scaffold.repository.python_index import PythonIndex
 from scaffold.repository.statements import all_nodes, dotted_name
+from scaffold.vcs.review.guards import Guards
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-_GUARDS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException", "AttributeError"}
 
 
 class Mention(NamedTuple):
@@ -114,9 +113,10 @@ class SourceView:
                     break
         return ".".join(names)
 
-    def is_guarded(self, line: int) -> bool:
-        """Tells whether a line lies in a ``try`` that expects it to fail."""
-        return any(first <= line <= last for first, last in self._guarded)
+    @cached_property
+    def guards(self) -> Guards:
+        """Where the source expects to fail."""
+        return Guards(self._nodes)
 
     def _taken(self, node: ast.ImportFrom, name: str) -> Iterator[Found]:
         module = self.index.modules.at_path(self.path)
@@ -281,16 +281,6 @@ class SourceView:
                 found.add(node.id)
         return frozenset(found)
 
-    @cached_property
-    def _guarded(self) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        for node in self._nodes:
-            if isinstance(node, ast.Try) and any(map(_expects_failure, node.handlers)):
-                found.append((node.body[0].lineno, node.body[-1].end_lineno or 0))
-            elif isinstance(node, ast.With) and any(map(_expects_raise, node.items)):
-                found.append((node.lineno, node.end_lineno or 0))
-        return found
-
 
 def read_view(path: str, text: str, index: PythonIndex) -> SourceView | None:
     """Returns the view of a source; None where it cannot be parsed."""
@@ -331,16 +321,3 @@ def _last_of_dotted(text: str) -> str | None:
         return None
     parts = text.replace(":", ".").split(".")
     return parts[-1] if all(each.isidentifier() for each in parts) else None
-
-
-def _expects_failure(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any((dotted_name(each) or "").rpartition(".")[2] in _GUARDS for each in types)
-
-
-def _expects_raise(item: ast.withitem) -> bool:
-    call = item.context_expr
-    name = dotted_name(call.func) if isinstance(call, ast.Call) else None
-    return (name or "").rpartition(".")[2] in ("raises", "assertRaises", "suppress")

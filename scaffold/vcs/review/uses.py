@@ -46,6 +46,8 @@ class Use(NamedTuple):
             in a file of another language.
         call: The call, where it is one.
         found: What it was resolved to.
+        is_expected: Whether the place expects that the call does not fit, or put another
+            definition there.
     """
 
     key: Key
@@ -55,6 +57,7 @@ class Use(NamedTuple):
     how: How
     call: ast.Call | None = None
     found: Found | None = None
+    is_expected: bool = False
 
 
 class Lost(NamedTuple):
@@ -133,7 +136,7 @@ class Uses:
         for each in wanted:
             meant = next((one for one in found if self._is(each, one, mention)), None)
             if each.is_gone:
-                if meant is not None and not view.is_guarded(mention.line):
+                if meant is not None and _has_to_be_there(view, mention):
                     is_import = mention.taken is not None
                     lost.append(Lost(each.key, view.path, mention.line, is_import))
             elif meant is not None:
@@ -173,9 +176,9 @@ class Uses:
     def _use(self, view: SourceView, mention: Mention, wanted: Wanted, found: Found | None) -> Use:
         how: How = "likely" if found is None else "call" if mention.call is not None else "name"
         how = "import" if mention.taken else how
-        return Use(
-            wanted.key, view.path, mention.line, view.inside(mention.line), how, mention.call, found
-        )
+        line, inside = mention.line, view.inside(mention.line)
+        is_expected = view.guards.expects_misfit(line, mention.word)
+        return Use(wanted.key, view.path, line, inside, how, mention.call, found, is_expected)
 
     def _renamed(self, wanted: Sequence[Wanted]) -> list[tuple[str, Wanted]]:
         """Returns the other names under which packages offer definitions."""
@@ -255,3 +258,10 @@ class Uses:
                 if pattern.search(line):
                     around = symbol_at(self.symbols(path), number)
                     yield Use(wanted.key, path, number, around.name if around else "", "word")
+
+
+def _has_to_be_there(view: SourceView, mention: Mention) -> bool:
+    """Tells whether a place surely fails where its name is gone."""
+    if isinstance(mention.node, ast.Constant) and not view.guards.is_looked_up(mention.node):
+        return False  # a text may as well be a logger, or a list of what is gone
+    return not view.guards.expects_lack(mention.line, mention.word)

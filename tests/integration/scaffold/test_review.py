@@ -198,6 +198,20 @@ def test_a_change_that_breaks_nothing_has_no_findings(repository: Repository) ->
     assert [(each["name"], each["how"]) for each in report["symbols"]] == [("make", "head")]
 
 
+def test_a_call_that_a_test_expects_to_fail_is_no_finding(repository: Repository) -> None:
+    repository.commit(
+        {
+            "pkg/use.py": "",
+            "tests/test_refusal.py": "import pytest\nfrom pkg.engine import make\n\n\n"
+            "def test_refusal():\n    with pytest.raises(TypeError):\n        make(1)\n",
+        }
+    )
+    renamed = ENGINE.replace("fast: bool = False", "fast: bool")
+    repository.commit({"pkg/engine.py": renamed})
+    broken = {each["path"] for each in repository.review()["findings"]}
+    assert broken == {"pkg/engine.py", "tests/test_engine.py"}
+
+
 def test_an_import_that_may_fail_is_no_finding(repository: Repository) -> None:
     guarded = "try:\n    from pkg.engine import old_way\nexcept ImportError:\n    old_way = None\n"
     repository.commit({"pkg/compat.py": guarded})

@@ -111,11 +111,65 @@ def test_what_is_gone_is_lost_where_it_is_named(tmp_path: Path) -> None:
         "c.py": "import core, pytest\nwith pytest.raises(AttributeError):\n    core.gone()\n",
         "d.py": "try:\n    from core import gone\nexcept ImportError:\n    gone = None\n",
         "e.py": "gone = 1\n",
+        "f.py": "import core\nif hasattr(core, 'gone'):\n    core.gone()\n",
+        "g.py": "import core\n\n\ndef f():\n    if not hasattr(core, 'gone'):\n"
+        "        return\n    core.gone()\n",
+        "h.py": "import core\nassert hasattr(core, 'other')\ncore.gone()\n",
     }
     for path, text in users.items():
         (tmp_path / path).write_text(text, encoding="utf-8")
     _, lost = Uses(list_files(tmp_path)).find([Wanted("core.py", "gone", "core.py", is_gone=True)])
-    assert [(each.path, each.line) for each in lost] == [("a.py", 1), ("b.py", 2)]
+    assert [(each.path, each.line) for each in lost] == [
+        ("a.py", 1), ("b.py", 2), ("h.py", 3),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "is_lost"),
+    [
+        ('mock.patch("core.gone")', True),
+        ('monkeypatch.setattr("core.gone", 1)', True),
+        ('monkeypatch.setattr("core.gone", 1, raising=False)', False),
+        ('mock.patch("core.gone", create=True)', False),
+        ('logging.getLogger("core.gone")', False),
+        ('MOVED = {"core.gone": "core.x"}', False),
+        ('raise RuntimeError("core.gone")', False),
+    ],
+)
+def test_a_text_is_lost_only_where_it_is_looked_up(
+    line: str, is_lost: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "core.py").write_text("x = 1\n", encoding="utf-8")
+    (tmp_path / "user.py").write_text(f"{line}\n", encoding="utf-8")
+    _, lost = Uses(list_files(tmp_path)).find([Wanted("core.py", "gone", "core.py", is_gone=True)])
+    assert [each.path for each in lost] == ["user.py"] * is_lost
+
+
+@pytest.mark.parametrize(
+    ("code", "is_expected"),
+    [
+        ("with pytest.raises(TypeError):\n    core.run(1)", True),
+        ("with pytest.raises((ValueError, TypeError)):\n    core.run(1)", True),
+        ("with pytest.raises(ValueError):\n    core.run(1)", False),
+        ("self.assertRaises(TypeError, lambda: core.run(1))", True),
+        ("with self.assertRaisesRegex(TypeError, 'x'):\n    core.run(1)", True),
+        ("try:\n    core.run(1)\nexcept TypeError:\n    pass", True),
+        ("try:\n    core.run(1)\nexcept Exception:\n    pass", False),
+        ("try:\n    pass\nexcept TypeError:\n    core.run(1)", False),
+        ("core.run = max\ncore.run(1)", True),
+        ("monkeypatch.setattr(core, 'run', max)\ncore.run(1)", True),
+        ("monkeypatch.setattr('core.run', max)\ncore.run(1)", True),
+        ("with mock.patch.object(core, 'run'):\n    core.run(1)", True),
+        ("core.other = max\ncore.run(1)", False),
+    ],
+)
+def test_a_call_that_may_fail_or_was_replaced_is_expected(
+    code: str, is_expected: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "core.py").write_text("def run(x, y): ...\n", encoding="utf-8")
+    (tmp_path / "user.py").write_text(f"import core\n{code}\n", encoding="utf-8")
+    found, _ = Uses(list_files(tmp_path)).find([Wanted("core.py", "run", "core.py")])
+    assert [each.is_expected for each in found if each.how == "call"] == [is_expected]
 
 
 def test_in_other_languages_a_word_is_a_use(tmp_path: Path) -> None:
