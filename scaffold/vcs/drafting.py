@@ -65,7 +65,7 @@ def draft_message(
         references: Issues that the branch speaks of.
         rules: What the repository sets of messages.
     """
-    breaking = tuple(str(each.breaks) for each in key.breaking)
+    breaking = tuple(_breaking_lines(key))
     mark = "!" if breaking else ""
     scope = f"({guesses[1].word})" if guesses[1].word else ""
     head = f"{guesses[0].word}{scope}{mark}: "
@@ -73,8 +73,19 @@ def draft_message(
     return Draft(head + subject, tuple(point_lines(key)), breaking, references)
 
 
+def _breaking_lines(key: KeyChanges) -> Iterator[str]:
+    for each in key.breaking[:MAX_LISTED]:
+        yield str(each.breaks)
+    if len(key.breaking) > MAX_LISTED:
+        yield f"{len(key.breaking) - MAX_LISTED} more public definitions"
+
+
 def point_lines(key: KeyChanges) -> Iterator[str]:
     """Yields the key changes as people read them, the longest lists cut."""
+    yield from map(_printable, _point_lines(key))
+
+
+def _point_lines(key: KeyChanges) -> Iterator[str]:
     for action in ("added", "removed", "changed", "moved"):
         rows = [each for each in key.symbols if each.action == action]
         for row in rows[:MAX_LISTED]:
@@ -126,14 +137,36 @@ def _subject(changes: Sequence[FileChange], key: KeyChanges, room: int) -> str:
         return _sentence(verb, [each.name for each in key.dependencies], room)
     if not changes:
         return "change nothing"
+    if len(changes) == 1 and changes[0].status == "R":
+        ends = (changes[0].old_path or "", changes[0].path)
+        text = f"move {' to '.join(_printable(each) for each in _told_apart(*ends))}"
+        if len(text) <= room:
+            return text
     verb = _BY_STATUS.get(changes[0].status, "change")
     same = [each for each in changes if _BY_STATUS.get(each.status) == verb]
     names = [each.path.rpartition("/")[2] for each in (same if len(same) > 1 else changes)]
     return _sentence(verb if len(same) == len(changes) else "change", names, room)
 
 
+def _told_apart(old: str, new: str) -> tuple[str, str]:
+    """Returns two paths by their last parts, and the second by its folder where those agree."""
+    (_, _, old_name), (folder, _, new_name) = old.rpartition("/"), new.rpartition("/")
+    return old_name, new_name if old_name != new_name else folder or "the top folder"
+
+
+def _printable(text: str) -> str:
+    """Returns a text as one line of UTF-8, whatever bytes the names in it are made of."""
+    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(sign: str) -> str:
+    # What is no UTF-8 stands for a byte, as os.fsdecode has it.
+    is_byte = 0xDC80 <= ord(sign) <= 0xDCFF
+    return f"\\x{ord(sign) & 0xFF:02x}" if is_byte else ascii(sign)[1:-1]
+
+
 def _sentence(verb: str, names: Sequence[str], room: int) -> str:
-    names = list(dict.fromkeys(names))
+    names = list(map(_printable, dict.fromkeys(names)))
     for count in (3, 2, 1):
         shown, rest = names[:count], len(names) - count
         tail = f" and {rest} more" if rest > 0 else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ ENOUGH = 20
 """Conventional commits from which habits are worth more than general rules."""
 
 NO_SCOPE = "-"
+MAX_SCOPE = 40
+"""A longer name of a folder leaves a subject no room."""
+_NO_SCOPE_SIGNS = re.compile(r"[^\w.+-]+")
 _CAUTION_TYPE, _CAUTION_SCOPE = 3.0, 1.0
 
 _CONTAINERS = frozenset(
@@ -173,6 +177,8 @@ def _by_structure(changes: Sequence[FileChange], key: KeyChanges) -> tuple[str, 
         return "feat", f"public definitions are new: {_cut(names)}", False
     if actions["moved"] and not actions["removed"]:
         return "refactor", "public definitions only move", False
+    if all(change.is_submodule or change.path == ".gitmodules" for change in changes):
+        return "build", "only submodules come, go or stand at another commit", False
     if any(change.status == "A" and role_of(change.path) == "source" for change in changes):
         return "feat", "a source is new", False
     return "fix", "sources change, and no public definition is new", False
@@ -195,7 +201,13 @@ def _from_layout(changes: Sequence[FileChange], allowed: tuple[str, ...]) -> Gue
 def _place(path: str) -> str | None:
     """Returns the first folder of a path that is more than a container of others."""
     folders = [each for each in path.lower().split("/")[:-1] if each not in _CONTAINERS]
-    return folders[0].lstrip(".") or None if folders else None
+    return _as_scope(folders[0]) if folders else None
+
+
+def _as_scope(folder: str) -> str | None:
+    """Returns a folder's name as a scope, in the signs that one may have; None for one too long."""
+    word = _NO_SCOPE_SIGNS.sub("-", folder.lstrip("._-@")).strip("-")
+    return word if word and len(word) <= MAX_SCOPE else None
 
 
 def _own_places(changes: Sequence[FileChange]) -> set[str]:

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from scaffold.cli import main
+from scaffold.vcs.message_format import WHY
 from tests.integration.scaffold.git_places import (
     ENV,
     ROOT,
@@ -91,6 +92,71 @@ def test_a_removed_definition_is_proposed_as_breaking(folder: Path) -> None:
     message = run(folder)[1]["commit_message"]["message"]
     assert message.splitlines()[0].partition(":")[0].endswith("!")
     assert "\nBREAKING CHANGE: run requires 'size'\n" in message
+
+
+@pytest.mark.parametrize(
+    ("path", "scope"),
+    [
+        ("a b/x.py", "a-b"),
+        ("@angular/x.py", "angular"),
+        ("_private/x.py", "private"),
+        ("c#/x.py", "c"),
+        ("中文/x.py", "中文"),
+        (f"{'a' * 100}/x.py", "core"),
+        ("new\nline/a\nb.py", "new-line"),
+        ("caf\udce9.py", "core"),
+        ("caf\udce9/a.py", "caf"),
+    ],
+)
+def test_a_draft_passes_its_own_check(path: str, scope: str, folder: Path) -> None:
+    stage(folder, {path: "x = 1\n"})
+    _, report = run(folder)
+    told = report["commit_message"]
+    assert told["scope"]["word"] == scope
+    message = folder / ".git" / "DRAFT"
+    message.write_text(told["message"].replace(WHY, "It is odd."), encoding="utf-8")
+    status, checked = run(folder, "--check", str(message))
+    assert (status, checked["problems"]) == (0, [])
+
+
+def test_a_long_list_of_what_breaks_is_cut(folder: Path) -> None:
+    many = "".join(f"def f{number}(): ...\n" for number in range(40))
+    stage(folder, {"pkg/core/b.py": many})
+    git(folder, "commit", "-q", "-m", "feat(core): add many")
+    stage(folder, {"pkg/core/b.py": "x = 1\n"})
+    message = run(folder)[1]["commit_message"]["message"]
+    assert message.count("BREAKING CHANGE: ") == 13
+    assert "BREAKING CHANGE: 28 more public definitions\n" in message
+
+
+def test_a_submodule_is_built_with_and_no_source(folder: Path, tmp_path: Path) -> None:
+    other = make_repository(tmp_path / "other")
+    commit(other, "chore: begin", {"a.txt": "a\n"})
+    plain = make_repository(tmp_path / "plain")
+    commit(plain, "chore: begin", {"a.txt": "a\n"})
+    add = ("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "third/lib")
+    git(plain, *add)
+    told = run(plain)[1]["commit_message"]["type"]
+    assert (told["word"], told["evidence"]) == (
+        "build", ["only submodules come, go or stand at another commit"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "subject"),
+    [
+        ("docs/b.md", "move a.md to b.md"),
+        ("guide/a.md", "move a.md to guide"),
+        ("a.md", "move a.md to the top folder"),
+    ],
+)
+def test_the_draft_of_one_file_that_moves_says_where_to(
+    place: str, subject: str, folder: Path
+) -> None:
+    (folder / place).parent.mkdir(exist_ok=True)
+    git(folder, "mv", "docs/a.md", place)
+    header = run(folder)[1]["commit_message"]["message"].splitlines()[0]
+    assert header.partition(": ")[2] == subject
 
 
 def test_the_draft_is_refused_until_its_author_has_said_why(folder: Path) -> None:
