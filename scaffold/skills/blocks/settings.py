@@ -75,11 +75,17 @@ def read_settings(files: Files) -> Settings:
     """Reads a repository's settings; without a table they are those of any repository.
 
     Raises:
-        TargetError: The table is wrong.
+        TargetError: The file cannot be read, or the table is wrong.
         ScaffoldError: It names an unknown client.
     """
     text = files.text("pyproject.toml")
     if text is None:
+        if "pyproject.toml" in files.paths:
+            raise TargetError(
+                f"pyproject.toml {files.why_unreadable('pyproject.toml')}",
+                code="target_invalid",
+                hint="repair it first: without it nobody knows what is to be rendered",
+            )
         return Settings()
     data = read_project_file(text)
     table = inner_table(data, "tool", "scaffold", "skills")

@@ -201,9 +201,16 @@ def _plan_install(
         raise ConflictError(
             f"{read.name} is installed otherwise, from {old.described()}",
             code="skill_exists",
-            hint=f"scaffold skills install --update {read.name}",
+            hint=_update_hint(read.name, wish, options),
         )
     return _plan_again(read, old, options)
+
+
+def _update_hint(name: str, wish: Wish, options: Options) -> str:
+    """Returns the command that renews a skill in the way that was asked for."""
+    words = ["scaffold skills install --update", name, *(f"--client {c}" for c in wish.clients)]
+    words += ["--grant-tools"] * wish.grant_tools + ["--user"] * options.user
+    return " ".join(words)
 
 
 def _plan_again(read: _Read, old: LockedSkill, options: Options) -> SkillPlan:
@@ -286,13 +293,21 @@ def _opened(sources: Iterable[Source]) -> Generator[dict[Source, Opened]]:
     """Opens every source once, and drops what was fetched at the end."""
     import tempfile  # 3 ms, and checks and removals do without
 
-    with tempfile.TemporaryDirectory(prefix="scaffold-skills-") as scratch:
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="scaffold-skills-")
+    except OSError as error:
+        raise ScaffoldError(
+            f"no temporary folder can be made: {error.strerror or error}",
+            code="write_failed",
+            hint="check free space and permissions, or set TMPDIR",
+        ) from error
+    with folder as scratch:
         found: dict[Source, Opened] = {}
         for source in sources:
             if source not in found:
-                folder = Path(scratch) / str(len(found))
-                folder.mkdir()
-                found[source] = open_source(source, folder)
+                place = Path(scratch) / str(len(found))
+                place.mkdir()
+                found[source] = open_source(source, place)
         yield found
 
 

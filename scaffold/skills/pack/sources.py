@@ -82,7 +82,7 @@ def find_pack(start: Path) -> Path:
         TargetError: There is none.
     """
     for folder in (start, *start.parents):
-        if (folder / SKILLS).is_dir() or (folder / AGENTS).is_dir():
+        if holds_pack(folder):
             return folder
         if (folder / ".git").exists():
             break
@@ -92,6 +92,14 @@ def find_pack(start: Path) -> Path:
         hint="go into the repository that holds the skills, or name it with --target DIR; "
         "`scaffold skills new NAME` starts one",
     )
+
+
+def holds_pack(folder: Path) -> bool:
+    """Tells whether a folder holds skills or subagents, if only ones that cannot be read."""
+    try:
+        return (folder / SKILLS).is_dir() or (folder / AGENTS).is_dir()
+    except PermissionError:
+        return True
 
 
 def read_pack(files: Files, renewed: dict[str, bytes] | None = None) -> Pack:
@@ -215,6 +223,15 @@ def _below(files: Files, folder: str, problems: list[ScaffoldError]) -> dict[str
     except ScaffoldError as error:
         problems.append(error)
         return {}
+    for closed in _closed(files.root / folder):  # to git too, which lists nothing there
+        path = closed.relative_to(files.root).as_posix()
+        problems.append(
+            ScaffoldError(
+                f"{path} cannot be read: Permission denied",
+                code="skill_invalid",
+                hint="give read permission for the folder, or take it out",
+            )
+        )
     found: dict[str, Path] = {}
     for path in files.below(inner):
         name = path[len(inner) + 1 :]
@@ -222,6 +239,19 @@ def _below(files: Files, folder: str, problems: list[ScaffoldError]) -> dict[str
             problems.append(_badly_named(f"{folder}/{name}"))
         else:
             found[name] = files.root / path
+    return found
+
+
+def _closed(folder: Path) -> list[Path]:
+    """Returns the folders, from one downwards, that nobody may look into."""
+    found: list[Path] = []
+
+    def note(error: OSError) -> None:
+        if isinstance(error, PermissionError):
+            found.append(Path(error.filename))
+
+    for _ in os.walk(folder, onerror=note):
+        pass
     return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from scaffold.changes import Change
 from scaffold.report import Report, ReportedChange, Step, unified_diff
 from scaffold.skills.blocks.expected import REPAIR
-from scaffold.skills.pack.sources import AGENTS, SKILLS
+from scaffold.skills.pack.sources import SKILLS, holds_pack
 from scaffold.spec import ConflictError, RequestError
 
 MAX_NAME = 64
@@ -89,7 +90,7 @@ def new_skill(start: Path, typed: str, description: str | None, *, dry_run: bool
     name = skill_name(typed)
     root = _root(start)
     path = f"{SKILLS}/{name}/SKILL.md"
-    if (root / SKILLS / name).exists():
+    if os.path.lexists(root / SKILLS / name):
         raise ConflictError(f"{SKILLS}/{name} is there already", code="file_exists")
     data = _text(name, description).encode()
     report = Report("skills new", dry_run=dry_run)
@@ -131,7 +132,7 @@ def skill_name(typed: str) -> str:
 def _root(start: Path) -> Path:
     """Returns where ``.agents`` is or goes: the nearest folder with it, else the git root."""
     for folder in (start, *start.parents):
-        if (folder / SKILLS).is_dir() or (folder / AGENTS).is_dir() or (folder / ".git").exists():
+        if holds_pack(folder) or (folder / ".git").exists():
             return folder
     return start
 

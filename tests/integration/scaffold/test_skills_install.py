@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -909,3 +910,25 @@ def test_a_folder_that_links_to_itself_is_told(run: Run, source: Path, target: P
     assert status == 1
     assert ".agents/skills" in report["error"]["message"]
     assert not (target / ".claude").exists()
+
+
+def test_the_hint_of_a_skill_that_is_there_otherwise_is_a_command_that_does_it(
+    run: Run, source: Path, target: Path
+) -> None:
+    assert run(source.as_uri(), "busy", "--client", "claude")[0] == 0
+    _, report = run(source.as_uri(), "busy", "--client", "codex", "--grant-tools")
+    hint = report["error"]["hint"]
+    assert hint == "scaffold skills install --update busy --client codex --grant-tools"
+    assert run(*hint.split()[3:], "--yes")[0] == 0
+    assert not (target / ".claude/skills/busy").exists()
+    assert b"allowed-tools" in (target / ".agents/skills/busy/SKILL.md").read_bytes()
+
+
+def test_no_temporary_folder_is_told(
+    run: Run, source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+        status, report = run(str(source), "plain")
+    assert (status, report["error"]["code"]) == (1, "write_failed")
+    assert "TMPDIR" in report["error"]["hint"]

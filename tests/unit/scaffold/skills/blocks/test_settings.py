@@ -79,3 +79,9 @@ def test_an_unknown_client_is_named(tmp_path: Path) -> None:
     with pytest.raises(ScaffoldError, match="unknown client 'cursor'") as caught:
         read(tmp_path, '[tool.scaffold.skills]\nclients = ["cursor"]\n')
     assert caught.value.code == "client_unknown"
+
+
+def test_a_project_file_that_cannot_be_read_is_no_missing_one(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_bytes(b"\0[tool.scaffold.skills]\n")
+    with pytest.raises(TargetError, match=r"^pyproject\.toml is no text"):
+        read_settings(list_files(tmp_path))

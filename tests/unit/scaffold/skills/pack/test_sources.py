@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.repository.files import list_files
-from scaffold.skills.pack.sources import documents_of, read_pack, read_what_can_be
+from scaffold.skills.pack.sources import documents_of, find_pack, read_pack, read_what_can_be
 from scaffold.spec import ScaffoldError
 
 SKILL = "---\nname: {name}\ndescription: >-\n  Does a\n  thing.\n---\n\nBody.\n"
@@ -198,3 +198,19 @@ def test_a_description_that_is_no_text_is_none(root: Path) -> None:
     head = "\n".join(["---", *rows, "description: *k2", "---", ""])
     (root / ".agents/skills/one/SKILL.md").write_text(head)
     assert read_pack(list_files(root)).skills[0].description == ""
+
+
+@pytest.mark.parametrize("folder", [".agents", ".agents/skills", ".agents/skills/one"])
+def test_a_folder_that_is_closed_is_told_and_not_taken_for_an_empty_one(
+    root: Path, folder: str
+) -> None:
+    place = root / folder
+    place.chmod(0)
+    try:
+        if os.access(place, os.R_OK):
+            pytest.skip("modes bind nobody here")
+        assert find_pack(root) == root
+        with pytest.raises(ScaffoldError, match=r"\.agents.* cannot be read: Permission denied"):
+            read_pack(list_files(root))
+    finally:
+        place.chmod(0o755)
