@@ -64,12 +64,25 @@ def end_job(job: subprocess.Popen[bytes], mark: tuple[str, str]) -> None:
     # A launcher ends its own workers; those who are left after that are told, then killed.
     with suppress(subprocess.TimeoutExpired):
         job.wait(TERM_GRACE_S)
-    _each(found.values(), signal.SIGTERM)
-    _, alive = psutil.wait_procs(list(found.values()), timeout=TERM_GRACE_S)
-    _each([*alive, *marked(mark)], signal.SIGKILL)
+    _end_all(list(found.values()), mark)
     with suppress(OSError):
         os.killpg(job.pid, signal.SIGKILL)
     job.wait()
+
+
+def end_left(mark: tuple[str, str]) -> None:
+    """Ends what a job that has ended left behind.
+
+    Args:
+        mark: The environment variable and value that processes of this job alone have.
+    """
+    _end_all(marked(mark), mark)
+
+
+def _end_all(found: list[psutil.Process], mark: tuple[str, str]) -> None:
+    _each(found, signal.SIGTERM)
+    _, alive = psutil.wait_procs(found, timeout=TERM_GRACE_S)
+    _each([*alive, *marked(mark)], signal.SIGKILL)
 
 
 def marked(mark: tuple[str, str]) -> list[psutil.Process]:

@@ -209,7 +209,7 @@ class Records:
             for row in self._new_rows(head):
                 self._take(pid, row)
             segments = [self.folder / f"{pid}.calls.{each}.jsonl" for each in (0, 1)]
-            rows = [row for segment in segments for row in self._new_rows(segment)]
+            rows = [row for segment in segments for row in self._new_rows(segment) if "e" in row]
             for row in sorted(rows, key=_time_of):
                 _step(self._calls.setdefault(pid, {}), row)
 
@@ -246,7 +246,8 @@ class Records:
 
 def _row(line: bytes) -> dict[str, Any] | None:
     row = _as_dict(line)
-    return row if row is not None and "t" in row else None
+    is_ours = row is not None and "t" in row and ("kind" in row or {"e", "i"} <= row.keys())
+    return row if is_ours else None
 
 
 def _as_dict(line: bytes) -> dict[str, Any] | None:

@@ -70,8 +70,11 @@ def watch(wish: Wish) -> Seen:
         scene = _follow(job, wish)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the job is ended, whoever is impatient
+        mark = (RECORD, str(wish.folder))
         if job.poll() is None:
-            processes.end_job(job, (RECORD, str(wish.folder)))
+            processes.end_job(job, mark)
+        else:
+            processes.end_left(mark)
         signal.signal(signal.SIGTERM, restored)
     add_native_calls(scene.job, wish.folder, scene.stacks)
     stacks.save(wish.folder, scene.stacks)

@@ -116,11 +116,13 @@ def _caught(original):
     @functools.wraps(original)
     def run(self):
         try:
-            return original(self)
+            result = original(self)
         except BaseException as error:
             if not isinstance(error, SystemExit):
                 failed(error, error.__traceback__)
             raise
+        _ended()  # a forked child leaves by os._exit, which calls nothing
+        return result
 
     return run
 

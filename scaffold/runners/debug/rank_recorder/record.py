@@ -5,16 +5,23 @@
 """
 
 import contextlib
+import errno
 import faulthandler
+import fcntl
 import itertools
 import json
 import os
+import resource
 import signal
 import socket
 import sys
 import time
 
 SEGMENT_BYTES = 4_000_000
+_MOST_NUMBERS = 4096
+_NUMBERS = 32
+"""So many of the highest numbers of files are the recorder's, below the limit of the process."""
+
 FORMAT = 1
 
 _folder = ""
@@ -28,7 +35,7 @@ class Record:
         self.pid = os.getpid()
         self.numbers = itertools.count(1)
         self._stem = os.path.join(folder, str(self.pid))
-        self._head = _append(f"{self._stem}.head.jsonl")
+        self._head = _File(f"{self._stem}.head.jsonl")
         self._calls = None
         self._others = {}
         self._segment = 1
@@ -49,7 +56,7 @@ class Record:
     def head(self, **fields):
         """Appends what is rare."""
         fields["t"] = time.time()
-        _write(self._head, fields)
+        self._head.write(_line(fields))
 
     def call(self, fields):
         """Appends a step of a call."""
@@ -64,20 +71,20 @@ class Record:
         if self._size + len(line) > SEGMENT_BYTES:
             self._turn()
         self._size += len(line)
-        _write(self._calls, line)
+        self._calls.write(line)
 
     def row(self, name, /, **fields):
         """Appends a row to a file of its own, such as that of the checksums."""
         if name not in self._others:
-            self._others[name] = _append(f"{self._stem}.{name}.jsonl")
-        _write(self._others[name], fields)
+            self._others[name] = _File(f"{self._stem}.{name}.jsonl")
+        self._others[name].write(_line(fields))
 
     def _turn(self):
         if self._calls is not None:
-            os.close(self._calls)
+            self._calls.close()
         self._segment = 1 - self._segment
         self._size = 0
-        self._calls = _append(f"{self._stem}.calls.{self._segment}.jsonl", os.O_TRUNC)
+        self._calls = _File(f"{self._stem}.calls.{self._segment}.jsonl", os.O_TRUNC)
 
     def _register_stacks(self):
         """Lets a signal write the stack of each thread to a file; C code does not keep it off."""
@@ -85,11 +92,9 @@ class Record:
             return None
         # A real-time signal: programs and schedulers use the two that are for users.
         number = signal.SIGRTMIN + 11 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-        self._stacks = open(f"{self._stem}.stacks.txt", "ab", buffering=0)  # noqa: SIM115 - open as long as the rank is
-        faulthandler.register(number, file=self._stacks, all_threads=True)
+        faulthandler.register(number, file=_open(f"{self._stem}.stacks.txt"), all_threads=True)
         if not faulthandler.is_enabled():
-            self._crash = open(f"{self._stem}.crash.txt", "ab", buffering=0)  # noqa: SIM115 - open as long as the rank is
-            faulthandler.enable(file=self._crash, all_threads=False)
+            faulthandler.enable(file=_open(f"{self._stem}.crash.txt"), all_threads=False)
         return int(number)
 
 
@@ -140,15 +145,44 @@ def _forget():
     _current = None
 
 
-def _append(path, extra=0):
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | extra | getattr(os, "O_CLOEXEC", 0)
-    return os.open(path, flags, 0o644)
+class _File:
+    """Is a file that lines are appended to, also where the program closes whatever is open."""
+
+    def __init__(self, path, extra=0):
+        self._path = path
+        self._number = _open(path, extra)
+
+    def write(self, line):
+        """Appends a line; a full disk costs the record, not the job."""
+        with contextlib.suppress(OSError):
+            try:
+                os.write(self._number, line)
+            except OSError as error:
+                if error.errno != errno.EBADF:
+                    raise
+                self._number = _open(self._path)
+                os.write(self._number, line)
+
+    def close(self):
+        """Closes it, if the program has not."""
+        with contextlib.suppress(OSError):
+            os.close(self._number)
 
 
-def _write(file, line):
-    # A full disk costs the record, not the job.
-    with contextlib.suppress(OSError):
-        os.write(file, line if isinstance(line, bytes) else _line(line))
+def _open(path, extra=0):
+    """Opens a file to append to, under a number that no file of the program gets.
+
+    The system gives the lowest number that is free: where a program closes what it has not opened,
+    its next file would have ours, and our lines.
+    """
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | extra, 0o644)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = min(most, _MOST_NUMBERS) if most > 0 else _MOST_NUMBERS
+    with contextlib.suppress(OSError):  # all of them are taken: the low one it is
+        high = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, most - _NUMBERS)
+        os.close(number)
+        return high
+    return number
 
 
 def _line(fields):

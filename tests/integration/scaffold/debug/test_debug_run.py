@@ -235,6 +235,18 @@ def test_who_stops_the_command_stops_the_job(number: int, tmp_path: Path) -> Non
     assert not psutil.wait_procs(started, timeout=5)[1]
 
 
+@pytest.mark.parametrize("end", ["raise SystemExit(4)", ""])
+def test_a_job_that_ends_by_itself_leaves_nothing_behind(end: str, tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys\n"
+        "left = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'],"
+        " start_new_session=True)\n"
+        "print(left.pid, file=sys.stderr, flush=True)\n"
+    )
+    _, _, errors = watch(tmp_path, sys.executable, "-c", code + end)
+    assert not psutil.pid_exists(int(errors.splitlines()[0]))
+
+
 def _of_job(record: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():

@@ -82,6 +82,36 @@ def test_a_fork_makes_no_claim_to_its_parents_record(tmp_path: Path) -> None:
     assert (process["kind"], end["kind"]) == ("process", "end")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="jobs are watched on Linux and macOS alone")
+def test_a_program_that_closes_every_file_keeps_its_own(tmp_path: Path) -> None:
+    code = (
+        "import os, resource\n"
+        "os.closerange(3, {})\n"
+        "with open('own.txt', 'wb') as own, open('more.txt', 'wb') as more:\n"
+        "    from subprocess import run\n"
+        "    own.write(b'mine')\n"
+        "    raise ValueError('no')"
+    )
+    for most in ("256", "resource.getrlimit(resource.RLIMIT_NOFILE)[0]"):
+        _, rows = run(tmp_path, code.format(most), RANK="0")
+        files = [(tmp_path / name).read_bytes() for name in ("own.txt", "more.txt")]
+        assert files == [b"mine", b""]
+        kinds = [[row["kind"] for row in file] for file in rows.values()]
+        assert kinds[-1] == ["process", "exception", "end"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="jobs are watched on Linux and macOS alone")
+def test_a_forked_child_that_returns_came_to_its_end(tmp_path: Path) -> None:
+    code = (
+        "import multiprocessing\n"
+        "from rank_recorder import record\n"
+        "child = multiprocessing.get_context('fork').Process(target=record.current)\n"
+        "child.start(); child.join()"
+    )
+    _, rows = run(tmp_path, code, path=str(BROUGHT))
+    assert [row["kind"] for file in rows.values() for row in file] == ["process", "end"]
+
+
 def test_a_record_stays_small(tmp_path: Path) -> None:
     code = (
         "import os, sys\nsys.path.insert(0, os.environ['PYTHONPATH'])\n"

@@ -52,7 +52,8 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
 
 def test_broken_lines_are_left_out(tmp_path: Path) -> None:
     head(tmp_path, 7, 0)
-    (tmp_path / "7.calls.0.jsonl").write_bytes(b'{"e":"+",\xff\n[1]\n\n')
+    stray = b'{"t":1.0}\n{"t":1.0,"kind":"group"}\n{"t":1.0,"e":"-"}\n'
+    (tmp_path / "7.calls.0.jsonl").write_bytes(b'{"e":"+",\xff\n[1]\n\n' + stray)
     assert read_job(tmp_path).ranks[0].calls == []
 
 
