@@ -18,6 +18,7 @@ from scaffold.skills.check.kinds import KINDS
 from scaffold.skills.check.memory import Remembered
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings
+from scaffold.skills.check.written import unless_written
 
 
 def check_document(
@@ -53,7 +54,8 @@ def judge_document(document: Document, repository: Repository) -> list[Judged]:
             key = (claim.kind, claim.text, claim.line, claim.column)
             if key not in seen:
                 seen.add(key)
-                rows.append(Judged(claim, kind.judge(claim, document, repository)))
+                verdict = kind.judge(claim, document, repository)
+                rows.append(Judged(claim, unless_written(claim, verdict, document)))
     return list(_told_once(list(_once(rows))))
 
 

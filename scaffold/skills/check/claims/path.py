@@ -12,7 +12,13 @@ from scaffold.skills.check.assertion import Stance
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.made import WHY, is_made_by
-from scaffold.skills.check.claims.places import literal_part, locate, matching, missing
+from scaffold.skills.check.claims.places import (
+    COMMON_NAMES,
+    literal_part,
+    locate,
+    matching,
+    missing,
+)
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Span
@@ -112,7 +118,8 @@ def weighed(verdict: Verdict, span: Span) -> Verdict:
     """Returns what is left of a refuted claim, by how plainly the words around it make it."""
     stance = Stance(span)
     # A file of this very name elsewhere is evidence of its own: it was moved.
-    is_moved = bool(verdict.now) and verdict.now.endswith(f"/{_name(span.text)}")
+    name = _name(span.text)
+    is_moved = bool(verdict.now) and verdict.now.endswith(f"/{name}") and name not in COMMON_NAMES
     if stance.is_plain or (is_moved and not stance.is_doubted):
         return verdict
     if stance.is_doubted and not (stance.is_directed or is_moved):

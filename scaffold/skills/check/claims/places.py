@@ -47,8 +47,28 @@ _MADE_NAMES = lazy_re(
     re.IGNORECASE,
 )
 # Names that many folders have, so that one elsewhere is not the one that was meant.
-_COMMON_NAMES = frozenset(
+COMMON_NAMES = frozenset(
     {"__init__.py", "README.md", "SKILL.md", "index.ts", "index.js", "main.py", "conftest.py"}
+    | {
+        "models.py",
+        "views.py",
+        "urls.py",
+        "tasks.py",
+        "admin.py",
+        "apps.py",
+        "tests.py",
+        "types.py",
+    }
+    | {
+        "types.py",
+        "main.go",
+        "mod.rs",
+        "lib.rs",
+        "main.tf",
+        "variables.tf",
+        "outputs.tf",
+        "main.yml",
+    }
     | {"config.py", "utils.py", "package.json", "pyproject.toml", "Makefile", "setup.py", "test.py"}
 )
 
@@ -203,7 +223,7 @@ def _elsewhere(path: str, repository: Repository) -> str:
     """Returns the one other place of a file with the same name, or of a name close to it."""
     folder, _, name = path.rpartition("/")
     found = repository.files.by_name.get(name, [])
-    if name in _COMMON_NAMES:
+    if name in COMMON_NAMES:
         found = [each for each in found if set(folder.split("/")) & set(each.split("/")[:-1])]
     if len(found) == 1:
         return found[0]

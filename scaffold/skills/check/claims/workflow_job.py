@@ -17,6 +17,7 @@ from scaffold.skills.check.sentence import sentence_around
 _JOB = lazy_re(r"[A-Za-z_][\w-]*")
 _BEHIND = lazy_re(r"^\s+(?:CI\s+)?job\b", re.IGNORECASE)
 _AHEAD = lazy_re(r"\bjob\s+(?:named\s+|called\s+)?$", re.IGNORECASE)
+_NOT = lazy_re(r"^[^.`]*\bnot\b")
 _FILE = lazy_re(r"`(?P<path>(?:\.github/workflows/)?[\w.-]+\.ya?ml)`")
 
 
@@ -29,7 +30,8 @@ def find_workflow_jobs(document: Document) -> Iterator[Claim]:
             continue
         files = {each["path"] for each in _FILE.finditer(" ".join(sentence_around(span)))}
         if len(files) == 1:
-            data = (files.pop(), silence(span) or "")
+            elsewhere = "it may be of another workflow" if _NOT.search(span.after[:60]) else ""
+            data = (files.pop(), silence(span) or elsewhere)
             yield Claim("workflow job", span.text, span.line, span.column, data)
 
 
