@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -82,7 +83,7 @@ def lost_modules(files: Sequence[Altered], uses: Uses, before: Files) -> Iterato
     if not gone:
         return
     names = _importable(sorted(gone), uses, PythonIndex(before))
-    words = {name.rpartition(".")[2].encode() for name in names}
+    words = {os.fsencode(name.rpartition(".")[2]) for name in names}
     for path in uses.files.python:
         data = uses.files.data(path) or b""
         if any(word in data for word in words):

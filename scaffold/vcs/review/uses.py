@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -226,7 +227,7 @@ class Uses:
 
     def _scan(self, words: set[str]) -> None:
         """Finds out which Python files hold which words; each word is sought once."""
-        fresh = {each.encode() for each in words - self._known}
+        fresh = {os.fsencode(each) for each in words - self._known}  # names of files among them
         self._known |= words
         if not fresh:
             return
@@ -234,7 +235,7 @@ class Uses:
             data = self.files.data(path) or b""
             there = fresh.intersection(data.translate(_TABLE).split())
             if there:
-                self._words.setdefault(path, set()).update(each.decode() for each in there)
+                self._words.setdefault(path, set()).update(map(os.fsdecode, there))
 
     def _view(self, path: str) -> SourceView | None:
         if path not in self._views:

@@ -212,6 +212,17 @@ def test_a_call_that_a_test_expects_to_fail_is_no_finding(repository: Repository
     assert broken == {"pkg/engine.py", "tests/test_engine.py"}
 
 
+def test_sources_whose_names_are_no_text_come_and_go(repository: Repository) -> None:
+    name = os.fsencode(repository.folder / "pkg" / "caf") + b"\xe9.py"
+    Path(os.fsdecode(name)).write_text("def brew(): ...\n", encoding="utf-8")
+    repository.commit({})
+    assert [each["name"] for each in repository.review()["symbols"]] == ["brew"]
+    Path(os.fsdecode(name)).unlink()
+    repository.commit({})
+    gone = repository.review("HEAD~1..HEAD")
+    assert [(each["name"], each["how"]) for each in gone["symbols"]] == [("brew", "removed")]
+
+
 def test_an_import_that_may_fail_is_no_finding(repository: Repository) -> None:
     guarded = "try:\n    from pkg.engine import old_way\nexcept ImportError:\n    old_way = None\n"
     repository.commit({"pkg/compat.py": guarded})
