@@ -38,6 +38,7 @@ DEFAULT_RULES = Rules()
 
 _BY_GIT = re.compile(
     r"Merge (branch|branches|tag|tags|commit|commits|remote-tracking branch(es)?|pull request)\b"
+    r"|Merge ([0-9a-f]{7,64}|\S+:\S+|\.{0,2}/\S+)( into \S+)?$"
     r'|(Revert|Reapply) "|(fixup|squash|amend)! \S'
 )
 _SCISSORS = re.compile(r"\S+ -{24} >8 -{24}\s*")
