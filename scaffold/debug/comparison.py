@@ -53,12 +53,14 @@ class Compared:
         same: How many tensors agree.
         different: Those that do not, in the order of execution.
         alone: How many only one side has.
+        first_alone: Which is the first of those, and who has it.
         undecided: How many cannot be compared: partial sums, whose whole nobody holds.
     """
 
     same: int = 0
     different: list[Difference] = field(default_factory=list[Difference])
     alone: int = 0
+    first_alone: str = ""
     undecided: int = 0
 
 
@@ -147,7 +149,11 @@ def _compare(
 ) -> None:
     phases = phases_of(wish.phases)
     known = {key for key in (*first, *second) if key.phase in phases}
-    outcome.alone += sum(1 for key in known if key not in first or key not in second)
+    for name, one, other in ((names[0], first, second), (names[1], second, first)):
+        alone = [key for key in one if key in known and key not in other]
+        outcome.alone += len(alone)
+        if alone and not outcome.first_alone:
+            outcome.first_alone = f"{_where(alone[0])} is the first that only {name} has"
     for key, left in first.items():
         right = second.get(key)
         if right is None or key not in known:
@@ -206,14 +212,15 @@ def _text(outcome: Compared, wish: CompareWish) -> str:
     left = [f"{outcome.alone} only on one side"] if outcome.alone else []
     left += [f"{outcome.undecided} undecided: partial sums"] if outcome.undecided else []
     rest = f" ({'; '.join(left)})" if left else ""
+    alone = [f"alone      {outcome.first_alone}"] if outcome.alone else []
     if not outcome.different:
-        return f"ok         {told}{rest}\n"
+        return f"ok         {told}{rest}\n" + "".join(f"{row}\n" for row in alone)
     first = outcome.different[0]
     rows = [f"verdict    {_where(first.key)} is the first that differs: {first.why}"]
     width = max(len(side) for side in first.sides)
     for side, each in zip(first.sides, (first.first, first.second), strict=True):
         rows.append(f"  {side:<{width}}  {_sum_text(each)}")
-    rows.append(f"agree      {told}{rest}")
+    rows += [f"agree      {told}{rest}", *alone]
     following = outcome.different[1:]
     rows += [f"then       {_where(each.key)}: {each.why}" for each in following[:MAX_SHOWN]]
     more = len(following) - MAX_SHOWN

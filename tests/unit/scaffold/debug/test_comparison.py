@@ -44,6 +44,17 @@ def test_runs_that_agree(tmp_path: Path) -> None:
     assert report.extra["debug"]["agree"] == 3
 
 
+def test_a_step_that_only_one_run_has_is_named(tmp_path: Path) -> None:
+    longer = [*GOOD, row("forward", "m.a", step=1), row("forward", "m.b", step=1)]
+    runs = [record(tmp_path / "short", GOOD), record(tmp_path / "long", longer)]
+    for order in (runs, runs[::-1]):
+        told = compare(*order).text.splitlines()
+        assert told == [
+            "ok         3 tensors agree bit by bit (2 only on one side)",
+            f"alone      m.a, forward, step 1 is the first that only {runs[1]} rank 0 has",
+        ]
+
+
 def test_the_first_in_the_order_of_execution_is_named(tmp_path: Path) -> None:
     bad = [GOOD[0], row("forward", "m.b", 2), row("gradient", "m.a.w", 2)]
     report = compare(record(tmp_path / "a", GOOD), record(tmp_path / "b", bad))
