@@ -102,6 +102,11 @@ def _warnings(repository: git.Repo, key: KeyChanges, manner: Manner) -> list[str
         found.append(
             f"this clone is shallow: type and scope were learned from {manner.types.count} commits"
         )
+    if (Path(repository.git_dir) / "MERGE_HEAD").is_file():
+        found.append(
+            "a merge is in progress, for which git has a message already; `git commit --no-edit` "
+            "takes it"
+        )
     return [each for each in found if each]
 
 

@@ -142,6 +142,17 @@ def test_a_submodule_is_built_with_and_no_source(folder: Path, tmp_path: Path) -
     )  # fmt: skip
 
 
+def test_a_merge_in_progress_is_told(folder: Path) -> None:
+    start = git(folder, "branch", "--show-current").strip()
+    git(folder, "switch", "-q", "-c", "side")
+    commit(folder, "feat(core): add b", {"pkg/core/b.py": "B = 1\n"})
+    git(folder, "switch", "-q", start)
+    git(folder, "merge", "-q", "--no-ff", "--no-commit", "side")
+    status, report = run(folder)
+    assert status == 0
+    assert [each.partition(",")[0] for each in report["warnings"]] == ["a merge is in progress"]
+
+
 @pytest.mark.parametrize(
     ("place", "subject"),
     [
