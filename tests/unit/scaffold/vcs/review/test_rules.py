@@ -217,6 +217,13 @@ def test_a_rule_sees_a_whole_file(rule: str) -> None:
     assert not speaks(rule, quiet)
 
 
+def test_an_aws_key_is_known_by_the_name_before_it() -> None:
+    kept = "AWS_SECRET_ACCESS_KEY = os.environ['AWS_SECRET_ACCESS_KEY']\n"
+    assert not speaks("secret", altered("a.py", "", kept))
+    assert not speaks("secret", altered("a.py", "", f"DIGEST = '{'aB3/' * 10}'\n"))
+    assert speaks("secret", altered("a.py", "", f"AWS_SECRET_ACCESS_KEY = '{'aB3/' * 10}'\n"))
+
+
 def test_a_renamed_test_is_no_removed_one() -> None:
     old, new = ("def test_a():\n    f()\n", "def test_b():\n    f()\n")
     assert not speaks("test-removed", altered("tests/test_a.py", old, new))
