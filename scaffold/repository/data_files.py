@@ -7,6 +7,7 @@ import tomllib
 from typing import Any, cast
 
 from scaffold.repository.files import Files
+from scaffold.repository.yaml_depth import check_depth
 
 
 def load_data(path: str, files: Files) -> Any:
@@ -26,8 +27,10 @@ def _load_yaml(text: str) -> Any:
     import yaml  # costs 25 ms: only files of YAML need it
 
     library: Any = yaml  # its stubs leave the loaders untyped
+    loader = getattr(library, "CSafeLoader", library.SafeLoader)
     try:
-        return library.load(text, Loader=getattr(library, "CSafeLoader", library.SafeLoader))
+        check_depth(text, library, loader)
+        return library.load(text, Loader=loader)
     except yaml.YAMLError:
         return None
 

@@ -163,9 +163,11 @@ class Files:
             real = os.path.realpath(place, strict=True)
             if not Path(real).is_relative_to(self._real_root):
                 return "is a link that leads out of the repository"
-            size = place.stat().st_size
-            if size > MAX_BYTES:
-                return f"is {size / 1e6:.1f} MB long, which nobody reads"
+            found = place.stat()
+            if not stat.S_ISREG(found.st_mode):
+                return "is no file"  # to read a pipe would wait for whoever writes into it
+            if found.st_size > MAX_BYTES:
+                return f"is {found.st_size / 1e6:.1f} MB long, which nobody reads"
             place.read_bytes()
         except OSError as error:
             return f"cannot be read: {error.strerror}"

@@ -6,10 +6,10 @@ import re
 from typing import Any, NamedTuple, cast
 
 from scaffold.patterns import lazy_re
+from scaffold.repository.yaml_depth import check_depth
 
 _OPEN = lazy_re(r"\A---[ \t]*\n")
 _CLOSE = lazy_re(r"^---[ \t]*$", re.MULTILINE)
-_MAX_DEPTH = 100
 
 
 class FrontMatter(NamedTuple):
@@ -52,7 +52,7 @@ def _parsed(head: str, body_line: int) -> FrontMatter:
     library: Any = yaml  # its stubs leave the nodes untyped
     try:
         kind = getattr(library, "CSafeLoader", library.SafeLoader)
-        _check_depth(head, library, kind)
+        check_depth(head, library, kind)
         loader = kind(head)
         try:
             root = loader.get_single_node()
@@ -80,18 +80,6 @@ def _parsed(head: str, body_line: int) -> FrontMatter:
         problem = f"the key {twice[0]!r} stands there twice"
         return FrontMatter(fields, lines, body_line, True, problem, twice[1])
     return FrontMatter(fields, lines, body_line, True)
-
-
-def _check_depth(head: str, library: Any, loader: Any) -> None:
-    """Raises ValueError for nested values that would overflow the stack of the library's C code."""
-    if sum(map(head.count, "[{-?")) <= _MAX_DEPTH:
-        return  # indentation alone takes more characters than a file has
-    depth = 0
-    for event in library.parse(head, Loader=loader):
-        depth += isinstance(event, library.CollectionStartEvent)
-        depth -= isinstance(event, library.CollectionEndEvent)
-        if depth > _MAX_DEPTH:
-            raise ValueError(f"more than {_MAX_DEPTH} values stand in one another")
 
 
 def _keys(root: Any) -> list[tuple[str, int]]:

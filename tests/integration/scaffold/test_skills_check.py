@@ -233,6 +233,7 @@ def test_nothing_to_check_is_clean(tmp_path: Path) -> None:
 BAD_INPUT = {
     "broken YAML": ("SKILL.md", b"---\nname: [\n---\n\ntext\n", "frontmatter-invalid"),
     "front matter without an end": ("SKILL.md", b"---\nname: tidy\n", "frontmatter-invalid"),
+    "deep YAML": ("deep.md", b"```yaml\n" + b"[" * 60_000 + b"\n```\n", ""),
     "binary": ("SKILL.md", b"---\0\xff", "file-unreadable"),
     "ten megabytes": ("SKILL.md", b"x" * 10_000_000, "file-unreadable"),
     "a YAML bomb": (

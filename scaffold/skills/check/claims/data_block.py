@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
+from scaffold.repository.yaml_depth import check_depth
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import block_silence
@@ -153,9 +154,12 @@ def _yaml(fence: Block) -> Problem | None:
     library: Any = yaml  # its stubs leave the loaders untyped
     loader = getattr(library, "CSafeLoader", library.SafeLoader)
     try:
+        check_depth(fence.text, library, loader)
         for _ in library.compose_all(fence.text, Loader=loader):
             pass
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        return Problem(str(error), 0, "it is nested deeper than a parser goes")
+    except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         rows = fence.text.split("\n")
         line = min(mark.line if mark is not None else 0, len(rows) - 1)
