@@ -138,7 +138,9 @@ def test_a_name_that_a_branch_would_swallow_is_refused(
     assert not (checkout / "areal" / "dataset" / "gsm8k_hard.py").exists()
 
 
-@pytest.mark.parametrize("kind", ["reward", "workflow", "dataset"])
+@pytest.mark.parametrize(
+    "kind", ["reward", "workflow", pytest.param("dataset", marks=pytest.mark.slow)]
+)
 def test_verify_on_a_checkout(scaffold: Callable[..., Any], running: Path, kind: str) -> None:
     argv = next(argv for argv in ADDS if argv[0].endswith(kind))
     assert scaffold(running, *argv).status == 0

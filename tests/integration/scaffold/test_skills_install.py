@@ -691,7 +691,10 @@ def test_a_lock_file_of_somebody_else_deletes_nothing(run: Run, source: Path, ta
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
-def test_a_kill_leaves_all_or_nothing(source: Path, target: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("num_kills", [5, pytest.param(30, marks=pytest.mark.slow)])
+def test_a_kill_leaves_all_or_nothing(
+    source: Path, target: Path, tmp_path: Path, num_kills: int
+) -> None:
     more = {f"skills/busy/references/r{number}.md": f"# {number}\n" for number in range(150)}
     write(source, more)
     argv = [sys.executable, "-m", "scaffold", "skills", "install", str(source), "busy"]
@@ -700,7 +703,7 @@ def test_a_kill_leaves_all_or_nothing(source: Path, target: Path, tmp_path: Path
     subprocess.run(argv, cwd=target, env=env, capture_output=True, check=True)
     after = tree(target)
     cut_short = 0
-    for attempt in range(12):
+    for attempt in range(num_kills):
         shutil.rmtree(target)
         target.mkdir()
         git(target, "init", "--quiet")
@@ -711,7 +714,7 @@ def test_a_kill_leaves_all_or_nothing(source: Path, target: Path, tmp_path: Path
         state = target / ".git" / "areal-scaffold"
         while process.poll() is None and not list(state.glob("*/journal-*")):
             time.sleep(0.001)
-        time.sleep(0.002 * attempt)
+        time.sleep(0.022 * attempt / num_kills)
         process.send_signal(signal.SIGKILL)
         process.wait()
         cut_short += bool(list(state.glob("*/journal-*")))

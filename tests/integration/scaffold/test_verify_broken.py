@@ -190,7 +190,7 @@ def assert_found(level: Level, check: str, message: str) -> None:
 # A process with torch and a model costs seconds; the others show the same paths.
 IN_FULL_RUNS = (
     *("quits", "keys", "constructor", "silent", "many", "deaf agent"),
-    *("raises", "waits", "row", "deaf"),
+    *("raises", "waits", "row", "deaf", "whole"),
 )
 
 
