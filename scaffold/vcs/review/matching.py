@@ -54,6 +54,7 @@ class Matcher:
         self._files = files
         self._symbols = symbols
         self._dependencies = dependencies
+        self._secrets: list[re.Pattern[str]] = []
         self._texts: dict[Side, set[str]] = {
             side: {
                 " ".join(line.split())
@@ -66,6 +67,7 @@ class Matcher:
 
     def signals(self, rules: Sequence[Rule]) -> Iterator[Signal]:
         """Yields what the rules see, rule by rule; those about facts are not asked."""
+        self._secrets = [each for rule in rules if rule.hides for each in rule.when.added]
         for rule in rules:
             if not rule.when.facts:
                 for file in self._files:
@@ -112,7 +114,14 @@ class Matcher:
                 for number in self._numbers(when, patterns, file, block):
                     if number not in seen:
                         seen.add(number)
-                        yield Line(side, number, block.lines[number - block.start].strip())
+                        shown = self._without_secrets(block.lines[number - block.start])
+                        yield Line(side, number, shown.strip())
+
+    def _without_secrets(self, text: str) -> str:
+        """Returns a line as it may be shown: a report is kept in places that a secret is not."""
+        for each in self._secrets:
+            text = each.sub(lambda found: f"{found[0][:4]}…", text)
+        return text
 
     def _is_net_loss(self, when: When) -> bool:
         """Tells whether more goes than comes, so that what was renamed does not count."""

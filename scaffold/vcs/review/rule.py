@@ -82,6 +82,7 @@ class Rule:
         passes: The passes of the review, any one of which looks at it.
         when: When it speaks.
         origin: The file that it stands in.
+        hides: Whether what it finds is a secret, of which no finding shows more than the beginning.
     """
 
     id: str
@@ -93,6 +94,7 @@ class Rule:
     passes: tuple[str, ...]
     when: When
     origin: str = ""
+    hides: bool = False
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _NUMBERS = ("min_added", "min_removed")
 _SWITCHES = ("binary", "net")
-_RULE = ("id", "domain", "signal", "risk", "why", "failures", "passes", "when")
+_RULE = ("id", "domain", "signal", "risk", "why", "failures", "passes", "hides", "when")
 _PASS = ("id", "title", "brief", "words", "roles")
 _ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _DESCRIBED = "docs/en/review.md describes the form"
@@ -100,7 +100,14 @@ class _Reader:
             self.words(table, "passes", place),
             self._when(cast("dict[str, Any]", when), place),
             self._origin,
+            self._switch(table, "hides", place),
         )
+
+    def _switch(self, table: Mapping[str, Any], key: str, place: str) -> bool:
+        value = table.get(key, False)
+        if not isinstance(value, bool):
+            raise invalid(self._origin, f"{place}: {key} is {value!r}, and has to be true or false")
+        return value
 
     def a_pass(self, table: Mapping[str, Any]) -> Pass:
         name = self._id(table)

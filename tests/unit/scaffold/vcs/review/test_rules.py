@@ -224,6 +224,21 @@ def test_an_aws_key_is_known_by_the_name_before_it() -> None:
     assert speaks("secret", altered("a.py", "", f"AWS_SECRET_ACCESS_KEY = '{'aB3/' * 10}'\n"))
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (f"KEY = 'AKIA{'ABCDEFGH' * 2}'", "KEY = 'AKIA…'"),
+        ('    password = "hunter2secret"', "pass…"),
+        (f"print(AWS_SECRET_ACCESS_KEY='{'aB3/' * 10}')", "print(AWS_…')"),
+    ],
+)
+def test_no_finding_shows_a_secret(line: str, shown: str) -> None:
+    matcher = Matcher([altered("a.py", "", f"{line}\n")], (), ())
+    lines = [each.text for signal in matcher.signals(list(RULES.values())) for each in signal.lines]
+    assert lines
+    assert set(lines) == {shown}
+
+
 def test_a_renamed_test_is_no_removed_one() -> None:
     old, new = ("def test_a():\n    f()\n", "def test_b():\n    f()\n")
     assert not speaks("test-removed", altered("tests/test_a.py", old, new))
