@@ -7,7 +7,7 @@ import tomllib
 from typing import Any, cast
 
 from scaffold.repository.files import Files
-from scaffold.repository.yaml_depth import check_depth
+from scaffold.yaml_depth import check_depth
 
 
 def load_data(path: str, files: Files) -> Any:

@@ -6,7 +6,7 @@ import re
 from typing import Any, NamedTuple, cast
 
 from scaffold.patterns import lazy_re
-from scaffold.repository.yaml_depth import check_depth
+from scaffold.yaml_depth import check_depth
 
 _OPEN = lazy_re(r"\A---[ \t]*\n")
 _CLOSE = lazy_re(r"^---[ \t]*$", re.MULTILINE)

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from scaffold.patterns import lazy_re
 from scaffold.repository.whole import Repository
-from scaffold.repository.yaml_depth import check_depth
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import block_silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
+from scaffold.yaml_depth import check_depth
 
 _LANGUAGES = {"json": "json", "yaml": "yaml", "yml": "yaml", "toml": "toml"}
 _OPEN_ENDS = lazy_re(
