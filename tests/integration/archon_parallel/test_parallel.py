@@ -218,6 +218,7 @@ def test_two_processes_compute_what_one_does(on_two, name):
     check_equal(on_two[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names(ON_FOUR))
 def test_four_processes_compute_what_one_does(on_four, name):
     check_equal(on_four[name])
