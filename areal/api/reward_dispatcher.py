@@ -197,7 +197,10 @@ class Dispatcher:
     def _patience_s(self) -> float | None:
         watched = len(self._workers) - len(self._idle)
         has_spares = len(self._idle) > self.size
-        return _CHECK_EVERY_S if watched or has_spares else None
+        # The process that forks workers may end while it is asked for one: nothing else would
+        # bring this thread back to the calls that wait for it.
+        is_stuck = bool(self._queue) and not self._workers
+        return _CHECK_EVERY_S if watched or has_spares or is_stuck else None
 
     def _on_wake(self) -> None:
         self._wake_r.recv(4096)

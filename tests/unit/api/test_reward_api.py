@@ -6,6 +6,7 @@ import asyncio
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -30,6 +31,7 @@ from areal.api.errors import (
 from areal.api.reward_api import REWARD_STATS, AsyncRewardWrapper, inline_reward
 from areal.api.reward_dispatcher import Call, Dispatcher
 from areal.api.reward_function import RewardFunction
+from areal.api.reward_launcher import Nursery
 
 _ROOT = Path(__file__).parents[3]
 
@@ -308,6 +310,30 @@ def test_a_reward_that_kills_the_process_above_it_costs_no_other_call() -> None:
     for results in asyncio.run(main()):
         assert isinstance(results.pop(7), RewardWorkerDiedError)
         assert results == [float(i) for i in range(40) if i != 7]
+
+
+@pytest.mark.timeout(30)
+def test_a_process_that_ends_while_it_is_asked_for_a_worker_costs_no_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+    fork_worker = Nursery.fork_worker
+
+    def ends_at_first(nursery: Nursery, max_memory_bytes: int) -> socket.socket:
+        asked.append(max_memory_bytes)
+        if len(asked) == 1:
+            raise BrokenPipeError(32, "Broken pipe")
+        return fork_worker(nursery, max_memory_bytes)
+
+    monkeypatch.setattr(Nursery, "fork_worker", ends_at_first)
+    # A size that no other test takes, so that the pool has no worker yet.
+    wrapper = AsyncRewardWrapper(give, max_workers=3, max_memory_bytes=3_333_000_000)
+
+    async def main() -> float:
+        return await wrapper(5)
+
+    assert asyncio.run(main()) == 5.0
+    assert len(asked) > 1
 
 
 def test_calls_overtake_those_that_hang() -> None:
@@ -646,7 +672,7 @@ def _is_running(number: int) -> bool:
     return state != "Z"  # an orphan that init has not reaped yet has ended all the same
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(30)
 def test_a_program_ends_at_once_although_a_worker_hangs(tmp_path: Path) -> None:
     process, pids = _start(tmp_path)
     output, _ = process.communicate(timeout=50)
@@ -654,7 +680,7 @@ def test_a_program_ends_at_once_although_a_worker_hangs(tmp_path: Path) -> None:
     _await_end(pids)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(30)
 def test_workers_die_with_a_killed_program(tmp_path: Path) -> None:
     process, pids = _start(tmp_path, "wait")
     assert process.stdout is not None
@@ -688,7 +714,7 @@ _FORKING_PROGRAM = """
 """
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(30)
 def test_a_forked_child_has_a_pool_of_its_own(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(_FORKING_PROGRAM))
@@ -718,7 +744,7 @@ def _program(tmp_path: Path, name: str, last_lines: str) -> str:
     return str(path)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     ("how", "last_lines", "shown"),
     [
