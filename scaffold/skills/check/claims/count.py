@@ -18,24 +18,8 @@ from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block, Span
 
 _VERBS = frozenset(
-    [
-        "has",
-        "have",
-        "hold",
-        "holds",
-        "contain",
-        "contains",
-        "list",
-        "lists",
-        "define",
-        "defines",
-        "register",
-        "registers",
-        "name",
-        "names",
-        "include",
-        "includes",
-    ]
+    {"has", "have", "hold", "holds", "contain", "contains", "list", "lists", "define", "defines"}
+    | {"register", "registers", "name", "names", "include", "includes"}
 )
 _VERB = rf"(?:{'|'.join(sorted(_VERBS, reverse=True))})"
 _ENTRIES = (

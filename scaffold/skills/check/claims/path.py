@@ -106,6 +106,11 @@ def judge_path(claim: Claim, document: Document, repository: Repository) -> Verd
         return Verdict.open(silent)
     if "/" not in path.strip("/") and not path.endswith("/"):
         return Verdict.open("a bare file name may be that of any folder")
+    return _judge_missing(path, named, document, repository)
+
+
+def _judge_missing(path: str, named: Named, document: Document, repository: Repository) -> Verdict:
+    """Judges a path without placeholders that is not there, by what the text says of it."""
     verdict = missing(path, document, repository)
     if named.span is None or verdict.state != "false":
         return verdict
@@ -139,12 +144,7 @@ def _judge_pattern(path: str, named: Named, document: Document, repository: Repo
         return Verdict.open("nothing fits its placeholders yet")
     if silent := named.silence():
         return Verdict.open(silent)
-    verdict = missing(folder, document, repository)
-    if named.span is None or verdict.state != "false":
-        return verdict
-    if is_made_by(folder, document, repository):
-        return Verdict.open(WHY)
-    return weighed(verdict, named.span)
+    return _judge_missing(folder, named, document, repository)
 
 
 def _judge_line(
