@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.repository.files import Files
-from scaffold.repository.statements import all_nodes
-from scaffold.repository.whole import Repository
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.statements import all_nodes
+from scaffold.analysis.repository import Repository
 
 _BUILDERS = frozenset(
     {"frozenset", "set", "tuple", "list", "dict", "MappingProxyType", "OrderedDict", "sorted"}

@@ -6,17 +6,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold.repository.compose import Services, services_of
-from scaffold.repository.files import Files, list_files
-from scaffold.repository.guidance import agent_names, command_names, skill_names
-from scaffold.repository.images import Images
-from scaffold.repository.project import Project
-from scaffold.repository.pytest_names import PytestNames
+from scaffold.analysis.files.files import Files, list_files
+from scaffold.analysis.project.agent_guides import agent_names, command_names, skill_names
+from scaffold.analysis.project.compose import Services, services_of
+from scaffold.analysis.project.images import Images
+from scaffold.analysis.project.project import Project
+from scaffold.analysis.project.pytest_names import PytestNames
 
 if TYPE_CHECKING:
-    from scaffold.repository.config_classes import ConfigClasses
-    from scaffold.repository.programs import Programs
-    from scaffold.repository.python_index import PythonIndex
+    from scaffold.analysis.cli.programs import Programs
+    from scaffold.analysis.project.config_classes import ConfigClasses
+    from scaffold.analysis.python.index import PythonIndex
 
 _PACKAGE_FILES = frozenset(
     {"pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod", "pom.xml"}
@@ -56,14 +56,14 @@ class Repository:
     @cached_property
     def python(self) -> PythonIndex:
         """The Python names."""
-        from scaffold.repository.python_index import PythonIndex
+        from scaffold.analysis.python.index import PythonIndex
 
         return PythonIndex(self.files)
 
     @cached_property
     def installed(self) -> PythonIndex | None:
         """The Python names of what is installed, where that counts."""
-        from scaffold.repository.python_index import PythonIndex
+        from scaffold.analysis.python.index import PythonIndex
 
         return PythonIndex(self._installed) if self._installed is not None else None
 
@@ -80,7 +80,7 @@ class Repository:
     @cached_property
     def config_classes(self) -> ConfigClasses:
         """The keys of its configuration."""
-        from scaffold.repository.config_classes import ConfigClasses
+        from scaffold.analysis.project.config_classes import ConfigClasses
 
         return ConfigClasses(self.files, self.python)
 
@@ -117,7 +117,7 @@ class Repository:
     @cached_property
     def programs(self) -> Programs:
         """The programs: console scripts, modules, files, with what they take."""
-        from scaffold.repository.programs import Programs
+        from scaffold.analysis.cli.programs import Programs
 
         return Programs(self.files, self.python)
 

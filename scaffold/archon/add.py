@@ -7,18 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scaffold.archon.explain import explain_lines, unknown_lines
-from scaffold.archon.proof import proof_lines
-from scaffold.archon.source import read_source
-from scaffold.commands import (
-    Options,
-    made_unit,
-    nothing_to_do,
-    origin_warnings,
-    write_unit,
-)
-from scaffold.ledger import Unit
-from scaffold.models.keeping import register_unit
-from scaffold.models.work import (
+from scaffold.archon.pipeline import (
     KIND,
     PROVEN,
     UNPROVEN,
@@ -29,13 +18,24 @@ from scaffold.models.work import (
     model_answers,
     model_request,
 )
+from scaffold.archon.proof_report import proof_lines
+from scaffold.archon.source import read_source
+from scaffold.archon.update import register_unit
 from scaffold.report import Report
-from scaffold.request import Request
-from scaffold.spec import Kind, RequestError, Style, TargetError
-from scaffold.target import Target, describe
+from scaffold.target.target import Target, describe
+from scaffold.templating.request import Request
+from scaffold.templating.spec import Kind, RequestError, Style, TargetError
+from scaffold.units.add import (
+    Options,
+    made_unit,
+    nothing_to_do,
+    origin_warnings,
+    write_unit,
+)
+from scaffold.units.ledger import Unit
 
 if TYPE_CHECKING:
-    from scaffold.render import RenderedFile
+    from scaffold.templating.render import RenderedFile
 
 
 def add_model(

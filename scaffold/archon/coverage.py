@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from scaffold.archon.coverage_page import coverage_page, coverage_row
+from scaffold.archon.digest import shared_digest
+from scaffold.archon.pipeline import KIND, ModelWork, Wish, model_request
 from scaffold.archon.probe import probe
 from scaffold.archon.source import ModelSource
-from scaffold.archon.sources import shared_digest
-from scaffold.changes import Change
-from scaffold.commands import Options, reported_changes
-from scaffold.ledger import digest
-from scaffold.models.work import KIND, ModelWork, Wish, model_request
 from scaffold.report import Report
-from scaffold.spec import RequestError, ScaffoldError, nearest
-from scaffold.state import COVERAGE, state_folders
-from scaffold.target import Target, describe
+from scaffold.target.target import Target, describe
+from scaffold.templating.spec import RequestError, ScaffoldError, nearest
+from scaffold.transaction.change import Change
+from scaffold.transaction.state import COVERAGE, state_folders
+from scaffold.units.add import Options, reported_changes
+from scaffold.units.ledger import digest
 from scaffold.verify.process import end_all, end_like_ctrl_c
 
 PAGE = "docs/en/archon-coverage.md"
@@ -173,7 +173,7 @@ def _write(report: Report, target: Target, text: str, options: Options) -> None:
     changes = [Change(PAGE, "created" if before is None else "edited", before, after)]
     report.changes = reported_changes(changes)
     if not options.dry_run:
-        from scaffold.apply import apply_changes
+        from scaffold.transaction.apply import apply_changes
 
         apply_changes(target.root, changes, report.command)
 

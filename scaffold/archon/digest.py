@@ -25,8 +25,8 @@ def shared_digest(root: Path) -> str:
 
 def _files(root: Path) -> Iterator[Path]:
     yield from sorted(PROBES.rglob("*.py"))
-    yield from sorted((HERE / "writing").rglob("*.py"))
-    yield HERE / "written.py"
+    yield from sorted((HERE / "codegen").rglob("*.py"))
+    yield HERE / "render.py"
     yield HERE / "coverage_page.py"  # whose rows are what is kept
     archon = root / SHARED
     for path in sorted(archon.rglob("*.py")):

@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from scaffold.answers import complete_answers
 from scaffold.archon.source import ModelSource
-from scaffold.commands import (
+from scaffold.target.target import Target
+from scaffold.templating.answers import complete_answers
+from scaffold.templating.names import canonical_key
+from scaffold.templating.request import Request
+from scaffold.templating.spec import Kind, ScaffoldError, all_answers
+from scaffold.units.add import (
     Options,
     manner_for,
     rendered_files,
     request_for,
 )
-from scaffold.names import canonical_key
-from scaffold.request import Request
-from scaffold.spec import Kind, ScaffoldError, all_answers
-from scaffold.target import Target
 
 if TYPE_CHECKING:
-    from scaffold.render import RenderedFile
+    from scaffold.templating.render import RenderedFile
 
 KIND = "archon-model"
 PROVEN, UNPROVEN = "proven", "unproven"
@@ -116,8 +116,8 @@ class ModelWork:
         self, request: Request, design: Mapping[str, Any], options: Options
     ) -> tuple[Request, tuple[RenderedFile, ...], tuple[str, ...]]:
         """Writes the design as the target would write it."""
+        from scaffold.archon.render import with_written
         from scaffold.archon.staging import check_shared_parts
-        from scaffold.archon.written import with_written
 
         own = self.target.catalogue.files(request.kind.name)
         request, sources = with_written(request, design, own)

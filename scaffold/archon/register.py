@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scaffold.apply import session
-from scaffold.changes import Change
 from scaffold.edit import shapes
-from scaffold.ledger import MadeEntry, Unit, dump_unit, record_path
 from scaffold.report import Registration
-from scaffold.spec import RegistryError
+from scaffold.templating.spec import RegistryError
+from scaffold.transaction.apply import session
+from scaffold.transaction.change import Change
+from scaffold.units.ledger import MadeEntry, Unit, dump_unit, record_path
 
 
 def register(

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from scaffold.names import pascal
-from scaffold.request import Request
-from scaffold.spec import TemplateError
+from scaffold.templating.names import pascal
+from scaffold.templating.request import Request
+from scaffold.templating.spec import TemplateError
 
 SUFFIX = ".jinja"
 
@@ -30,7 +30,7 @@ def with_written(
     Raises:
         TemplateError: A file was written that the style does not list.
     """
-    from scaffold.archon.writing import write_model
+    from scaffold.archon.codegen import write_model
 
     style = request.styles[0]
     written = write_model(named_design(request, design))

@@ -7,16 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scaffold.archon.proof import proof_lines
-from scaffold.archon.source import source_of
-from scaffold.commands import (
-    Options,
-    Trial,
-    reported_changes,
-    verify_made,
-)
-from scaffold.ledger import MadeEntry, Unit, find_unit
-from scaffold.models.work import (
+from scaffold.archon.pipeline import (
     KIND,
     PROVEN,
     UNPROVEN,
@@ -28,14 +19,23 @@ from scaffold.models.work import (
     refusals_found,
     with_refusals,
 )
+from scaffold.archon.proof_report import proof_lines
+from scaffold.archon.source import source_of
 from scaffold.report import Report
-from scaffold.request import Request
-from scaffold.target import Target
+from scaffold.target.target import Target
+from scaffold.templating.request import Request
+from scaffold.units.add import (
+    Options,
+    Trial,
+    reported_changes,
+    verify_made,
+)
+from scaffold.units.ledger import MadeEntry, Unit, find_unit
 
 if TYPE_CHECKING:
-    from scaffold.changes import Change
-    from scaffold.render import RenderedFile
-    from scaffold.renewal import Renewal
+    from scaffold.templating.render import RenderedFile
+    from scaffold.transaction.change import Change
+    from scaffold.units.update import Renewal
 
 
 class _Attempt(NamedTuple):
@@ -68,7 +68,7 @@ def renew_model(
     Returns:
         What is written, and warnings.
     """
-    from scaffold.renewal import plan_renewal
+    from scaffold.units.update import plan_renewal
 
     work = ModelWork(target, Wish(), lambda line: None)
     design = work.derive(source_of(dict(request.answers)), request.answers)
@@ -97,7 +97,7 @@ def _attempt(
     options: Options,
     earlier: Sequence[Change],
 ) -> _Attempt:
-    from scaffold.renewal import plan_renewal
+    from scaffold.units.update import plan_renewal
 
     root = work.target.root
     request, rendered, warnings = work.render(asked, design, options)
@@ -159,7 +159,7 @@ def register_unit(
     options: Options,
 ) -> Report:
     """Adds the registry lines of a unit that stands there, and what its proof came to."""
-    from scaffold.archon.registering import register
+    from scaffold.archon.register import register
 
     changes, lines = register(target.root, unit, entries, proof, dry_run=options.dry_run)
     report.changes += reported_changes(changes)
@@ -168,7 +168,7 @@ def register_unit(
 
 
 def _recorded(target: Target, unit_id: str) -> Unit | None:
-    from scaffold.spec import LedgerError
+    from scaffold.templating.spec import LedgerError
 
     try:
         return find_unit(target.root, unit_id)

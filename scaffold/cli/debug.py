@@ -70,7 +70,7 @@ def debug_run(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
     COMMAND is anything that starts ranks of torch.distributed, such as torchrun. A recorder is
     brought into each of them. Where one waits in vain the job is ended.
     """
-    from scaffold.debug.running import RunWish, run_job
+    from scaffold.debug.run import RunWish, run_job
 
     return run_job(RunWish(argv=argv, root=_root(target), **values))
 
@@ -108,7 +108,7 @@ def debug_compare(
 
     RECORD is what `scaffold debug run --checksums --report` wrote.
     """
-    from scaffold.debug.comparison import CompareWish, compare_runs
+    from scaffold.debug.compare import CompareWish, compare_runs
 
     return compare_runs(CompareWish(records, ranks, rtol, phases, _root(target)))
 
@@ -140,7 +140,7 @@ def debug_env(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
 def _root(target: str | None) -> Path:
     from pathlib import Path
 
-    from scaffold.spec import TargetError
+    from scaffold.templating.spec import TargetError
 
     root = Path(target) if target else Path.cwd()
     if not root.is_dir():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scaffold.standing import start_folder
+from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

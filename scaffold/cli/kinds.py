@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scaffold.manifests import Catalogue
-from scaffold.spec import Answer, Kind
+from scaffold.templating.manifests import Catalogue
+from scaffold.templating.spec import Answer, Kind
 
 if TYPE_CHECKING:
-    from scaffold.commands import Options
     from scaffold.report import Report
+    from scaffold.units.add import Options
 
 SAMPLE = click.Option(
     ["--from", "sample"],
@@ -32,7 +32,7 @@ class Choice(click.Choice):  # pyright: ignore[reportMissingTypeArgument]
         known = [str(choice) for choice in own.choices]
         if value in known:
             return value
-        from scaffold.spec import nearest
+        from scaffold.templating.spec import nearest
 
         return self.fail(f"unknown {str(value)!r}{nearest(str(value), known)}", param, ctx)
 
@@ -68,7 +68,7 @@ def make(
         log: Takes the progress of a verification, line by line.
         **values: The answers, and the options of the kind's command.
     """
-    from scaffold import commands
+    from scaffold.units import add as commands
 
     names = tuple(answer.name for answer, _ in _questions(catalogue, kind))
     given = {key: values.pop(key) for key in names}
@@ -78,7 +78,7 @@ def make(
     if kind.new_folder:
         return commands.new_project(kind, typed, styles, given, options, with_git=values["git"])
     if kind.writer:
-        from scaffold.models.adding import Wish, add_model
+        from scaffold.archon.add import Wish, add_model
 
         wish = Wish(*(values[field] for field in Wish._fields))
         report = add_model(kind, typed, given, wish, options, log)
@@ -159,8 +159,8 @@ def _may_ask(values: dict[str, Any]) -> bool:
 def _ask(
     catalogue: Catalogue, kind: Kind, styles: tuple[str, ...], given: dict[str, Any]
 ) -> dict[str, Any]:
-    from scaffold.answers import missing_answers
-    from scaffold.spec import all_answers
+    from scaffold.templating.answers import missing_answers
+    from scaffold.templating.spec import all_answers
 
     questions = all_answers(kind, catalogue.styles(kind, styles))
     types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from scaffold import __version__
-from scaffold.debug_commands import add_debug_commands
-from scaffold.deps_commands import add_deps_commands
-from scaffold.docs_commands import add_docs_commands
-from scaffold.printing import (
+from scaffold.cli.debug import add_debug_commands
+from scaffold.cli.deps import add_deps_commands
+from scaffold.cli.docs import add_docs_commands
+from scaffold.cli.output import (
     give_up_printing,
     mend_streams,
     print_error,
     print_report,
 )
-from scaffold.skill_commands import add_skill_commands
-from scaffold.sources import KindHead, kind_heads, made_ids, own_root, template_sources
-from scaffold.standing import working_folder
-from scaffold.vcs_commands import add_vcs_commands
+from scaffold.cli.skills import add_skill_commands
+from scaffold.cli.vcs import add_vcs_commands
+from scaffold.cli.working_folder import working_folder
+from scaffold.templating.sources import KindHead, kind_heads, made_ids, own_root, template_sources
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from scaffold.commands import Options
-    from scaffold.manifests import Catalogue
     from scaffold.report import Report
+    from scaffold.templating.manifests import Catalogue
+    from scaffold.units.add import Options
 
 SHELLS = ("bash", "fish", "zsh")
 TARGET = click.Option(
@@ -107,7 +107,7 @@ class KindCommand(click.Command):
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Returns the parameters, read from the manifests on first use."""
         if not self.params:
-            from scaffold.kind_options import kind_params
+            from scaffold.cli.kinds import kind_params
 
             catalogue = _catalogue(ctx)
             kind = catalogue.kind(self.kind_name)
@@ -120,7 +120,7 @@ class KindCommand(click.Command):
 
     def make(self, typed: str, chosen: Any, **values: Any) -> Report:
         """Makes the unit that the command line asks for."""
-        from scaffold.kind_options import make
+        from scaffold.cli.kinds import make
 
         catalogue = _catalogue(click.get_current_context())
         kind = catalogue.kind(self.kind_name)
@@ -137,7 +137,7 @@ class Commands(click.Group):
         name = args[0]
         is_known = name.startswith("-") or self.get_command(ctx, name) is not None
         if not is_known and not ctx.resilient_parsing:
-            from scaffold.spec import nearest
+            from scaffold.templating.spec import nearest
 
             ctx.fail(f"unknown command {name!r}{nearest(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
@@ -236,7 +236,7 @@ def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
     It proposes a configuration and, with --like, a kind made of a unit that exists: it shows the
     files and registry lines in which the unit occurs, and the templates made of them.
     """
-    from scaffold.teaching import initiate
+    from scaffold.units.init import command as initiate
 
     ask = _agree if _may_ask(values) else None
     return initiate.init_repository(initiate.Wish(like, kind, yes, ask), _options(values))
@@ -245,7 +245,7 @@ def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
 @_command("list")
 def list_(**values: Any) -> Report:
     """Lists what can be made, and what was made here."""
-    from scaffold import views
+    from scaffold.units import show as views
 
     return views.list_templates(_options(values))
 
@@ -253,7 +253,7 @@ def list_(**values: Any) -> Report:
 @_command("target")
 def target(**values: Any) -> Report:
     """Explains where things go in this repository."""
-    from scaffold import views
+    from scaffold.units import show as views
 
     return views.explain_target(_options(values))
 
@@ -265,10 +265,10 @@ def target(**values: Any) -> Report:
 )
 def status(fix: bool, **values: Any) -> Report:
     """Compares what was made with what is there."""
-    from scaffold import views
+    from scaffold.units import show as views
 
     if fix:
-        from scaffold import upkeep
+        from scaffold.units import maintain as upkeep
 
         return upkeep.fix_registries(_options(values))
     return views.show_status(_options(values))
@@ -280,7 +280,7 @@ def show(id: str, **values: Any) -> Report:
 
     ID is kind/name, or a name that is unique.
     """
-    from scaffold import views
+    from scaffold.units import show as views
 
     return views.show_unit(id, _options(values))
 
@@ -305,8 +305,8 @@ def verify(ids: tuple[str, ...], **values: Any) -> Report:
     It runs the static contract, the generated tests and real episodes of every ID, or of all that
     was made. This executes the target's code.
     """
-    from scaffold import commands
-    from scaffold.models.keeping import verify_and_register
+    from scaffold.archon.update import verify_and_register
+    from scaffold.units import add as commands
 
     how = commands.Trial(values["python"], values["allow_stub"], values["data"], values["timeout"])
     return verify_and_register(ids, how, _log, _options(values))
@@ -328,7 +328,7 @@ def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
 
     ID is kind/name, or a name that is unique.
     """
-    from scaffold import upkeep
+    from scaffold.units import maintain as upkeep
 
     return upkeep.remove_unit(id, discard, _options(values))
 
@@ -350,7 +350,7 @@ def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Re
 
     A conflict is marked in the file and reported; the exit status is 1 then.
     """
-    from scaffold import upkeep
+    from scaffold.units import maintain as upkeep
 
     return upkeep.update_units(ids, settings, _options(values))
 
@@ -361,7 +361,7 @@ def eject(template: str, **values: Any) -> Report:
 
     TEMPLATE is kind/style, or a kind for what its styles share.
     """
-    from scaffold import upkeep
+    from scaffold.units import maintain as upkeep
 
     return upkeep.eject_template(template, _options(values))
 
@@ -373,7 +373,7 @@ def eject(template: str, **values: Any) -> Report:
 )
 def recover(keep_edited: bool, **values: Any) -> Report:
     """Finishes or undoes a command that was cut short."""
-    from scaffold import upkeep
+    from scaffold.units import maintain as upkeep
 
     return upkeep.recover_target(keep_edited, _options(values))
 
@@ -381,7 +381,7 @@ def recover(keep_edited: bool, **values: Any) -> Report:
 @_command("uninstall", DRY_RUN)
 def uninstall(**values: Any) -> Report:
     """Forgets all that was made, and leaves the code."""
-    from scaffold import upkeep
+    from scaffold.units import maintain as upkeep
 
     return upkeep.uninstall(_options(values))
 
@@ -438,7 +438,7 @@ def archon_explain(
 
     MODEL is a model_type of transformers, a config.json or a checkpoint folder.
     """
-    from scaffold.models.adding import Wish, explain_model
+    from scaffold.archon.add import Wish, explain_model
 
     given = {"text_only": text_only, "trust_remote_code": trust_remote_code}
     wish = Wish(python=values["python"], timeout_s=timeout_s)
@@ -477,7 +477,7 @@ def archon_coverage(
 
     What was proven of the same sources before is not run again with --resume.
     """
-    from scaffold.models import survey
+    from scaffold.archon import coverage as survey
 
     names = tuple(filter(None, (types or "").split(",")))
     wish = survey.SurveyWish(names, jobs, resume, fast, split, values["python"], timeout_s)
@@ -507,13 +507,13 @@ def _aliases(ctx: click.Context) -> dict[str, KindHead]:
 
 
 def _catalogue(ctx: click.Context) -> Catalogue:
-    from scaffold.manifests import catalogue_for
+    from scaffold.templating.manifests import catalogue_for
 
     return catalogue_for(_root(ctx))
 
 
 def _options(values: dict[str, Any]) -> Options:
-    from scaffold.commands import Options
+    from scaffold.units.add import Options
 
     return Options(
         working_folder(),

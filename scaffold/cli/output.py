@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scaffold.sources import kind_heads, own_root, template_sources
+from scaffold.templating.sources import kind_heads, own_root, template_sources
 
 if TYPE_CHECKING:
     from scaffold.report import Report
-    from scaffold.spec import ScaffoldError
+    from scaffold.templating.spec import ScaffoldError
 
 
 def mend_streams() -> None:
@@ -79,7 +79,7 @@ def _is_bare(error: BaseException) -> bool:
 
 def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
     """Returns any error as one of ours, with the exit status."""
-    from scaffold.spec import ScaffoldError
+    from scaffold.templating.spec import ScaffoldError
 
     if isinstance(error, ScaffoldError):
         return error, error.exit_status

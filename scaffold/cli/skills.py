@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scaffold.standing import start_folder, working_folder
+from scaffold.cli.working_folder import start_folder, working_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,7 +77,7 @@ def skills_check(**values: Any) -> Report:
     PATH is a skill, a folder or a Markdown file; without one, all guidance of the repository is
     checked. Nothing is imported and nothing is run.
     """
-    from scaffold.repository.uncollected import uncollected
+    from scaffold.analysis.files.gc_pause import uncollected
 
     with uncollected():  # the imports make as much as a small check, too
         from scaffold.skills.check.command import CheckWish, check_skills
@@ -117,7 +117,7 @@ def skills_sync(check: bool, overwrite: tuple[str, ...], **values: Any) -> Repor
 
 def skills_list(**values: Any) -> Report:
     """Lists the skills and what each costs a client in tokens."""
-    from scaffold.skills.pack.listing import list_skills
+    from scaffold.skills.pack.list import list_skills
     from scaffold.skills.pack.sources import find_pack
 
     return list_skills(find_pack(start_folder(values["target"])))
@@ -128,7 +128,7 @@ def skills_new(name: str, description: str | None, **values: Any) -> Report:
 
     NAME is a verb and a noun, such as add-metric.
     """
-    from scaffold.skills.pack.starting import new_skill
+    from scaffold.skills.pack.new import new_skill
 
     return new_skill(start_folder(values["target"]), name, description, dry_run=values["dry_run"])
 
@@ -198,7 +198,7 @@ def skills_install(words: tuple[str, ...], user: bool, **values: Any) -> Report:
         update_skills,
     )
     from scaffold.skills.install.places import find_target
-    from scaffold.skills.install.work import Options
+    from scaffold.skills.install.run import Options
 
     mode = _install_mode(words, user, values)
     here = start_folder(None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scaffold.standing import start_folder
+from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
     from scaffold.report import Report
@@ -49,10 +49,10 @@ def commit_msg(check: str | None, target: str | None, **_: Any) -> Report:
     itself are accepted.
     """
     if check is not None:
-        from scaffold.vcs.message_check import check_messages
+        from scaffold.vcs.commit.check import check_messages
 
         return check_messages(check, target)
-    from scaffold.vcs.commit_message import draft_commit_message
+    from scaffold.vcs.commit.command import draft_commit_message
 
     return draft_commit_message(start_folder(target))
 
@@ -83,7 +83,7 @@ def review(
     HEAD. The report says what changed for whom, what is broken, and who should look at what.
     """
     from scaffold.vcs.review.command import review as review_change
-    from scaffold.vcs.review.comparing import Which
+    from scaffold.vcs.review.revisions import Which
 
     return review_change(start_folder(target), Which(revisions, base, staged, worktree), rules)
 
@@ -119,7 +119,7 @@ def pr(no_input: bool, target: str | None, as_json: bool, **values: Any) -> Repo
     Without --rewrite and --push it only reads. With them, a failure leaves branch, index and files
     as they were; a backup of the branch is printed.
     """
-    from scaffold.vcs.pull.command import Options, pull_request
+    from scaffold.vcs.pull_request.command import Options, pull_request
 
     can_ask = not (no_input or as_json) and sys.stdin.isatty()
     return pull_request(start_folder(target), Options(**values), _agree if can_ask else None)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from scaffold.debug.recording import SET_UP, Call, Job
+from scaffold.debug.records import SET_UP, Call, Job
 
 SIZED = frozenset(
     {"all_reduce", "broadcast", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor"}

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scaffold.debug.describing import cut, tensor_text
-from scaffold.debug.sums import Key, Sum, Sums, phases_of, ranks_of, read_sums, whole
+from scaffold.debug.checksums import Key, Sum, Sums, phases_of, ranks_of, read_sums, whole
+from scaffold.debug.wording import cut, tensor_text
 from scaffold.report import Report
-from scaffold.spec import RequestError, ScaffoldError
+from scaffold.templating.spec import RequestError, ScaffoldError
 
 MAX_SHOWN = 5
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scaffold.debug.recording import Call, Job, Place, Process
+from scaffold.debug.records import Call, Job, Place, Process
 from scaffold.debug.stacks import ANSWER_S, Stack, own_frames
 
 Stacks = Mapping[int, Sequence[Stack]]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from scaffold.debug.describing import call_text, cut, end_text, place_text, where_text
 from scaffold.debug.diagnosis import Scene, Verdict
-from scaffold.debug.recording import SET_UP, Call, Process
+from scaffold.debug.records import SET_UP, Call, Process
 from scaffold.debug.stacks import Stack, own_frames, to_json
-from scaffold.debug.waiting import open_call
+from scaffold.debug.wait_graph import open_call
 from scaffold.debug.watch import Seen
+from scaffold.debug.wording import call_text, cut, end_text, place_text, where_text
 
 WIDTH = 100
 MAX_RANKS = 16

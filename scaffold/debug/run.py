@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaffold.debug.memory import memory_json, memory_text, read_memory
-from scaffold.debug.output import as_json, verdict_text
+from scaffold.debug.report import as_json, verdict_text
 from scaffold.debug.watch import Wish, find_program, watch
 from scaffold.report import Report
-from scaffold.spec import RequestError
+from scaffold.templating.spec import RequestError
 
 
 @dataclass(frozen=True)

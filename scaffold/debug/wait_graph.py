@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from scaffold.debug.recording import POINT_TO_POINT, SET_UP, Call, Job, Process
+from scaffold.debug.records import POINT_TO_POINT, SET_UP, Call, Job, Process
 
 
 @dataclass(frozen=True)

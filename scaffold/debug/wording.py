@@ -7,7 +7,7 @@ import re
 import signal
 from collections.abc import Iterable, Sequence
 
-from scaffold.debug.recording import SET_UP, Call, Group, Place, Process
+from scaffold.debug.records import SET_UP, Call, Group, Place, Process
 
 MAX_MESSAGE = 200
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from scaffold.analysis.files.files import Files
 from scaffold.deps.command_uses import commands_in_files, commands_in_python
-from scaffold.deps.naming import Names
-from scaffold.deps.own_code import Code, Tree
+from scaffold.deps.import_names import Names
 from scaffold.deps.python_uses import uses_in
 from scaffold.deps.request_uses import requests_in
+from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.text_uses import text_uses
 from scaffold.deps.use import KINDS, Use
-from scaffold.repository.files import Files
 
 _MOST_ROUNDS = 4
 _ORDER = {kind: number for number, kind in enumerate(KINDS)}

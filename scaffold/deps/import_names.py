@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.repository.files import Files
-from scaffold.repository.project import normal_name
-from scaffold.spec import RequestError, TargetError
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.project import normal_name
+from scaffold.templating.spec import RequestError, TargetError
 
 _TABLE = Path(__file__).with_name("import_names.toml")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from scaffold.deps.texts import has_warning, raised_text
-from scaffold.repository.python_index import PythonIndex
-from scaffold.repository.sources import Source
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.sources import Source
+from scaffold.deps.deprecation_texts import has_warning, raised_text
 
 _MOST_FUNCTIONS = 8
 

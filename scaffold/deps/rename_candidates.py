@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
 
+from scaffold.deps.deprecation_texts import deprecation_of, has_warning, names_in
 from scaffold.deps.release import Ask, Meaning, Release, dotted_ask
 from scaffold.deps.renames import Renames
-from scaffold.deps.texts import deprecation_of, has_warning, names_in
 
 _NEAR = 0.8
 _SAME_PARAMETERS = 0.5

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scaffold.deps.fetching import LIMIT_S, is_offline, run_pip, unreachable
+from scaffold.deps.download import LIMIT_S, is_offline, run_pip, unreachable
 from scaffold.deps.groups import Group
-from scaffold.spec import ScaffoldError
+from scaffold.templating.spec import ScaffoldError
 
 _WANTS = re.compile(
     r"^\s+(?P<by>The user requested(?: \(constraint\))?|[A-Za-z0-9][\w.-]* \S+ depends on)\s+"

@@ -8,7 +8,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TypeGuard
 
-from scaffold.deps.scoping import (
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.sources import Source, Sources
+from scaffold.deps.scopes import (
     Annotated,
     Assigned,
     Binding,
@@ -19,9 +22,6 @@ from scaffold.deps.scoping import (
     read_scope,
 )
 from scaffold.deps.use import Chain
-from scaffold.repository.files import Files
-from scaffold.repository.python_index import PythonIndex
-from scaffold.repository.sources import Source, Sources
 
 _DEEPEST = 30
 _MOST_BINDINGS = 40

@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.deps.call_changes import Change, call_changes
 from scaffold.deps.class_changes import override_changes, subclass_changes
+from scaffold.deps.deprecation_texts import deprecation_of, names_in
 from scaffold.deps.finding import Finding
-from scaffold.deps.likely import likely_name
 from scaffold.deps.release import Meaning, Release
+from scaffold.deps.rename_candidates import likely_name
 from scaffold.deps.renames import Renamed, Renames
-from scaffold.deps.texts import deprecation_of, names_in
 from scaffold.deps.use import CALLED, Use
-from scaffold.repository.decorators import PROPERTIES
 
 _ELSEWHERE = re.compile(r"is not known here|shows only while|is not written down|only a stub")
 _DYNAMIC = re.compile(

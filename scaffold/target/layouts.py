@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from scaffold.fields import FieldError, Fields
-from scaffold.manifests import read_registry
-from scaffold.spec import RegistryRule, TemplateError
+from scaffold.config import FieldError, Fields
+from scaffold.templating.manifests import read_registry
+from scaffold.templating.spec import RegistryRule, TemplateError
 
 LAYOUT_SCHEMA = 1
 """The newest layout format that this version reads."""

@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from scaffold.changes import Change
 from scaffold.edit import shapes
-from scaffold.formatter import Formatter, find_formatters, format_files
-from scaffold.ledger import MadeEntry
-from scaffold.manner import Manner, in_manner, learn_manner, learn_test
-from scaffold.spec import ScaffoldError
-from scaffold.target import Target
+from scaffold.target.formatters import Formatter, find_formatters, format_files
+from scaffold.target.style import Manner, in_manner, learn_manner, learn_test
+from scaffold.target.target import Target
+from scaffold.templating.spec import ScaffoldError
+from scaffold.transaction.change import Change
+from scaffold.units.ledger import MadeEntry
 
 if TYPE_CHECKING:
-    from scaffold.render import RenderedFile
+    from scaffold.templating.render import RenderedFile
 
 MAX_SIBLINGS = 40
 """How many files beside the new one are read to learn from; more would tell no more."""

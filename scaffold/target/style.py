@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from scaffold.docstrings import convert, form_of
+from scaffold.target.docstrings import convert, form_of
 
 MIN_SIBLINGS = 2
 """How many files have to agree before a manner is taken from them."""
@@ -29,7 +29,7 @@ class Manner:
 
     Args:
         header: The licence header, comment lines that each end in a line feed.
-        docstrings: One of `scaffold.spec.DOCSTRING_FORMS`.
+        docstrings: One of `scaffold.templating.spec.DOCSTRING_FORMS`.
         names: What is called otherwise than a kind's manifest says, such as "test".
     """
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from scaffold.fields import FieldError, Fields
-from scaffold.layouts import KindPlace, Registry, load_layouts, registry_address
-from scaffold.manifests import Catalogue, catalogue_for, read_registry, templates_folder
-from scaffold.names import pascal
-from scaffold.spec import DOCSTRING_FORMS, Kind, RegistryRule, TargetError, fill
+from scaffold.config import FieldError, Fields
+from scaffold.target.layouts import KindPlace, Registry, load_layouts, registry_address
+from scaffold.templating.manifests import Catalogue, catalogue_for, read_registry, templates_folder
+from scaffold.templating.names import pascal
+from scaffold.templating.spec import DOCSTRING_FORMS, Kind, RegistryRule, TargetError, fill
 
 CONFIG_SCHEMA = 1
 """The newest format of [tool.scaffold] that this version reads."""

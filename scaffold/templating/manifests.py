@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from scaffold.fields import FieldError, Fields
-from scaffold.sources import builtin_folder, is_own, template_sources
-from scaffold.spec import (
+from scaffold.config import FieldError, Fields
+from scaffold.templating.sources import builtin_folder, is_own, template_sources
+from scaffold.templating.spec import (
     Answer,
     AnswerType,
     FileRule,
@@ -29,7 +29,7 @@ MANIFEST_SCHEMA = 1
 ANSWER_TYPES: tuple[AnswerType, ...] = ("str", "int", "float", "bool")
 CHECKS = ("", "regex", "identifier", "dotted", "rows")
 SAMPLED = ("question", "answer", "prompt", "chosen", "rejected", "rows")
-"""What a sample of the data can answer; see `scaffold.columns`."""
+"""What a sample of the data can answer; see `scaffold.units.columns`."""
 
 DEFAULT_SOURCES = ("", "training_package", *(f"sample:{name}" for name in SAMPLED))
 

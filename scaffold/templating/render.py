@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import jinja2
 
-from scaffold.sandbox import FreeText, Sandbox
-from scaffold.spec import Answer, AnswerValue, FileRule, TemplateError, fill, is_private
+from scaffold.templating.sandbox import FreeText, Sandbox
+from scaffold.templating.spec import Answer, AnswerValue, FileRule, TemplateError, fill, is_private
 
 SUFFIX = ".jinja"
 LINE_LENGTH = 100

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from scaffold.ledger import MadeEntry, Unit
-from scaffold.spec import (
+from scaffold.templating.spec import (
     AnswerValue,
     ConflictError,
     FileRule,
@@ -17,6 +16,7 @@ from scaffold.spec import (
     all_answers,
     fill,
 )
+from scaffold.units.ledger import MadeEntry, Unit
 
 MANUAL = "manual"
 """The shape of a registry line that a person adds."""
@@ -38,7 +38,7 @@ class Request:
         rules: The lines that register it, each with its file and table.
         overwrite: Files and folders, relative to the root, that may be replaced although they are
             not ours.
-        proof: What a proof has come to; see `scaffold.ledger.Unit`.
+        proof: What a proof has come to; see `scaffold.units.ledger.Unit`.
     """
 
     kind: Kind

@@ -108,12 +108,12 @@ def builtin_folder() -> str:
     Raises:
         TemplateError: Neither folder exists.
     """
-    package = os.path.dirname(os.path.abspath(__file__))
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     beside = os.path.join(os.path.dirname(package), "templates")
     for folder in (os.path.join(package, "_data", "templates"), beside):
         if os.path.isdir(folder):
             return folder
-    from scaffold.spec import TemplateError
+    from scaffold.templating.spec import TemplateError
 
     raise TemplateError(
         f"no templates in {package}",

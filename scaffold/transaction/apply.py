@@ -1,8 +1,9 @@
 """Changes to disk, all or nothing: the only module that writes to a target.
 
 A run holds the target's lock, writes a journal, puts every new file beside its place, and then
-renames one after the other. `scaffold.journal` says what its phases mean. Between the last look at
-a file and its renaming lie microseconds; what a person saves before is found and never overwritten.
+renames one after the other. `scaffold.transaction.journal` explains its phases. Between the last
+look at a file and its renaming lie microseconds; what a person saves before is found and never
+overwritten.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold import disk
-from scaffold.journal import read_journal
-from scaffold.spec import ApplyError
-from scaffold.state import COVERAGE, find_journal, locked, locked_folder, state_folders
-from scaffold.transaction import Transaction, check_unchanged, new_journal, reason_of
+from scaffold.templating.spec import ApplyError
+from scaffold.transaction import disk
+from scaffold.transaction.journal import read_journal
+from scaffold.transaction.state import COVERAGE, find_journal, locked, locked_folder, state_folders
+from scaffold.transaction.transaction import Transaction, check_unchanged, new_journal, reason_of
 
 if TYPE_CHECKING:
-    from scaffold.changes import Change
+    from scaffold.transaction.change import Change
 
 
 class Session:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from scaffold.disk import Disk
-from scaffold.spec import ApplyError
-from scaffold.state import state_folders
+from scaffold.templating.spec import ApplyError
+from scaffold.transaction.disk import Disk
+from scaffold.transaction.state import state_folders
 
 
 def backups_folder(root: Path) -> Path:

@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from scaffold import disk
-from scaffold.spec import ApplyError
-from scaffold.state import Phase, find_journal, is_locked, journal_path
+from scaffold.templating.spec import ApplyError
+from scaffold.transaction import disk
+from scaffold.transaction.state import Phase, find_journal, is_locked, journal_path
 
 JOURNAL_SCHEMA = 1
 """The newest journal format that this version reads."""

@@ -16,19 +16,19 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Literal, get_args
 
-from scaffold.ledger import FOLDER
-from scaffold.spec import ApplyError, ConflictError
+from scaffold.templating.spec import ApplyError, ConflictError
+from scaffold.units.ledger import FOLDER
 
 LOCK_WAIT_S = 5.0
 """How long a second command waits for the first before it gives up."""
 
 Phase = Literal["staging", "ready", "undoing", "done"]
-"""How far a run has come; see `scaffold.journal`."""
+"""How far a run has come; see `scaffold.transaction.journal`."""
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
 
 COVERAGE = "coverage"
-"""The folder of state that keeps what is proven of models; see `scaffold.models.survey`."""
+"""The folder of state that keeps what is proven of models; see `scaffold.archon.coverage`."""
 
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _HELD = {errno.EACCES, errno.EAGAIN, errno.EDEADLK}

@@ -8,14 +8,14 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from scaffold import disk
-from scaffold.journal import Journal, JournalStep, write_journal
-from scaffold.ledger import digest
-from scaffold.spec import ApplyError, ConflictError
-from scaffold.state import Phase, journal_path
+from scaffold.templating.spec import ApplyError, ConflictError
+from scaffold.transaction import disk
+from scaffold.transaction.journal import Journal, JournalStep, write_journal
+from scaffold.transaction.state import Phase, journal_path
+from scaffold.units.ledger import digest
 
 if TYPE_CHECKING:
-    from scaffold.changes import Change
+    from scaffold.transaction.change import Change
 
 _UNREADABLE = "unreadable"
 """Stands for the hash of what cannot be read; no file has it."""

@@ -7,22 +7,8 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scaffold.answers import complete_answers
-from scaffold.ledger import Unit, read_unit, read_units, record_path
-from scaffold.manifests import catalogue_for
-from scaffold.names import canonical_key
 from scaffold.report import Report, ReportedChange, Step, unified_diff
-from scaffold.request import Request, check_same
-from scaffold.spec import (
-    Answer,
-    ConflictError,
-    Kind,
-    Style,
-    TargetError,
-    all_answers,
-)
-from scaffold.state import has_journal
-from scaffold.target import (
+from scaffold.target.target import (
     Target,
     describe,
     existing_folder,
@@ -32,14 +18,28 @@ from scaffold.target import (
     unit_names,
     with_kind_names,
 )
+from scaffold.templating.answers import complete_answers
+from scaffold.templating.manifests import catalogue_for
+from scaffold.templating.names import canonical_key
+from scaffold.templating.request import Request, check_same
+from scaffold.templating.spec import (
+    Answer,
+    ConflictError,
+    Kind,
+    Style,
+    TargetError,
+    all_answers,
+)
+from scaffold.transaction.state import has_journal
+from scaffold.units.ledger import Unit, read_unit, read_units, record_path
 
 if TYPE_CHECKING:
-    from scaffold.changes import Change
-    from scaffold.columns import ColumnMap
-    from scaffold.manner import Manner
-    from scaffold.plan import Plan
-    from scaffold.render import RenderedFile
-    from scaffold.snapshot import Snapshot
+    from scaffold.target.style import Manner
+    from scaffold.templating.render import RenderedFile
+    from scaffold.transaction.change import Change
+    from scaffold.transaction.snapshot import Snapshot
+    from scaffold.units.columns import ColumnMap
+    from scaffold.units.plan import Plan
 
     RenderedFiles = tuple[RenderedFile, ...]
 
@@ -94,7 +94,7 @@ class Options(NamedTuple):
         target = self.find()
         if self.dry_run or not has_journal(target.root):
             return target, leftover_warning(target.root)
-        from scaffold.apply import settle
+        from scaffold.transaction.apply import settle
 
         settled = settle(target.root, command)
         return self.find(), settled_warning(settled)
@@ -144,7 +144,7 @@ def write_unit(
     if options.dry_run:
         plan = _plan(request, rendered, _look(request, target.root))
         return _told(report, _tidied(target, request, plan, options))
-    from scaffold.apply import session
+    from scaffold.transaction.apply import session
 
     # Refusals come before the lock, which leaves a file; what is written is planned under it.
     seen = None if has_journal(target.root) else _look(request, target.root)
@@ -165,8 +165,8 @@ def write_unit(
 def add_tests(
     kind: Kind, module: str, style: str | None, to: str | None, options: Options
 ) -> Report:
-    """Adds tests for a module that stands in the target; see `scaffold.subjects`."""
-    from scaffold.subjects import read_subject
+    """Adds tests for a module that stands in the target; see `scaffold.units.subject`."""
+    from scaffold.units.subject import read_subject
 
     found = read_subject(options.find(), module, options.folder, style or "", to or "")
     return add_unit(kind, found.key, (found.style,), found.answers, options)
@@ -210,12 +210,12 @@ def new_project(
     if made is not None:
         return nothing_to_do(report, root, request, made, options)
     _check_free(root)
-    from scaffold.plan import render_request
+    from scaffold.units.plan import render_request
 
     rendered = render_request(request, catalogue.files(kind.name))
     plan = _plan(request, rendered, _look(request, root))
     if not options.dry_run:
-        from scaffold.apply import create_folder
+        from scaffold.transaction.apply import create_folder
 
         files = ((change.path, change.after) for change in plan.changes)
         create_folder(root, [(path, data) for path, data in files if data is not None])
@@ -271,7 +271,7 @@ def leftover_warning(root: Path) -> tuple[str, ...]:
     """Returns what to say where a run was cut short and nothing may be written."""
     if not has_journal(root):
         return ()
-    from scaffold.journal import describe_leftover
+    from scaffold.transaction.journal import describe_leftover
 
     left = describe_leftover(root)
     if left is None:
@@ -296,8 +296,8 @@ def rendered_files(
 
     ``sources`` are the template files, path to bytes; without them those of the kind.
     """
-    from scaffold.dressing import dress
-    from scaffold.plan import render_request
+    from scaffold.target.restyle import dress
+    from scaffold.units.plan import render_request
 
     rendered = render_request(request, sources or target.catalogue.files(request.kind.name))
     return dress(target, rendered, manner, with_format=with_format)
@@ -318,7 +318,7 @@ def manner_for(target: Target, request: Request) -> Manner:
 
     A layout says it, and the manifest of a kind that is the repository's own.
     """
-    from scaffold.dressing import manner_of
+    from scaffold.target.restyle import manner_of
 
     manner = manner_of(target, request.names)
     place = target.place(request.kind)
@@ -331,14 +331,14 @@ def manner_for(target: Target, request: Request) -> Manner:
 def _tidied(target: Target, request: Request, plan: Plan, options: Options) -> Plan:
     if not options.with_format:
         return plan
-    from scaffold.dressing import tidy
+    from scaffold.target.restyle import tidy
 
     return replace(plan, changes=tidy(target, plan.changes, request.edited()))
 
 
 def _look(request: Request, root: Path) -> Snapshot:
-    from scaffold.plan import paths_to_list, paths_to_read
-    from scaffold.snapshot import take_snapshot
+    from scaffold.transaction.snapshot import take_snapshot
+    from scaffold.units.plan import paths_to_list, paths_to_read
 
     made = (root / record_path(request.kind.name, "x")).parent
     siblings = [path.stem for path in sorted(made.glob("*.toml"))]
@@ -351,7 +351,7 @@ def _look(request: Request, root: Path) -> Snapshot:
 
 
 def _plan(request: Request, rendered: RenderedFiles, seen: Snapshot) -> Plan:
-    from scaffold.plan import make_plan
+    from scaffold.units.plan import make_plan
 
     return make_plan(request, rendered, seen)
 
@@ -366,7 +366,7 @@ def nothing_to_do(
     report: Report, root: Path, request: Request, made: Unit, options: Options
 ) -> Report:
     """Returns the report of a request whose unit exists, made with the same answers."""
-    from scaffold.places import open_places
+    from scaffold.units.todos import open_places
 
     report.warnings += check_same(request, made, options.command)
     report.warnings += tuple(
@@ -414,7 +414,7 @@ def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) ->
     filled = dict(given)
     for name, question in questions.items():
         if question.default_from == "training_package" and filled.get(name) is None:
-            from scaffold.origin import training_package
+            from scaffold.units.origin import training_package
 
             filled[name] = training_package()
     return filled
@@ -426,7 +426,7 @@ def _sampled(
     """Returns the answers, completed from the sample if there is one."""
     if options.sample is None:
         return given, None
-    from scaffold.samples import answers_from_sample
+    from scaffold.units.sample import answers_from_sample
 
     path = Path(options.sample)
     path = options.folder / path if (options.folder / path).exists() else path

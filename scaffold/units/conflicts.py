@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from scaffold.edit import shapes
-from scaffold.names import fold
-from scaffold.request import Request
-from scaffold.snapshot import Snapshot
-from scaffold.spec import ConflictError
+from scaffold.templating.names import fold
+from scaffold.templating.request import Request
+from scaffold.templating.spec import ConflictError
+from scaffold.transaction.snapshot import Snapshot
 
 _HINT = "choose another name"
 

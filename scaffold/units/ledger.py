@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
-from scaffold.fields import FieldError, Fields
-from scaffold.spec import AnswerValue, LedgerError, ScaffoldError, is_private, nearest
+from scaffold.config import FieldError, Fields
+from scaffold.templating.spec import AnswerValue, LedgerError, ScaffoldError, is_private, nearest
 
 LEDGER_SCHEMA = 1
 """The newest ledger format that this version reads."""

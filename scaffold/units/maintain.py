@@ -8,11 +8,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scaffold.answers import parse_answer
-from scaffold.apply import Session, session, settle
-from scaffold.backup import back_up, backups_folder
-from scaffold.changes import Change
-from scaffold.commands import (
+from scaffold.edit import shapes
+from scaffold.report import Registration, Report, Step
+from scaffold.target.restyle import manner_of
+from scaffold.target.target import Target, describe
+from scaffold.templating.answers import parse_answer
+from scaffold.templating.sources import OWN_TEMPLATES
+from scaffold.templating.spec import (
+    ConflictError,
+    RequestError,
+    ScaffoldError,
+    all_answers,
+    nearest,
+)
+from scaffold.transaction.apply import Session, session, settle
+from scaffold.transaction.backup import back_up, backups_folder
+from scaffold.transaction.change import Change
+from scaffold.units.add import (
     Options,
     leftover_warning,
     rendered_files,
@@ -20,16 +32,10 @@ from scaffold.commands import (
     request_for,
     settled_warning,
 )
-from scaffold.dressing import manner_of
-from scaffold.edit import shapes
-from scaffold.ledger import ATTRIBUTES, FOLDER, Unit, find_unit, read_units, sound_units
-from scaffold.removal import plan_removal
-from scaffold.renewal import Renewal, plan_renewal
-from scaffold.report import Registration, Report, Step
-from scaffold.sources import OWN_TEMPLATES
-from scaffold.spec import ConflictError, RequestError, ScaffoldError, all_answers, nearest
-from scaffold.status import unit_status
-from scaffold.target import Target, describe
+from scaffold.units.ledger import ATTRIBUTES, FOLDER, Unit, find_unit, read_units, sound_units
+from scaffold.units.remove import plan_removal
+from scaffold.units.status import unit_status
+from scaffold.units.update import Renewal, plan_renewal
 
 
 @dataclass
@@ -140,7 +146,7 @@ def _renewal(
         named |= {"registered": str(given["model_type"])}
     request = request_for(work.target, kind, styles, unit.name, given, named)
     if kind.writer:
-        from scaffold.models.keeping import renew_model
+        from scaffold.archon.update import renew_model
 
         renewal, warnings = renew_model(work.target, unit, request, work.options, earlier)
         work.report.warnings += warnings

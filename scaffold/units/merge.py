@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaffold.sameness import is_same
-from scaffold.spec import ScaffoldError
+from scaffold.templating.spec import ScaffoldError
+from scaffold.units.equivalence import is_same
 
 LABELS = ("yours", "as it was made", "as it would be made")
 

@@ -11,7 +11,7 @@ from urllib.request import url2pathname
 
 def training_package() -> str:
     """Returns the folder or wheel of areal-lite that came with this tool, or "" for an index."""
-    checkout = Path(__file__).resolve().parent.parent / "areal"
+    checkout = Path(__file__).resolve().parents[2] / "areal"
     if (checkout / "pyproject.toml").is_file():
         return checkout.as_posix()
     wheel = _own_wheel()

@@ -7,28 +7,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from scaffold.changes import Change
-from scaffold.clashes import (
-    check_bound_names,
-    check_neighbours,
-    check_spelling,
-    package_init,
-)
 from scaffold.edit import shapes
-from scaffold.ledger import (
-    ATTRIBUTES,
-    MadeEntry,
-    Unit,
-    base_path,
-    record_path,
-)
-from scaffold.places import symbol_line
-from scaffold.records import marked_places, records_of, unit_of
-from scaffold.render import RenderedFile, check_destination, render_files, template_variables
 from scaffold.report import Registration, Step
-from scaffold.request import MANUAL, Request
-from scaffold.snapshot import Snapshot
-from scaffold.spec import (
+from scaffold.templating.render import (
+    RenderedFile,
+    check_destination,
+    render_files,
+    template_variables,
+)
+from scaffold.templating.request import MANUAL, Request
+from scaffold.templating.spec import (
     ConflictError,
     RegistryError,
     RequestError,
@@ -37,6 +25,23 @@ from scaffold.spec import (
     all_answers,
     fill,
 )
+from scaffold.transaction.change import Change
+from scaffold.transaction.snapshot import Snapshot
+from scaffold.units.conflicts import (
+    check_bound_names,
+    check_neighbours,
+    check_spelling,
+    package_init,
+)
+from scaffold.units.ledger import (
+    ATTRIBUTES,
+    MadeEntry,
+    Unit,
+    base_path,
+    record_path,
+)
+from scaffold.units.records import marked_places, records_of, unit_of
+from scaffold.units.todos import symbol_line
 
 
 @dataclass(frozen=True)

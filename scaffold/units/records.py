@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from scaffold.changes import Change
-from scaffold.ledger import (
+from scaffold.templating.request import Request
+from scaffold.templating.spec import ConflictError, TemplateError
+from scaffold.transaction.change import Change
+from scaffold.transaction.snapshot import Snapshot
+from scaffold.units.ledger import (
     ATTRIBUTES,
     ATTRIBUTES_TEXT,
     MadeFile,
@@ -18,13 +21,10 @@ from scaffold.ledger import (
     dump_unit,
     record_path,
 )
-from scaffold.places import OpenPlace, find_places
-from scaffold.request import Request
-from scaffold.snapshot import Snapshot
-from scaffold.spec import ConflictError, TemplateError
+from scaffold.units.todos import OpenPlace, find_places
 
 if TYPE_CHECKING:
-    from scaffold.render import RenderedFile
+    from scaffold.templating.render import RenderedFile
 
 
 def unit_of(request: Request, rendered: Iterable[RenderedFile]) -> Unit:

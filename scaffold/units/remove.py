@@ -6,11 +6,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaffold.changes import Change
 from scaffold.edit import shapes
-from scaffold.ledger import ATTRIBUTES, ATTRIBUTES_TEXT, MadeEntry, Unit, base_path, record_path
-from scaffold.spec import ConflictError, RegistryError
-from scaffold.status import FileStatus, file_status
+from scaffold.templating.spec import ConflictError, RegistryError
+from scaffold.transaction.change import Change
+from scaffold.units.ledger import (
+    ATTRIBUTES,
+    ATTRIBUTES_TEXT,
+    MadeEntry,
+    Unit,
+    base_path,
+    record_path,
+)
+from scaffold.units.status import FileStatus, file_status
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.columns import ColumnMap, find_columns, is_missing
-from scaffold.spec import Answer, RequestError
+from scaffold.templating.spec import Answer, RequestError
+from scaffold.units.columns import ColumnMap, find_columns, is_missing
 
 NUM_ROWS = 64
 """How many rows of the data are looked at."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from scaffold.commands import Options, leftover_warning
-from scaffold.ledger import find_unit, sound_units, unit_ids
-from scaffold.manifests import Catalogue, catalogue_for
 from scaffold.report import Report, Step, entry_label
-from scaffold.spec import (
+from scaffold.target.target import Target, describe
+from scaffold.templating.manifests import Catalogue, catalogue_for
+from scaffold.templating.spec import (
     Kind,
     ScaffoldError,
     Style,
@@ -17,10 +16,11 @@ from scaffold.spec import (
     TemplateError,
     all_answers,
 )
-from scaffold.target import Target, describe
+from scaffold.units.add import Options, leftover_warning
+from scaffold.units.ledger import find_unit, sound_units, unit_ids
 
 if TYPE_CHECKING:
-    from scaffold.status import UnitStatus
+    from scaffold.units.status import UnitStatus
 
 MAX_SHOWN = 200
 """How much of an answer is shown to people."""
@@ -74,7 +74,7 @@ def explain_target(options: Options) -> Report:
 
 def show_status(options: Options) -> Report:
     """Tells of every unit whether it is untouched, edited, missing, unregistered or outdated."""
-    from scaffold.status import unit_status
+    from scaffold.units.status import unit_status
 
     target = options.find()
     units, problems = sound_units(target.root)
@@ -93,8 +93,8 @@ def show_status(options: Options) -> Report:
 
 def show_unit(unit_id: str, options: Options) -> Report:
     """Tells everything about one unit."""
-    from scaffold.places import open_places
-    from scaffold.status import unit_status
+    from scaffold.units.status import unit_status
+    from scaffold.units.todos import open_places
 
     target = options.find()
     unit = find_unit(target.root, unit_id)

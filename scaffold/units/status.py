@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from scaffold.edit.shapes import has_entry, read_entries, remove_entry, text_to_add
-from scaffold.ledger import MadeEntry, MadeFile, Unit, base_path, digest
-from scaffold.manifests import Catalogue
-from scaffold.sameness import is_same
-from scaffold.spec import ScaffoldError, TemplateError
+from scaffold.templating.manifests import Catalogue
+from scaffold.templating.spec import ScaffoldError, TemplateError
+from scaffold.units.equivalence import is_same
+from scaffold.units.ledger import MadeEntry, MadeFile, Unit, base_path, digest
 
 FileStatus = Literal["untouched", "edited", "missing"]
 
@@ -66,7 +66,7 @@ def unit_status(
 def file_status(
     root: Path, unit: Unit, file: MadeFile, others: Iterable[MadeEntry] = ()
 ) -> FileStatus:
-    """Tells what became of a file; see `scaffold.sameness` for what counts as an edit.
+    """Tells what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
 
     Args:
         root: The target's folder.

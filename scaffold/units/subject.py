@@ -6,9 +6,9 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from scaffold.modules import NETWORK, find_subject, imported_modules
-from scaffold.spec import AnswerValue, RequestError
-from scaffold.target import Target, unit_names
+from scaffold.target.target import Target, unit_names
+from scaffold.templating.spec import AnswerValue, RequestError
+from scaffold.units.subject_kinds import NETWORK, find_subject, imported_modules
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from scaffold.ledger import Unit, base_path
+from scaffold.units.ledger import Unit, base_path
 
 MARK = re.compile(r"^[ \t]*#[ \t]*YOURS:[ \t]*(?P<why>.*\S)[ \t]*$")
 

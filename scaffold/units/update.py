@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold.changes import Change
 from scaffold.edit import shapes
-from scaffold.ledger import ATTRIBUTES, MadeEntry, Unit, base_path, record_path
-from scaffold.merge import merge
-from scaffold.records import records_of, unit_of
 from scaffold.report import Registration, Step
-from scaffold.request import Request
-from scaffold.snapshot import take_snapshot
-from scaffold.spec import ConflictError, LedgerError
-from scaffold.status import file_status
+from scaffold.templating.request import Request
+from scaffold.templating.spec import ConflictError, LedgerError
+from scaffold.transaction.change import Change
+from scaffold.transaction.snapshot import take_snapshot
+from scaffold.units.ledger import ATTRIBUTES, MadeEntry, Unit, base_path, record_path
+from scaffold.units.merge import merge
+from scaffold.units.records import records_of, unit_of
+from scaffold.units.status import file_status
 
 if TYPE_CHECKING:
-    from scaffold.render import RenderedFile
+    from scaffold.templating.render import RenderedFile
 
 
 @dataclass(frozen=True)

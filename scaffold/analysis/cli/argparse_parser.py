@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from scaffold.repository.commands import Argument, Command, Option
+from scaffold.analysis.cli.commands import Argument, Command, Option
 
 _NO_VALUE = frozenset(
     {"store_true", "store_false", "store_const", "append_const", "count", "help", "version"}

@@ -12,8 +12,8 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from scaffold.repository.argparse_parser import REMAINDER, Literal, Parser, Subparsers
-from scaffold.repository.argparse_values import (
+from scaffold.analysis.cli.argparse_parser import REMAINDER, Literal, Parser, Subparsers
+from scaffold.analysis.cli.argparse_values import (
     MOST_TURNS,
     Argv,
     Class,
@@ -28,10 +28,10 @@ from scaffold.repository.argparse_values import (
     sum_of,
     texts_of,
 )
-from scaffold.repository.commands import Command
-from scaffold.repository.python_index import PythonIndex
-from scaffold.repository.sources import Source, Sources
-from scaffold.repository.statements import all_nodes
+from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.sources import Source, Sources
+from scaffold.analysis.python.statements import all_nodes
 
 _MOST_STEPS = 20_000
 _MOST_DEPTH = 12
@@ -492,7 +492,7 @@ class _Walker:
         return parser
 
     def _configure(self, parser: Parser, keywords: dict[str, Value]) -> None:
-        from scaffold.repository.commands import Option
+        from scaffold.analysis.cli.commands import Option
 
         if "**" in keywords or "prefix_chars" in keywords or "fromfile_prefix_chars" in keywords:
             parser.open("its parser is made in a way of its own")

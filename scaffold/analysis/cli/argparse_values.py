@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from scaffold.repository.argparse_parser import Literal
-from scaffold.repository.sources import Source
+from scaffold.analysis.cli.argparse_parser import Literal
+from scaffold.analysis.python.sources import Source
 
 MOST_TURNS = 60
 """Longer loops are followed once, as if what they run over were unknown."""

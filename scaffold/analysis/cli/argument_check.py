@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.commands import Argument, Command, Option
+from scaffold.analysis.cli.commands import Argument, Command, Option
+from scaffold.analysis.lazy_re import lazy_re
 
 ProblemKind = Literal[
     "command-unknown",

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from scaffold.fields import FieldError, Fields
-from scaffold.repository.commands import Argument, Command, Option
+from scaffold.analysis.cli.commands import Argument, Command, Option
+from scaffold.config import FieldError, Fields
 
 CLI_SCHEMA = 1
 """The newest format that this version reads."""

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from scaffold.repository.commands import Argument, Option
-from scaffold.repository.sources import Source
+from scaffold.analysis.cli.commands import Argument, Option
+from scaffold.analysis.python.sources import Source
 
 Values = Callable[[ast.expr, Source], ast.expr | None]
 """Returns the expression that a name stands for, or None."""

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.repository.click_options import (
+from scaffold.analysis.cli.click_options import (
     STANDARD_OPTIONS,
     click_argument,
     click_option,
@@ -18,10 +18,10 @@ from scaffold.repository.click_options import (
     literal,
     typer_parameter,
 )
-from scaffold.repository.commands import Argument, Command, Option
-from scaffold.repository.python_index import PythonIndex
-from scaffold.repository.sources import Source, Sources
-from scaffold.repository.statements import all_nodes
+from scaffold.analysis.cli.commands import Argument, Command, Option
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.sources import Source, Sources
+from scaffold.analysis.python.statements import all_nodes
 
 _MOST_MODULES = 300
 _MOST_DEPTH = 8

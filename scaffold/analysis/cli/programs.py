@@ -7,15 +7,15 @@ import sys
 from functools import cached_property
 from typing import NamedTuple
 
-from scaffold.fields import FieldError
-from scaffold.repository.argparse_reader import read_argparse
-from scaffold.repository.cli_json import read_cli
-from scaffold.repository.click_reader import read_click
-from scaffold.repository.commands import Command
-from scaffold.repository.files import Files, git_output
-from scaffold.repository.projects import Projects, normal_name
-from scaffold.repository.python_index import PythonIndex
-from scaffold.repository.sources import Sources
+from scaffold.analysis.cli.argparse_reader import read_argparse
+from scaffold.analysis.cli.cli_json import read_cli
+from scaffold.analysis.cli.click_reader import read_click
+from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.files.files import Files, git_output
+from scaffold.analysis.project.projects import Projects, normal_name
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.sources import Sources
+from scaffold.config import FieldError
 
 _EXECUTABLE = 0o111
 

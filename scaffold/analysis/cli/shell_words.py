@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 
 _TOKEN = lazy_re(
     r"""

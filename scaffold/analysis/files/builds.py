@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
 
 _SCRIPTS = ("setup.py", "CMakeLists.txt", "meson.build", "Cargo.toml", "BUILD", "BUILD.bazel")
 _SETTINGS = ("pyproject.toml", "setup.cfg", "MANIFEST.in")

@@ -6,8 +6,8 @@ import json
 import tomllib
 from typing import Any, cast
 
-from scaffold.repository.files import Files
-from scaffold.yaml_depth import check_depth
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.yaml_depth import check_depth
 
 
 def load_data(path: str, files: Files) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 
 MAX_BYTES = 4_000_000
 """Larger files are listed and never read: no source that people write is as long."""

@@ -6,14 +6,14 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from scaffold.repository.files import (
+from scaffold.analysis.files.files import (
     MAX_BYTES,
     Files,
     git_command,
     git_environment,
     git_output,
 )
-from scaffold.spec import RequestError
+from scaffold.templating.spec import RequestError
 
 
 class RevisionFiles(Files):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
 
 _AGENT = lazy_re(r"(?:^|/)agents?/(?:[^/]+/)*([^/]+)\.(?:md|toml)$")
 _COMMAND = lazy_re(r"(?:^|/)(?:commands?|prompts)/(?:[^/]+/)*([^/]+)\.(?:md|toml)$")

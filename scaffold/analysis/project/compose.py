@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
 
 _FILE = lazy_re(r"(?:^|/)(?:docker-)?compose(?:[.-][\w.-]+)?\.ya?ml$")
 

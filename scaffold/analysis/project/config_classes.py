@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.data_files import known_part, load_data
-from scaffold.repository.files import Files
-from scaffold.repository.python_index import Field, PythonIndex
+from scaffold.analysis.files.data_files import known_part, load_data
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.python.index import Field, PythonIndex
 
 _SUFFIX = rb"(?:Config|Configuration|Cfg|Args|Arguments|Settings|Options|Params)"
 _OWNER = lazy_re(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
 
 _USERS = lazy_re(
     r"(?:^|/)(?:[^/]*dockerfile[^/]*|containerfile|(?:docker-)?compose[^/]*\.ya?ml|\.gitlab-ci\.yml"

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, cast
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
 
 Version = tuple[int, ...]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from scaffold.repository.files import Files
-from scaffold.repository.modules import is_scenery
-from scaffold.repository.sources import Sources
-from scaffold.repository.statements import all_nodes
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.modules import is_scenery
+from scaffold.analysis.python.sources import Sources
+from scaffold.analysis.python.statements import all_nodes
 
 Table = dict[str, Any]
 

@@ -7,8 +7,8 @@ import tomllib
 from functools import cached_property
 from typing import Any, cast
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
 
 # Source: the reference of pytest, and the documents of the plugins that are most installed.
 _MARKERS = """

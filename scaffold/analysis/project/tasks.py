@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any, NamedTuple, cast
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
 
 MAKEFILES = ("GNUmakefile", "Makefile", "makefile")
 JUSTFILES = ("justfile", "Justfile", ".justfile")

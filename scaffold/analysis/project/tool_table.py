@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import Any, cast
 
-from scaffold.spec import TargetError
+from scaffold.templating.spec import TargetError
 
 
 def read_tool_table(text: str | None, name: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from scaffold.repository.statements import all_nodes, dotted_name, source_is, statements
+from scaffold.analysis.python.statements import all_nodes, dotted_name, source_is, statements
 
 SETTING = (b"__dict__", b"setattr", b"exec", b"locals", b"vars")
 """Without one of these words in a text its classes get no attributes but those it assigns."""

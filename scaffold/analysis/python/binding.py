@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from scaffold.repository.signatures import Parameter, Signature
+from scaffold.analysis.python.signatures import Parameter, Signature
 
 
 class Problem(NamedTuple):

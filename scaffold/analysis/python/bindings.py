@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from scaffold.repository.signatures import Signature
+from scaffold.analysis.python.signatures import Signature
 
 
 class ImportBinding(NamedTuple):

@@ -6,33 +6,33 @@ import ast
 import enum
 from collections.abc import Sequence
 
-from scaffold.repository.bindings import Binding, FunctionBinding
-from scaffold.repository.classes import (
+from scaffold.analysis.python.bindings import Binding, FunctionBinding
+from scaffold.analysis.python.builtins_table import StandardName
+from scaffold.analysis.python.classes import (
     Classes,
     are_alternatives,
     preferred,
     why_uncertain,
 )
-from scaffold.repository.data_fields import (
+from scaffold.analysis.python.data_fields import (
     dataclass_options,
     field_parameters,
     find_fields,
     is_dataclass,
     is_named_tuple,
 )
-from scaffold.repository.decorators import PROPERTIES, has_decorator, last_part
-from scaffold.repository.entries import (
+from scaffold.analysis.python.decorators import PROPERTIES, has_decorator, last_part
+from scaffold.analysis.python.entry import (
     ClassEntry,
     FunctionEntry,
     Resolve,
     ValueEntry,
     keeps_signature,
 )
-from scaffold.repository.found import Found
-from scaffold.repository.modules import Module
-from scaffold.repository.signatures import Parameter, Signature
-from scaffold.repository.standard import StandardName
-from scaffold.repository.statements import dotted_name
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.modules import Module
+from scaffold.analysis.python.signatures import Parameter, Signature
+from scaffold.analysis.python.statements import dotted_name
 
 _CLASS_METHODS = ("__init_subclass__", "__class_getitem__")
 

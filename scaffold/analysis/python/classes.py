@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from scaffold.repository.bindings import Binding, ClassBinding, FunctionBinding, ValueBinding
-from scaffold.repository.decorators import PROPERTIES, has_decorator, last_part
-from scaffold.repository.entries import (
+from scaffold.analysis.python.bindings import Binding, ClassBinding, FunctionBinding, ValueBinding
+from scaffold.analysis.python.builtins_table import StandardName, has_member, standard_name
+from scaffold.analysis.python.decorators import PROPERTIES, has_decorator, last_part
+from scaffold.analysis.python.entry import (
     ClassEntry,
     FunctionEntry,
     Resolve,
     keeps_signature,
 )
-from scaffold.repository.found import Found, Kind
-from scaffold.repository.standard import StandardName, has_member, standard_name
+from scaffold.analysis.python.lookup_result import Found, Kind
 
 MemberKind = Literal["method", "property", "attribute", "class"]
 

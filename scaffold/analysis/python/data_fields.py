@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.repository.bindings import FieldBinding
-from scaffold.repository.classes import Classes
-from scaffold.repository.decorators import has_decorator, last_part
-from scaffold.repository.entries import ClassEntry
-from scaffold.repository.signatures import Parameter
+from scaffold.analysis.python.bindings import FieldBinding
+from scaffold.analysis.python.classes import Classes
+from scaffold.analysis.python.decorators import has_decorator, last_part
+from scaffold.analysis.python.entry import ClassEntry
+from scaffold.analysis.python.signatures import Parameter
 
 _BASES = frozenset({"NamedTuple", "TypedDict", "BaseModel", "BaseSettings", "SQLModel", "Struct"})
 _DECORATORS = ("define", "mutable", "frozen", "attrs", "s", "attributes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from scaffold.repository.statements import all_nodes
+from scaffold.analysis.python.statements import all_nodes
 
 KEEPING = frozenset(
     {"staticmethod", "classmethod", "property", "abstractmethod", "override", "final", "overload"}

@@ -6,8 +6,8 @@ import re
 from array import array
 from collections.abc import Iterator
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
 
 _PATTERNS = (
     lazy_re(rb"class (\w+)"),

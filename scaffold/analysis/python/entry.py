@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from scaffold.repository.bindings import ClassBinding, FunctionBinding, ValueBinding
-from scaffold.repository.decorators import KEEPING, last_part
-from scaffold.repository.found import Found
-from scaffold.repository.modules import Module
+from scaffold.analysis.python.bindings import ClassBinding, FunctionBinding, ValueBinding
+from scaffold.analysis.python.decorators import KEEPING, last_part
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.modules import Module
 
 
 class ClassEntry(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
-from scaffold.repository.statements import all_nodes, dotted_name
+from scaffold.analysis.python.statements import all_nodes, dotted_name
 
 Ends = frozenset[str]
 """How a run of statements can end: ``raise``, ``return`` or ``on`` to the next."""

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import ast
 
-from scaffold.repository import binding
-from scaffold.repository.binding import Problem
-from scaffold.repository.callables import Callables
-from scaffold.repository.classes import Member
-from scaffold.repository.data_fields import Field, find_fields
-from scaffold.repository.definitions import Definitions
-from scaffold.repository.entries import ClassEntry
-from scaffold.repository.files import Files
-from scaffold.repository.found import Found
-from scaffold.repository.modules import Module, Modules
-from scaffold.repository.nearness import Nearness
-from scaffold.repository.resolving import Resolver
-from scaffold.repository.signatures import Parameter, Signature
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python import binding
+from scaffold.analysis.python.binding import Problem
+from scaffold.analysis.python.callables import Callables
+from scaffold.analysis.python.classes import Member
+from scaffold.analysis.python.data_fields import Field, find_fields
+from scaffold.analysis.python.definitions import Definitions
+from scaffold.analysis.python.entry import ClassEntry
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.modules import Module, Modules
+from scaffold.analysis.python.resolver import Resolver
+from scaffold.analysis.python.signatures import Parameter, Signature
+from scaffold.analysis.python.suggestions import Nearness
 
 
 class PythonIndex:

@@ -7,8 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from scaffold.repository.files import Files, walk
-from scaffold.spec import RequestError
+from scaffold.analysis.files.files import Files, walk
+from scaffold.templating.spec import RequestError
 
 LIMIT_S = 30
 # Isolated, so that nothing of the folder that it is asked in is imported.

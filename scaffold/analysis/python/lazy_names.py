@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from scaffold.repository.bindings import Scope
-from scaffold.repository.literal_tables import LiteralTable, read_literal_tables
-from scaffold.repository.refusals import refuses_unknown_names
-from scaffold.repository.statements import all_nodes, dotted_name
+from scaffold.analysis.python.bindings import Scope
+from scaffold.analysis.python.getattr_refusal import refuses_unknown_names
+from scaffold.analysis.python.literal_tables import LiteralTable, read_literal_tables
+from scaffold.analysis.python.statements import all_nodes, dotted_name
 
 
 @dataclass(slots=True)

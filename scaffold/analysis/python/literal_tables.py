@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from scaffold.repository.statements import all_nodes, dotted_name, statements
+from scaffold.analysis.python.statements import all_nodes, dotted_name, statements
 
 
 @dataclass(slots=True)

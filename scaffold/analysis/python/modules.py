@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.builds import Builds
-from scaffold.repository.files import Files
-from scaffold.repository.standard import is_standard
+from scaffold.analysis.files.builds import Builds
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.python.builtins_table import is_standard
 
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _SOURCE_FOLDERS = ("src", "lib", "python")

@@ -6,27 +6,27 @@ import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scaffold.repository.bindings import (
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.bindings import (
     Binding,
     ClassBinding,
     FunctionBinding,
     ImportBinding,
     ValueBinding,
 )
-from scaffold.repository.classes import (
+from scaffold.analysis.python.builtins_table import StandardName, is_standard, standard_name
+from scaffold.analysis.python.classes import (
     Classes,
     are_alternatives,
     own_member,
     preferred,
 )
-from scaffold.repository.definitions import read_source
-from scaffold.repository.entries import ClassEntry, FunctionEntry, ValueEntry
-from scaffold.repository.files import Files
-from scaffold.repository.found import Found, Kind
-from scaffold.repository.modules import Module, Modules
-from scaffold.repository.standard import StandardName, is_standard, standard_name
-from scaffold.repository.star_imports import StarImports
-from scaffold.repository.symbols import MODULE_NAMES, ModuleTable, read_module
+from scaffold.analysis.python.definitions import read_source
+from scaffold.analysis.python.entry import ClassEntry, FunctionEntry, ValueEntry
+from scaffold.analysis.python.lookup_result import Found, Kind
+from scaffold.analysis.python.modules import Module, Modules
+from scaffold.analysis.python.star_imports import StarImports
+from scaffold.analysis.python.symbols import MODULE_NAMES, ModuleTable, read_module
 
 _CIRCLE = "its imports go in a circle"
 _LEAVES = ("function", "constant")

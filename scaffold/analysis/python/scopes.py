@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from scaffold.repository.attributes import instance_names, why_dynamic
-from scaffold.repository.bindings import (
+from scaffold.analysis.python.attributes import instance_names, why_dynamic
+from scaffold.analysis.python.bindings import (
     ClassBinding,
     FieldBinding,
     FunctionBinding,
@@ -14,14 +14,14 @@ from scaffold.repository.bindings import (
     Scope,
     ValueBinding,
 )
-from scaffold.repository.decorators import effect
-from scaffold.repository.signatures import (
+from scaffold.analysis.python.decorators import effect
+from scaffold.analysis.python.signatures import (
     Signature,
     read_parameters,
     read_signature,
     source_of,
 )
-from scaffold.repository.statements import (
+from scaffold.analysis.python.statements import (
     FOR_TYPES,
     SOMETIMES,
     all_nodes,

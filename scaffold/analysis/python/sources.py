@@ -6,9 +6,9 @@ import ast
 from dataclasses import dataclass
 from functools import cached_property
 
-from scaffold.repository.files import Files
-from scaffold.repository.modules import Modules
-from scaffold.repository.statements import all_nodes
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.modules import Modules
+from scaffold.analysis.python.statements import all_nodes
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.definitions import read_source
-from scaffold.repository.files import Files
-from scaffold.repository.modules import Module, Modules
-from scaffold.repository.symbols import DYNAMIC_WORDS, ModuleTable
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.python.definitions import read_source
+from scaffold.analysis.python.modules import Module, Modules
+from scaffold.analysis.python.symbols import DYNAMIC_WORDS, ModuleTable
 
 _LITERAL_EXPORTS = lazy_re(rb"^__all__\b[^=\n]*=\s*[\[(]([^*\])+]*)[\])]\s*$", re.MULTILINE)
 _QUOTED = lazy_re(rb"[\"'](\w+)[\"']")

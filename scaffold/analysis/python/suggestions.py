@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
-from scaffold.repository.definitions import Definitions
-from scaffold.repository.entries import ClassEntry
-from scaffold.repository.found import Found
-from scaffold.repository.modules import Module, Modules
-from scaffold.repository.resolving import Resolver
+from scaffold.analysis.python.definitions import Definitions
+from scaffold.analysis.python.entry import ClassEntry
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.modules import Module, Modules
+from scaffold.analysis.python.resolver import Resolver
 
 _MOST_PATHS = 20
 """A name that more files define has not moved: it is an everyday one."""

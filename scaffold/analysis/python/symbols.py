@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
-from scaffold.repository.attributes import SETTING
-from scaffold.repository.bindings import Scope, ValueBinding
-from scaffold.repository.lazy_names import LazyNames, is_lazy_module, read_lazy_names
-from scaffold.repository.scopes import Statements, read_scope
-from scaffold.repository.statements import all_nodes, dotted_name, statements
+from scaffold.analysis.python.attributes import SETTING
+from scaffold.analysis.python.bindings import Scope, ValueBinding
+from scaffold.analysis.python.lazy_names import LazyNames, is_lazy_module, read_lazy_names
+from scaffold.analysis.python.scopes import Statements, read_scope
+from scaffold.analysis.python.statements import all_nodes, dotted_name, statements
 
 MODULE_NAMES = frozenset(
     {"__name__", "__doc__", "__file__", "__path__", "__package__", "__spec__", "__loader__"}

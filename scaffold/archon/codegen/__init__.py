@@ -5,16 +5,16 @@ Everything is a pure function of the design, the JSON that measuring a model of 
 
 from __future__ import annotations
 
-from scaffold.archon.writing.adapter import adapter_file
-from scaffold.archon.writing.args import args_file
-from scaffold.archon.writing.design_format import check_design
-from scaffold.archon.writing.model import model_file
-from scaffold.archon.writing.names import names_of
-from scaffold.archon.writing.package import package_files, spec_file
-from scaffold.archon.writing.parallelize import parallelize_file
-from scaffold.archon.writing.rope import rope_file
-from scaffold.archon.writing.tests import tests_file
-from scaffold.archon.writing.values import Json, simplified
+from scaffold.archon.codegen.adapter import adapter_file
+from scaffold.archon.codegen.args import args_file
+from scaffold.archon.codegen.design_format import check_design
+from scaffold.archon.codegen.model import model_file
+from scaffold.archon.codegen.names import names_of
+from scaffold.archon.codegen.package import package_files, spec_file
+from scaffold.archon.codegen.parallelize import parallelize_file
+from scaffold.archon.codegen.rope import rope_file
+from scaffold.archon.codegen.tests import tests_file
+from scaffold.archon.codegen.values import Json, simplified
 
 __all__ = ["write_model"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.source import Source, class_text
-from scaffold.archon.writing.values import Json
-from scaffold.render import python_literal
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source, class_text
+from scaffold.archon.codegen.values import Json
+from scaffold.templating.render import python_literal
 
 POSITIONAL = ("hub", "archon", "source")
 """Arguments of a rule that are given by position."""

@@ -8,12 +8,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from scaffold.archon.writing.docs import STANDARD, field_docs
-from scaffold.archon.writing.moe import moe_fields, outer_args
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.source import Source, class_text, function_text
-from scaffold.archon.writing.values import Json, literal, spelled
-from scaffold.render import python_literal
+from scaffold.archon.codegen.docs import STANDARD, field_docs
+from scaffold.archon.codegen.moe import moe_fields, outer_args
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source, class_text, function_text
+from scaffold.archon.codegen.values import Json, literal, spelled
+from scaffold.templating.render import python_literal
 
 _LOCAL = re.compile(r"\{(\w+)\}")
 _MESSAGE_WIDTH = 85

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaffold.archon.writing.attention_output import reset_method, write_output
-from scaffold.archon.writing.class_body import ModuleBody, maybe
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.norms import norm_text
-from scaffold.archon.writing.source import Source, class_text
-from scaffold.archon.writing.values import (
+from scaffold.archon.codegen.attention_output import reset_method, write_output
+from scaffold.archon.codegen.class_body import ModuleBody, maybe
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import Source, class_text
+from scaffold.archon.codegen.values import (
     ALWAYS,
     NEVER,
     Json,

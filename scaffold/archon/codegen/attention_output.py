@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scaffold.archon.writing.class_body import ModuleBody, maybe
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.norms import norm_text
-from scaffold.archon.writing.source import function_text
-from scaffold.archon.writing.values import ALWAYS, Json, fixed, guard_of, has, product, value_text
+from scaffold.archon.codegen.class_body import ModuleBody, maybe
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import function_text
+from scaffold.archon.codegen.values import ALWAYS, Json, fixed, guard_of, has, product, value_text
 
 GATES = {
     "sigmoid": "torch.sigmoid({})",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from scaffold.archon.writing.attention import attention_count, forward_signature, takes_rope
-from scaffold.archon.writing.class_body import ModuleBody, maybe
-from scaffold.archon.writing.feed_forward import feed_forward_text
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.norms import norm_text
-from scaffold.archon.writing.source import Source, class_text
-from scaffold.archon.writing.steps import steps_text
-from scaffold.archon.writing.values import ALWAYS, NEVER, Json, guard_of
+from scaffold.archon.codegen.attention import attention_count, forward_signature, takes_rope
+from scaffold.archon.codegen.class_body import ModuleBody, maybe
+from scaffold.archon.codegen.feed_forward import feed_forward_text
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import Source, class_text
+from scaffold.archon.codegen.steps import steps_text
+from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, guard_of
 
 
 def block_class(design: Json, source: Source, names: ModelNames) -> str:
@@ -81,7 +81,7 @@ class _BlockWriter:
             mlp: Json = module.get("mlp") or self.design["mlp"]
             return feed_forward_text(mlp, self.source, self.names)
         # The mixture of experts has much to say of its own.
-        from scaffold.archon.writing.moe import moe_text
+        from scaffold.archon.codegen.moe import moe_text
 
         return moe_text(self.design["moe"], self.source, self.names)
 

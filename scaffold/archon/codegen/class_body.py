@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from scaffold.archon.writing.source import Source, function_text
-from scaffold.archon.writing.values import ALWAYS, NEVER, value_text
+from scaffold.archon.codegen.source import Source, function_text
+from scaffold.archon.codegen.values import ALWAYS, NEVER, value_text
 
 
 class ModuleBody:

@@ -31,8 +31,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from scaffold.archon.writing.values import Json
-from scaffold.spec import TemplateError
+from scaffold.archon.codegen.values import Json
+from scaffold.templating.spec import TemplateError
 
 REQUIRED = ("model_type", "class_prefix", "args", "block", "attention")
 KINDS = ("norm", "attention", "mlp", "moe")

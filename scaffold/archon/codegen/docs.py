@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from scaffold.archon.writing.values import Json
+from scaffold.archon.codegen.values import Json
 
 STANDARD: Mapping[str, str] = {
     "dim": "Width of the residual stream.",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scaffold.archon.writing.class_body import maybe, model_value
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.norms import norm_text
-from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import ALWAYS, Json, given, guard_of, has, value_text
+from scaffold.archon.codegen.class_body import maybe, model_value
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import ALWAYS, Json, given, guard_of, has, value_text
 
 ORDER: Sequence[str] = ("multiplier", "positions", "norm")
 """In which order the parts of an embedding follow each other, unless the design says so."""

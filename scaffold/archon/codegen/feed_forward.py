@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.norms import norm_text
-from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import Json, fixed, given, has, value_text
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import Json, fixed, given, has, value_text
 
 
 def feed_forward_text(mlp: Json, source: Source, names: ModelNames) -> str:

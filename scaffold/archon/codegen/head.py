@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scaffold.archon.writing.class_body import model_value
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.norms import norm_text
-from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import Json, given, has, value_text
+from scaffold.archon.codegen.class_body import model_value
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import Json, given, has, value_text
 
 
 def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:

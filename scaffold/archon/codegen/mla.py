@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from scaffold.archon.writing.attention import attention_count, forward_signature
-from scaffold.archon.writing.class_body import ModuleBody
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.norms import norm_text
-from scaffold.archon.writing.source import Source, class_text
-from scaffold.archon.writing.values import ALWAYS, Json, given, guard_of, product, value_text
+from scaffold.archon.codegen.attention import attention_count, forward_signature
+from scaffold.archon.codegen.class_body import ModuleBody
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import Source, class_text
+from scaffold.archon.codegen.values import ALWAYS, Json, given, guard_of, product, value_text
 
 
 def mla_class(design: Json, source: Source, names: ModelNames) -> str:

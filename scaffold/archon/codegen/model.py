@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from scaffold.archon.writing.attention import attention_class, takes_rope
-from scaffold.archon.writing.block import block_class
-from scaffold.archon.writing.class_body import model_value
-from scaffold.archon.writing.embedding import embedding_setup, embedding_steps, embeds_positions
-from scaffold.archon.writing.head import head_setup, last_steps, logits_steps
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.source import Source, class_text, function_text
-from scaffold.archon.writing.values import Json, value_text
+from scaffold.archon.codegen.attention import attention_class, takes_rope
+from scaffold.archon.codegen.block import block_class
+from scaffold.archon.codegen.class_body import model_value
+from scaffold.archon.codegen.embedding import embedding_setup, embedding_steps, embeds_positions
+from scaffold.archon.codegen.head import head_setup, last_steps, logits_steps
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source, class_text, function_text
+from scaffold.archon.codegen.values import Json, value_text
 
 FORWARD = (
     "def forward(self, tokens: Tensor, positions: Tensor, cu_seqlens: Tensor, "
@@ -30,7 +30,7 @@ def model_file(design: Json, names: ModelNames) -> str:
     source.use(names.shared("packing"), "AttentionPlan", "Packing")
     if design["attention"].get("kind", "gqa") == "mla":
         # Latent attention shares no projections with the other kind.
-        from scaffold.archon.writing.mla import mla_class
+        from scaffold.archon.codegen.mla import mla_class
 
         source.add(mla_class(design, source, names))
     else:

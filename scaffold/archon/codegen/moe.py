@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import Json, literal, spelled, value_text
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import Json, literal, spelled, value_text
 
 DEFAULTS: Mapping[str, Any] = {
     "num_experts": 8,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from scaffold.archon.writing.values import Json
+from scaffold.archon.codegen.values import Json
 
 ARCHON = "areal.experimental.models.archon"
 

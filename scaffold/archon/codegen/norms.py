@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scaffold.archon.writing.class_body import maybe
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import ALWAYS, NEVER, Json, fixed, guard_of, value_text
+from scaffold.archon.codegen.class_body import maybe
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, fixed, guard_of, value_text
 
 
 def norm_text(norm: Json, source: Source, names: ModelNames, heads: Any = None) -> str:

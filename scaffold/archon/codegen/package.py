@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.source import Source
-from scaffold.render import python_literal
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source
+from scaffold.templating.render import python_literal
 
 
 def package_files(names: ModelNames) -> dict[str, str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Template
 
-from scaffold.archon.writing.attention_output import own_parameters
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import Json, guard_of, has
+from scaffold.archon.codegen.attention_output import own_parameters
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import Json, guard_of, has
 
 PLAN_COMMENT = "# What is split over tensor parallelism in a block; everything else is replicated."
 TENSOR_PARALLEL = """
@@ -127,7 +127,7 @@ def tensor_parallel_plan(design: Json) -> dict[str, str]:
 def _attention_plan(design: Json) -> dict[str, str]:
     part: Json = design["attention"]
     if part.get("kind", "gqa") == "mla":
-        from scaffold.archon.writing.mla import mla_plan
+        from scaffold.archon.codegen.mla import mla_plan
 
         return mla_plan(design)
     norms = {name: part.get(name) for name in ("q_norm", "k_norm", "v_norm", "out_norm")}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import Json
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import Json
 
 SHARED = ("RopeArgs", "RopeTable", "RotaryEmbedding", "apply_rotary")
 CONTRACT = (

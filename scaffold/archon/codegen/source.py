@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from scaffold.archon.writing.layout import WIDTH, break_lines
-from scaffold.render import sorted_imports
+from scaffold.archon.codegen.layout import WIDTH, break_lines
+from scaffold.templating.render import sorted_imports
 
 INDENT = "    "
 

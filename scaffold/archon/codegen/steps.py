@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from scaffold.archon.writing.values import Json
+from scaffold.archon.codegen.values import Json
 
 
 @dataclass(frozen=True)

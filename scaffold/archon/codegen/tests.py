@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from string import Template
 from typing import Any, cast
 
-from scaffold.archon.writing.names import ModelNames
-from scaffold.archon.writing.source import Source
-from scaffold.archon.writing.values import Json
-from scaffold.render import python_literal
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import Json
+from scaffold.templating.render import python_literal
 
 PARITY = Template('''
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ import json
 import platform
 import sys
 
+sys.path.pop(0)  # this folder: torch is not to find a module of the recorder
+
 PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "numpy", "triton", "vllm", "sglang")
 
 

@@ -6,8 +6,7 @@ import pickle
 from importlib.util import find_spec
 from typing import Any
 
-import episode_setting
-import runner_kit as kit
+from unit_probe import episode_setting, kit
 
 PROXY = "areal.experimental.openai.proxy.agent_proxy"
 

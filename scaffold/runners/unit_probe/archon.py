@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import runner_kit as kit
+from unit_probe import kit
 
 
 def main(request: dict[str, Any], findings: kit.Findings) -> None:
     """Runs the proof and reports one finding for each configuration that differs."""
     from archon_probe import stages
-    from archon_probe.model_source import resolve
-    from archon_probe.prove import prove
+    from archon_probe.measure.model_source import resolve
+    from archon_probe.proof.prove import prove
 
     stages.listen(findings.stage)
     asked = {**request["answers"], "spec": request["symbol"], "checkpoint": None, "design": None}
@@ -30,7 +30,3 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         findings.passed("proof", proof["summary"])
     elif not findings.failures:
         findings.failed("proof", proof["summary"])
-
-
-if __name__ == "__main__":
-    kit.main(main)

@@ -11,7 +11,7 @@ import os
 import tempfile
 from typing import Any
 
-import runner_kit as kit
+from unit_probe import kit
 
 BATCH_SIZE = 2
 PAIR = ("chosen_ids", "rejected_ids")
@@ -231,7 +231,3 @@ def _check_dataloader(rows: Any, kind: str) -> str:
     elif batch != [rows[i] for i in range(size)]:
         return "the dataloader changed the rows"
     return ""
-
-
-if __name__ == "__main__":
-    kit.main(main)

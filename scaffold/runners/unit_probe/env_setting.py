@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import episode_setting
 import gymnasium
-import runner_kit as kit
+
+from unit_probe import episode_setting, kit
 
 MAX_STEPS = 4
 ROWS = [{**row, "seed": 11 + i} for i, row in enumerate(episode_setting.ROWS)]

@@ -8,9 +8,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
-import runner_kit as kit
-import runner_probes
-import trajectory_checks as checks
+from unit_probe import kit, probe_rewards
+from unit_probe import trajectory as checks
 
 MAX_NEW_TOKENS = 12
 MAX_TURNS = 3
@@ -41,9 +40,9 @@ class TextSetting:
     rows: list[dict[str, Any]] = ROWS
     # Each probe sends the episodes through another branch.
     scenarios: tuple[Scenario, ...] = (
-        ("right", runner_probes.right, 1.0),
-        ("wrong", runner_probes.wrong, 1.0),
-        ("mixed", runner_probes.mixed, 0.7),
+        ("right", probe_rewards.right, 1.0),
+        ("wrong", probe_rewards.wrong, 1.0),
+        ("mixed", probe_rewards.mixed, 0.7),
     )
     # Where judges that disagree make no difference; empty where nothing can be concluded.
     deaf = "came back whatever reward_fn said"

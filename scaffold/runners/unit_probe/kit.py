@@ -1,8 +1,8 @@
 """What the runners share: how they report, and the tiny model and tokenizer they make on the spot.
 
-A runner is started as ``python runner.py REQUEST.json RESULT.jsonl`` in the target's interpreter.
-It writes one JSON object per line, so that what it found is kept even where the component kills the
-process, and it prints nothing that anybody reads: the component may print what it likes.
+A probe is started as ``python unit_probe NAME REQUEST.json RESULT.jsonl``, by the interpreter of
+the target. It writes one JSON object per line, so that what it found is kept even where the
+component kills the process. Its output is not read: the component may print what it likes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder of the runners, from which their packages are imported."""
+
 WEIGHT_VERSION = 3
 """The version that engines report: not 0, so that versions that were never filled in are seen."""
 
@@ -100,18 +102,20 @@ def describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
 
 
-def main(run: Callable[[dict[str, Any], Findings], None]) -> None:
-    """Reads the request, runs the checks and leaves, whatever the component left behind."""
-    with open(sys.argv[1], encoding="utf-8") as file:
+def run_checks(
+    checks: Callable[[dict[str, Any], Findings], None], asked: str, answered: str
+) -> None:
+    """Read the request, run the checks and leave, whatever the component left behind."""
+    with open(asked, encoding="utf-8") as file:
         request = json.load(file)
     # The runners' folder comes last, so that no module of the target is hidden by one of ours.
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != HERE]
     sys.path[:] = [os.getcwd(), *[p for p in sys.path if p != os.getcwd()], HERE]
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    findings = Findings(sys.argv[2])
+    findings = Findings(answered)
     try:
-        run(request, findings)
+        checks(request, findings)
     except Stop:
         pass
     except BaseException as error:

@@ -11,8 +11,8 @@ import math
 import time
 from typing import Any
 
-import runner_kit as kit
-from judge_stand_in import StandIn
+from unit_probe import kit
+from unit_probe.fake_judge import StandIn
 
 ROWS = [
     {
@@ -224,7 +224,3 @@ def _check_type(findings: kit.Findings, reward_fn: Any, tokenizer: Any, call: _C
         findings.warned(
             "type", f"the reward is {value!r} of type {type(value).__name__}; return a plain float"
         )
-
-
-if __name__ == "__main__":
-    kit.main(main)

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-import episode_setting
-import runner_kit as kit
 import torch
-import trajectory_checks as checks
 from PIL import Image
+
+from unit_probe import episode_setting, kit
+from unit_probe import trajectory as checks
 
 PLACE = "<image>"
 PATCH = 8

@@ -12,10 +12,9 @@ import itertools
 from importlib.util import find_spec
 from typing import Any
 
-import agent_setting
-import runner_kit as kit
-import trajectory_checks as checks
-from episode_setting import TextSetting
+from unit_probe import agent_setting, kit
+from unit_probe import trajectory as checks
+from unit_probe.episode_setting import TextSetting
 
 
 class Recorder:
@@ -78,11 +77,11 @@ def _setting(workflow_class: Any) -> TextSetting:
         setting.deaf = setting.deaf if "reward_fn" in parameters else ""
         return setting
     if "processor" in parameters:
-        from vision_setting import VisionSetting
+        from unit_probe.vision_setting import VisionSetting
 
         return VisionSetting()
     if "env" in parameters and "reward_fn" not in parameters and find_spec("gymnasium"):
-        from env_setting import EnvSetting
+        from unit_probe.env_setting import EnvSetting
 
         return EnvSetting(has_own=parameters["env"].default is not inspect.Parameter.empty)
     setting = TextSetting()
@@ -220,7 +219,3 @@ def _check_together(findings: kit.Findings, trajectories: dict[str, list[Any]], 
 
         concat_padded_tensors(every)
     findings.passed("trajectories", f"{len(every)} trajectories, every tensor checked")
-
-
-if __name__ == "__main__":
-    kit.main(main)

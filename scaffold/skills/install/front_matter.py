@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
-from scaffold.names import DEVICES
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.front_matter import FrontMatter, read_front_matter
-from scaffold.spec import ScaffoldError
+from scaffold.templating.names import DEVICES
+from scaffold.templating.spec import ScaffoldError
 
 GRANTS = frozenset(
     {"allowedtools", "approvalpolicy", "hooks", "mcp", "mcpservers", "permission", "permissionmode"}

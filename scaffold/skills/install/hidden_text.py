@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 
 MAX_LOOSE = 8
 """So many zero-width characters in one file are a slip; more can spell something."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from scaffold.skills.install.lock import LockedSkill
 from scaffold.skills.install.permissions import Permission
-from scaffold.spec import escaped
+from scaffold.templating.spec import escaped
 
 Change = Literal["new", "same", "changed", "gone"]
 Row = tuple[Permission, Change]

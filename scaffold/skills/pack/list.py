@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scaffold.analysis.files.files import list_files
 from scaffold.report import Report
-from scaffold.repository.files import list_files
 from scaffold.skills.blocks.settings import CLIENTS
-from scaffold.skills.pack.cost import BUDGETS, CONTEXT_TOKENS, cost_of
 from scaffold.skills.pack.sources import Pack, Skill, read_what_can_be
+from scaffold.skills.pack.token_cost import BUDGETS, CONTEXT_TOKENS, cost_of
 
 NOTE = "tokens are estimated: four ASCII characters to one, any other character for one"
 

@@ -6,11 +6,11 @@ import os
 import re
 from pathlib import Path
 
-from scaffold.changes import Change
 from scaffold.report import Report, ReportedChange, Step, unified_diff
 from scaffold.skills.blocks.expected import REPAIR
 from scaffold.skills.pack.sources import SKILLS, holds_pack
-from scaffold.spec import ConflictError, RequestError
+from scaffold.templating.spec import ConflictError, RequestError
+from scaffold.transaction.change import Change
 
 MAX_NAME = 64
 """Source: the Agent Skills specification; a name has lower-case letters, digits and dashes."""
@@ -98,7 +98,7 @@ def new_skill(start: Path, typed: str, description: str | None, *, dry_run: bool
     report.next = tuple(_steps(path, data.decode(), description is None))
     report.check = (("scaffold", "skills", "check"), tuple(REPAIR.split()))
     if not dry_run:
-        from scaffold.apply import apply_changes
+        from scaffold.transaction.apply import apply_changes
 
         apply_changes(root, [Change(path, "created", None, data)], "skills new")
     return report

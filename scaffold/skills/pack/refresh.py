@@ -9,10 +9,10 @@ from scaffold.skills.blocks.expected import Problem, Repository, expected
 from scaffold.skills.blocks.markers import Block, parse_blocks, replace_blocks
 from scaffold.skills.blocks.sources import BlockError
 from scaffold.skills.pack.sources import documents_of, read_bytes
-from scaffold.spec import ScaffoldError
+from scaffold.templating.spec import ScaffoldError
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
 
 
 @dataclass
@@ -80,7 +80,7 @@ def _renewed(block: Block, repository: Repository, where: str, may_run: bool) ->
             )
         if not may_run:
             return None
-        from scaffold.skills.pack.outputs import run_block
+        from scaffold.skills.pack.run_outputs import run_block
 
         try:
             return run_block(block, repository, where)

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from scaffold.skills.blocks.output import command_of, with_output
-from scaffold.spec import ScaffoldError
+from scaffold.templating.spec import ScaffoldError
 
 if TYPE_CHECKING:
     from scaffold.skills.blocks.expected import Repository

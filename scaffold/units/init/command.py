@@ -14,26 +14,26 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from scaffold.apply import session
-from scaffold.changes import Change
-from scaffold.commands import (
+from scaffold.report import Report
+from scaffold.target.target import CONFIG_SCHEMA, Target, describe, target_at
+from scaffold.templating.manifests import catalogue_for
+from scaffold.templating.render import toml_literal
+from scaffold.templating.sources import OWN_TEMPLATES
+from scaffold.templating.spec import ConflictError, RequestError, TargetError
+from scaffold.transaction.apply import session
+from scaffold.transaction.change import Change
+from scaffold.units.add import (
     Options,
     leftover_warning,
     reported_changes,
     settled_warning,
 )
-from scaffold.manifests import catalogue_for
-from scaffold.render import toml_literal
-from scaffold.report import Report
-from scaffold.sources import OWN_TEMPLATES
-from scaffold.spec import ConflictError, RequestError, TargetError
-from scaffold.target import CONFIG_SCHEMA, Target, describe, target_at
-from scaffold.teaching.likeness import Likeness, find_likeness
-from scaffold.teaching.proof import prove
-from scaffold.teaching.proposal import Proposal, propose
-from scaffold.teaching.proposal import describe as describe_proposal
-from scaffold.teaching.survey import list_files, read_texts
-from scaffold.teaching.unit_name import find_source
+from scaffold.units.init.draft import Proposal, propose
+from scaffold.units.init.draft import describe as describe_proposal
+from scaffold.units.init.example import Likeness, find_likeness
+from scaffold.units.init.roundtrip import prove
+from scaffold.units.init.source_files import list_files, read_texts
+from scaffold.units.init.unit_name import find_source
 
 NO_PACKAGES = frozenset(
     ["tests", "test", "docs", "doc", "examples", "scripts", "benchmarks", "tools", "notebooks"]

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from scaffold.ledger import MadeEntry
-from scaffold.places import find_places
-from scaffold.render import SUFFIX, toml_literal
-from scaffold.request import MANUAL
-from scaffold.sources import OWN_TEMPLATES
-from scaffold.teaching.likeness import Likeness, OtherLine, UnitFile
-from scaffold.teaching.spelling import Region, Spelling, as_pattern, as_template
+from scaffold.templating.render import SUFFIX, toml_literal
+from scaffold.templating.request import MANUAL
+from scaffold.templating.sources import OWN_TEMPLATES
+from scaffold.units.init.example import Likeness, OtherLine, UnitFile
+from scaffold.units.init.name_forms import Region, Spelling, as_pattern, as_template
+from scaffold.units.ledger import MadeEntry
+from scaffold.units.todos import find_places
 
 STYLE = "default"
 

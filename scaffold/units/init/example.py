@@ -1,7 +1,7 @@
 """What an existing unit consists of: its files, and the lines in others that name it.
 
 Pure: paths and bytes in, findings out. A file belongs to the unit by its name; a registry line by
-what it says, see `scaffold.teaching.mentions`.
+what it says, see `scaffold.units.init.registrations`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from scaffold.edit import shapes
-from scaffold.spec import fill
-from scaffold.target import key_names
-from scaffold.teaching.mentions import Mention, find_mentions
-from scaffold.teaching.spelling import Spelling, as_pattern, bound_names, words_of
-from scaffold.teaching.unit_name import find_name, holds, is_test
+from scaffold.target.target import key_names
+from scaffold.templating.spec import fill
+from scaffold.units.init.name_forms import Spelling, as_pattern, bound_names, words_of
+from scaffold.units.init.registrations import Mention, find_mentions
+from scaffold.units.init.unit_name import find_name, holds, is_test
 
 MAX_MANUAL = 3
 """How many lines of one file are left to a person; a file that says more is about the unit."""

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scaffold.names import fold
-from scaffold.target import key_names
+from scaffold.target.target import key_names
+from scaffold.templating.names import fold
 
 Region = Literal["code", "data", "prose"]
 """Python source; a text without spaces, or a file of data; sentences."""

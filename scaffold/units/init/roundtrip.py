@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from scaffold.commands import request_for
-from scaffold.dressing import dress, manner_of
 from scaffold.edit import shapes
-from scaffold.ledger import MadeEntry
-from scaffold.manifests import Catalogue, TemplateSource
-from scaffold.plan import render_request
-from scaffold.render import RenderedFile
-from scaffold.request import MANUAL, Request
-from scaffold.sources import OWN_TEMPLATES
-from scaffold.spec import ConflictError, ScaffoldError
-from scaffold.target import Target
-from scaffold.teaching.likeness import OtherLine, UnitFile
-from scaffold.teaching.proposal import STYLE, Proposal, Rule, manual, without_mark
+from scaffold.target.restyle import dress, manner_of
+from scaffold.target.target import Target
+from scaffold.templating.manifests import Catalogue, TemplateSource
+from scaffold.templating.render import RenderedFile
+from scaffold.templating.request import MANUAL, Request
+from scaffold.templating.sources import OWN_TEMPLATES
+from scaffold.templating.spec import ConflictError, ScaffoldError
+from scaffold.units.add import request_for
+from scaffold.units.init.draft import STYLE, Proposal, Rule, manual, without_mark
+from scaffold.units.init.example import OtherLine, UnitFile
+from scaffold.units.ledger import MadeEntry
+from scaffold.units.plan import render_request
 
 PROBE = "probe_unit"
 """The name of the unit that a proposal is tried with."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from scaffold.spec import RequestError
-from scaffold.teaching.spelling import same_name, words_of
+from scaffold.templating.spec import RequestError
+from scaffold.units.init.name_forms import same_name, words_of
 
 MAX_SIBLINGS = 40
 """How many units of the kind are looked for beside the one that is meant."""

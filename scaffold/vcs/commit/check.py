@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaffold.report import Report
-from scaffold.spec import RequestError
-from scaffold.vcs.commit_settings import read_commit_settings
-from scaffold.vcs.message_format import DEFAULT_RULES, Problem, Rules, check_bytes
+from scaffold.templating.spec import RequestError
+from scaffold.vcs.commit.conventional import DEFAULT_RULES, Problem, Rules, check_bytes
+from scaffold.vcs.commit.settings import read_commit_settings
 
 if TYPE_CHECKING:
     import git
@@ -62,7 +62,7 @@ def check_message_file(file: str, target: str | None = None) -> Report:
 
 def _check_range(span: str, folder: Path) -> Report:
     """Checks each commit of a range by itself, the oldest first; merges are left to git."""
-    from scaffold.vcs.opening import open_repository, root_of
+    from scaffold.vcs.repository import open_repository, root_of
 
     repository = open_repository(folder)
     try:
@@ -83,7 +83,7 @@ def _check_range(span: str, folder: Path) -> Report:
 
 
 def _commits_of(repository: git.Repo, span: str) -> list[str]:
-    from scaffold.vcs.opening import commit_at, is_empty
+    from scaffold.vcs.repository import commit_at, is_empty
 
     if is_empty(repository):
         raise RequestError(

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scaffold.report import Report
-from scaffold.spec import RequestError
+from scaffold.templating.spec import RequestError
 from scaffold.vcs.changes import FileChange, staged_changes
-from scaffold.vcs.commit_settings import CommitSettings, read_commit_settings
-from scaffold.vcs.drafting import Draft, draft_message
-from scaffold.vcs.history import past_commits
-from scaffold.vcs.inference import Guess, Manner, infer_scope, infer_type, learn_manner
-from scaffold.vcs.key_changes import KeyChanges, key_changes
-from scaffold.vcs.opening import is_empty, is_shallow, open_repository, root_of
-from scaffold.vcs.references import branch_references
+from scaffold.vcs.commit.draft import Draft, draft_message
+from scaffold.vcs.commit.history import past_commits
+from scaffold.vcs.commit.inference import Guess, Manner, infer_scope, infer_type, learn_manner
+from scaffold.vcs.commit.issue_references import branch_references
+from scaffold.vcs.commit.key_changes import KeyChanges, key_changes
+from scaffold.vcs.commit.settings import CommitSettings, read_commit_settings
+from scaffold.vcs.repository import is_empty, is_shallow, open_repository, root_of
 
 if TYPE_CHECKING:
     import git

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.spec import nearest
-from scaffold.vcs.mood import imperative_of
+from scaffold.templating.spec import nearest
+from scaffold.vcs.commit.imperative import imperative_of
 
 TYPES = (
     "feat", "fix", "docs", "gov", "style", "refactor", "perf", "test", "build", "ci", "chore",

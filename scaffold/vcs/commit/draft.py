@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scaffold.vcs.changes import FileChange
+from scaffold.vcs.commit.conventional import WHY, Rules
+from scaffold.vcs.commit.inference import Guess
+from scaffold.vcs.commit.key_changes import KeyChanges, SymbolChange
 from scaffold.vcs.dependencies import DependencyChange
-from scaffold.vcs.inference import Guess
-from scaffold.vcs.key_changes import KeyChanges, SymbolChange
-from scaffold.vcs.message_format import WHY, Rules
 
 MAX_LISTED = 12
 MAX_HEAD = 100

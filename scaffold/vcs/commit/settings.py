@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from scaffold.repository.tool_table import read_tool_table
-from scaffold.spec import RequestError, TargetError, nearest
-from scaffold.vcs.message_format import DEFAULT_RULES, Rules
+from scaffold.analysis.project.tool_table import read_tool_table
+from scaffold.templating.spec import RequestError, TargetError, nearest
+from scaffold.vcs.commit.conventional import DEFAULT_RULES, Rules
 
 WHERE = "[tool.scaffold.commits]"
 _KEYS = ("types", "scopes", "max-subject", "max-body", "paths")

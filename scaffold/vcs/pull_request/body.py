@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scaffold.vcs.changes import FileChange
-from scaffold.vcs.drafting import Draft, point_lines
-from scaffold.vcs.inference import Guess
-from scaffold.vcs.key_changes import KeyChanges
-from scaffold.vcs.message_format import Rules
-from scaffold.vcs.mood import imperative_of
-from scaffold.vcs.pull.standing import Standing, Work
+from scaffold.vcs.commit.conventional import Rules
+from scaffold.vcs.commit.draft import Draft, point_lines
+from scaffold.vcs.commit.imperative import imperative_of
+from scaffold.vcs.commit.inference import Guess
+from scaffold.vcs.commit.key_changes import KeyChanges
+from scaffold.vcs.pull_request.branch import Standing, Work
 from scaffold.vcs.roles import role_of
 
 _RANK = ("feat", "fix", "perf", "refactor", "build", "ci", "docs", "test", "style", "chore")

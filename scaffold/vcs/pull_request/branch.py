@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.spec import RequestError, nearest
-from scaffold.vcs.history import Header, read_header
-from scaffold.vcs.opening import commit_at, is_empty
+from scaffold.templating.spec import RequestError, nearest
+from scaffold.vcs.commit.history import Header, read_header
+from scaffold.vcs.repository import commit_at, is_empty
 
 if TYPE_CHECKING:
     import git

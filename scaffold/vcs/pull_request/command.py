@@ -9,25 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scaffold.report import Report
-from scaffold.spec import RequestError, ScaffoldError
+from scaffold.templating.spec import RequestError, ScaffoldError
 from scaffold.vcs.changes import changes_between
-from scaffold.vcs.commit_message import known_manner
-from scaffold.vcs.commit_settings import CommitSettings, read_commit_settings
-from scaffold.vcs.drafting import draft_message
-from scaffold.vcs.inference import infer_scope, infer_type
-from scaffold.vcs.key_changes import key_changes
-from scaffold.vcs.message_format import check_message
-from scaffold.vcs.opening import open_repository, root_of
-from scaffold.vcs.pull import github, remote
-from scaffold.vcs.pull.calling import confirm_version
-from scaffold.vcs.pull.placing import Placing, RefMove, move_refs
-from scaffold.vcs.pull.preflight import Check, Wish, preflight
-from scaffold.vcs.pull.reporting import Outcome, done_lines, report_of
-from scaffold.vcs.pull.squash import ConflictError, squashed_tree, write_commit
-from scaffold.vcs.pull.standing import Base, Standing, find_base, find_disorder, find_standing
-from scaffold.vcs.pull.stopping import Stopped, listening, stoppable, undisturbed
-from scaffold.vcs.pull.template import fill_template, find_template
-from scaffold.vcs.pull.wording import (
+from scaffold.vcs.commit.command import known_manner
+from scaffold.vcs.commit.conventional import check_message
+from scaffold.vcs.commit.draft import draft_message
+from scaffold.vcs.commit.inference import infer_scope, infer_type
+from scaffold.vcs.commit.issue_references import branch_references
+from scaffold.vcs.commit.key_changes import key_changes
+from scaffold.vcs.commit.settings import CommitSettings, read_commit_settings
+from scaffold.vcs.pull_request import github, remote
+from scaffold.vcs.pull_request.body import (
     Material,
     breaking_lines,
     is_untouched,
@@ -36,7 +28,15 @@ from scaffold.vcs.pull.wording import (
     title_of,
     with_mark,
 )
-from scaffold.vcs.references import branch_references
+from scaffold.vcs.pull_request.branch import Base, Standing, find_base, find_disorder, find_standing
+from scaffold.vcs.pull_request.git_process import confirm_version
+from scaffold.vcs.pull_request.preflight import Check, Wish, preflight
+from scaffold.vcs.pull_request.report import Outcome, done_lines, report_of
+from scaffold.vcs.pull_request.rewrite import Placing, RefMove, move_refs
+from scaffold.vcs.pull_request.signals import Stopped, listening, stoppable, undisturbed
+from scaffold.vcs.pull_request.squash import ConflictError, squashed_tree, write_commit
+from scaffold.vcs.pull_request.template import fill_template, find_template
+from scaffold.vcs.repository import open_repository, root_of
 
 if TYPE_CHECKING:
     import git

@@ -7,9 +7,9 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.spec import ScaffoldError
-from scaffold.vcs.opening import ENVIRONMENT, SAFE_OPTIONS, root_of
-from scaffold.vcs.pull.stopping import listening
+from scaffold.templating.spec import ScaffoldError
+from scaffold.vcs.pull_request.signals import listening
+from scaffold.vcs.repository import ENVIRONMENT, SAFE_OPTIONS, root_of
 
 if TYPE_CHECKING:
     import git

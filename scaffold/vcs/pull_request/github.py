@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from scaffold.spec import ScaffoldError
-from scaffold.vcs.pull.stopping import listening
+from scaffold.templating.spec import ScaffoldError
+from scaffold.vcs.pull_request.signals import listening
 
 TIMEOUT_S = 120.0
 _FIELDS = "number,url,isDraft,baseRefName,title,body"

@@ -6,9 +6,9 @@ import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from scaffold.vcs.message_format import Rules, check_message
-from scaffold.vcs.opening import is_shallow
-from scaffold.vcs.pull.standing import Disorder, Standing
+from scaffold.vcs.commit.conventional import Rules, check_message
+from scaffold.vcs.pull_request.branch import Disorder, Standing
+from scaffold.vcs.repository import is_shallow
 
 if TYPE_CHECKING:
     import git

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.spec import ScaffoldError
-from scaffold.vcs.pull.calling import call_git
+from scaffold.templating.spec import ScaffoldError
+from scaffold.vcs.pull_request.git_process import call_git
 
 if TYPE_CHECKING:
     import git

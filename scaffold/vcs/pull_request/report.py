@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scaffold.report import Report
-from scaffold.spec import ScaffoldError
-from scaffold.vcs.commit_message import key_changes_json, unread_warning
-from scaffold.vcs.pull.preflight import Check
-from scaffold.vcs.pull.squash import ConflictError
-from scaffold.vcs.pull.standing import Standing
-from scaffold.vcs.pull.template import Template
-from scaffold.vcs.pull.wording import Material, all_references, breaking_lines
+from scaffold.templating.spec import ScaffoldError
+from scaffold.vcs.commit.command import key_changes_json, unread_warning
+from scaffold.vcs.pull_request.body import Material, all_references, breaking_lines
+from scaffold.vcs.pull_request.branch import Standing
+from scaffold.vcs.pull_request.preflight import Check
+from scaffold.vcs.pull_request.squash import ConflictError
+from scaffold.vcs.pull_request.template import Template
 
 COMMAND = "pr"
 

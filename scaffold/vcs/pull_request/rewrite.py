@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.spec import ScaffoldError
-from scaffold.vcs.opening import root_of
-from scaffold.vcs.pull.calling import ask_git, call_git, failure
-from scaffold.vcs.pull.keeping import KeptFiles
-from scaffold.vcs.pull.stopping import undisturbed
+from scaffold.templating.spec import ScaffoldError
+from scaffold.vcs.pull_request.file_copies import KeptFiles
+from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
+from scaffold.vcs.pull_request.signals import undisturbed
+from scaffold.vcs.repository import root_of
 
 if TYPE_CHECKING:
     import git

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.spec import ScaffoldError
+from scaffold.templating.spec import ScaffoldError
 from scaffold.vcs.changes import blob_text
-from scaffold.vcs.pull.calling import ask_git, call_git, failure
-from scaffold.vcs.pull.standing import Base, Standing
+from scaffold.vcs.pull_request.branch import Base, Standing
+from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
 
 if TYPE_CHECKING:
     import git

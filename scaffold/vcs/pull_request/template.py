@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from scaffold.repository.files import MAX_BYTES
-from scaffold.spec import RequestError
+from scaffold.analysis.files.files import MAX_BYTES
+from scaffold.templating.spec import RequestError
 
 _NAMES = ("pull_request_template.md", "pull_request_template.txt", "pull_request_template")
 _FOLDERS = (".github", "", "docs")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from scaffold.repository.statements import all_nodes
+from scaffold.analysis.python.statements import all_nodes
 from scaffold.vcs.changes import FileChange
-from scaffold.vcs.review.comparing import Comparison
 from scaffold.vcs.review.languages import Views, language_of, views
+from scaffold.vcs.review.revisions import Comparison
 from scaffold.vcs.review.roles import Role, role_of
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 

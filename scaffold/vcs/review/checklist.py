@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from scaffold.repository.files import Files
-from scaffold.vcs.review.matching import Signal
+from scaffold.analysis.files.files import Files
 from scaffold.vcs.review.rule import Pass
+from scaffold.vcs.review.rule_matching import Signal
 
 _AGENT = re.compile(r"(?:^|/)\.(?:agents|claude|codex|opencode)/agents?/(?:[^/]+/)*([^/]+)\.md$")
 _FIELD = re.compile(r"^(name|description):[ \t]*(.+)$", re.MULTILINE)

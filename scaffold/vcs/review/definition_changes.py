@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scaffold.vcs.review.altered import Altered
+from scaffold.vcs.review.changed_file import Altered
 from scaffold.vcs.signatures import why_calls_break
 from scaffold.vcs.symbols import Symbol
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from scaffold.vcs.review.altered import Altered
-from scaffold.vcs.review.altering import SymbolChange
 from scaffold.vcs.review.analysis import Analysis, unreached
-from scaffold.vcs.review.matching import Signal
-from scaffold.vcs.review.passes import Reading
-from scaffold.vcs.review.reach import Reach
+from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.checklist import Reading
+from scaffold.vcs.review.definition_changes import SymbolChange
+from scaffold.vcs.review.rule_matching import Signal
+from scaffold.vcs.review.test_reach import Reach
 from scaffold.vcs.review.uses import Use
-from scaffold.vcs.review.wanted import Key
+from scaffold.vcs.review.watched_definitions import Key
 
 
 def to_data(analysis: Analysis) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from scaffold.repository.found import Found
-from scaffold.repository.python_index import PythonIndex
-from scaffold.repository.statements import all_nodes, dotted_name
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.statements import all_nodes, dotted_name
 from scaffold.vcs.review.guards import Guards
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.repository.files import Files, git_output, list_files
-from scaffold.repository.revision import RevisionFiles
-from scaffold.spec import RequestError
+from scaffold.analysis.files.files import Files, git_output, list_files
+from scaffold.analysis.files.revision import RevisionFiles
+from scaffold.templating.spec import RequestError
 from scaffold.vcs.changes import (
     EMPTY_TREE,
     FileChange,
@@ -16,8 +16,8 @@ from scaffold.vcs.changes import (
     staged_changes,
     unstaged_changes,
 )
-from scaffold.vcs.opening import commit_at, is_empty, is_shallow, root_of
-from scaffold.vcs.review.states import files_at, indexed_files
+from scaffold.vcs.repository import commit_at, is_empty, is_shallow, root_of
+from scaffold.vcs.review.trees import files_at, indexed_files
 
 if TYPE_CHECKING:
     import git

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from scaffold.vcs.dependencies import DependencyChange
 from scaffold.vcs.globs import matches
-from scaffold.vcs.review.altered import Altered, Block, Line, Side
-from scaffold.vcs.review.altering import SymbolChange
+from scaffold.vcs.review.changed_file import Altered, Block, Line, Side
+from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.rule import Rule, When
 
 CODE_ROLES = ("source", "ci", "config", "manifest", "migration", "guidance", "other")

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from scaffold.vcs.review.altering import SymbolChange
+from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.imports import imported_by_tests
 from scaffold.vcs.review.uses import Use, Uses
-from scaffold.vcs.review.wanted import Key, Wanted
+from scaffold.vcs.review.watched_definitions import Key, Wanted
 
 
 class Reach(NamedTuple):

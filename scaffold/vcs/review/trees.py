@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold.repository.files import Files, git_output
-from scaffold.repository.revision import RevisionFiles
-from scaffold.vcs.opening import root_of
+from scaffold.analysis.files.files import Files, git_output
+from scaffold.analysis.files.revision import RevisionFiles
+from scaffold.vcs.repository import root_of
 
 if TYPE_CHECKING:
     import git

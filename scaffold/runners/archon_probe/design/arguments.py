@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from archon_probe.fit import ABSENT, Case, Fields, Fitted, equal, evaluate, fit, fit_layers
+from archon_probe.design.expressions import (
+    ABSENT,
+    Case,
+    Fields,
+    Fitted,
+    equal,
+    evaluate,
+    fit,
+    fit_layers,
+)
 
 STANDARD = {
     "dim": ("int", "Width of the residual stream."),

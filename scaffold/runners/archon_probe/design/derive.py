@@ -15,17 +15,17 @@ from typing import Any
 
 from torch import Tensor
 
-from archon_probe.argue import Arguments
+from archon_probe.design.arguments import Arguments
+from archon_probe.design.expressions import Case
+from archon_probe.design.shaping import shape_design
 from archon_probe.errors import ProbeError
-from archon_probe.fit import Case
-from archon_probe.observe.model import Observation, observe
-from archon_probe.observe.roles import UnknownStructureError
-from archon_probe.random_weights import random_model
-from archon_probe.rule_merging import merge_rules
-from archon_probe.shape import shape_design
+from archon_probe.measure.model import Observation, observe
+from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.roles import UnknownStructureError
+from archon_probe.measure.tiny import tiny_config
+from archon_probe.measure.variations import variations
 from archon_probe.stages import stage
-from archon_probe.tiny import tiny_config
-from archon_probe.variations import variations
+from archon_probe.weight_rules.merge import merge_rules
 
 SCHEMA = 1
 
@@ -44,7 +44,7 @@ def derive(request: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ProbeError: The tiny default cannot be measured: nothing can be written then.
     """
-    from archon_probe.model_source import resolve
+    from archon_probe.measure.model_source import resolve
 
     return derive_config(resolve(request))
 
@@ -163,7 +163,7 @@ def hub_rules(model: Any, found: Observation) -> tuple[list[Any], list[Any]]:
     """Returns how the names on the Hub map to the Archon model's, and what is left over."""
     from safetensors.torch import load_file
 
-    from archon_probe.rules import find_rules
+    from archon_probe.weight_rules.find import find_rules
 
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)

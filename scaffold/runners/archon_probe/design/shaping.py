@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from archon_probe.argue import Arguments
-from archon_probe.fit import ABSENT, Case, Fitted
-from archon_probe.observe.model import Observation
-from archon_probe.shape_rope import shape_ropes
+from archon_probe.design.arguments import Arguments
+from archon_probe.design.expressions import ABSENT, Case, Fitted
+from archon_probe.design.shaping_rope import shape_ropes
+from archon_probe.measure.model import Observation
 
 Measured = Sequence[tuple[Case, Observation]]
 
@@ -326,7 +326,7 @@ def _attention(shaper: Shaper, name: str) -> dict[str, Any]:
         if m != ABSENT and "kind_of_attention" in m
     }
     if "mla" in kinds:
-        from archon_probe.shape_mla import shape_mla
+        from archon_probe.design.shaping_mla import shape_mla
 
         return shape_mla(shaper, rows)
     found: dict[str, Any] = {"kind": "gqa"}

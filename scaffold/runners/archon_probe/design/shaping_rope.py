@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from archon_probe.fit import ABSENT
+from archon_probe.design.expressions import ABSENT
 
 if TYPE_CHECKING:
-    from archon_probe.shape import Shaper
+    from archon_probe.design.shaping import Shaper
 
 KINDS_BY_LAYER_TYPE = "rope_parameters"
 

@@ -11,19 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archon_probe.capture import Call, Function, Trace
-from archon_probe.observe.algebra import (
+from archon_probe.measure.algebra import (
     is_close,
     match_columns,
     match_partly_scaled,
     match_scaled,
     rounded,
 )
-from archon_probe.observe.gates import observe_gate
-from archon_probe.observe.norm import observe_norm
-from archon_probe.observe.roles import UnknownStructureError
-from archon_probe.observe.rotary import observe_rotation, observe_temperature
-from archon_probe.observe.scores import MASKED, Products, observe_scores
+from archon_probe.measure.gates import observe_gate
+from archon_probe.measure.hooks import Call, Function, Trace
+from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.roles import UnknownStructureError
+from archon_probe.measure.rotary import observe_rotation, observe_temperature
+from archon_probe.measure.scores import MASKED, Products, observe_scores
 
 
 @dataclass

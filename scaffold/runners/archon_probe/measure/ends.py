@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from archon_probe.capture import Call, Trace
-from archon_probe.observe.algebra import explain, is_close, rounded
-from archon_probe.observe.attention import linear_bias, linear_weight
-from archon_probe.observe.mlp import activations
-from archon_probe.observe.norm import observe_norm
-from archon_probe.observe.roles import Skeleton, UnknownStructureError
-from archon_probe.observe.scores import _numbers
+from archon_probe.measure.algebra import explain, is_close, rounded
+from archon_probe.measure.attention import linear_bias, linear_weight
+from archon_probe.measure.hooks import Call, Trace
+from archon_probe.measure.mlp import activations
+from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.roles import Skeleton, UnknownStructureError
+from archon_probe.measure.scores import _numbers
 
 if TYPE_CHECKING:
-    from archon_probe.observe.model import Observation
+    from archon_probe.measure.model import Observation
 
 
 def observe_embedding(

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archon_probe.capture import Call
-from archon_probe.observe.algebra import is_close
+from archon_probe.measure.algebra import is_close
+from archon_probe.measure.hooks import Call
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,

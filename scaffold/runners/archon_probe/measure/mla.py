@@ -12,24 +12,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archon_probe.capture import Call, Trace
-from archon_probe.observe.algebra import (
+from archon_probe.measure.algebra import (
     is_close,
     match_columns,
     match_partly_scaled,
     match_scaled,
     rounded,
 )
-from archon_probe.observe.attention import (
+from archon_probe.measure.attention import (
     Observed,
     linear_bias,
     linear_weight,
     norms_under,
     products_of,
 )
-from archon_probe.observe.roles import UnknownStructureError
-from archon_probe.observe.rotary import observe_rotation
-from archon_probe.observe.scores import Products, observe_scores
+from archon_probe.measure.hooks import Call, Trace
+from archon_probe.measure.roles import UnknownStructureError
+from archon_probe.measure.rotary import observe_rotation
+from archon_probe.measure.scores import Products, observe_scores
 
 
 @dataclass

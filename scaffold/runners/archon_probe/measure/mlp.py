@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archon_probe.capture import Call
-from archon_probe.observe.algebra import is_close
-from archon_probe.observe.attention import Observed, linear_bias, linear_weight
-from archon_probe.observe.norm import observe_norm
-from archon_probe.observe.roles import UnknownStructureError
+from archon_probe.measure.algebra import is_close
+from archon_probe.measure.attention import Observed, linear_bias, linear_weight
+from archon_probe.measure.hooks import Call
+from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.roles import UnknownStructureError
 
 
 def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:

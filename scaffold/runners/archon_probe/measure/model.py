@@ -8,18 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archon_probe.capture import Call, Trace, record
-from archon_probe.observe.attention import Observed, linear_weight, observe_attention
-from archon_probe.observe.ends import observe_embedding, observe_head
-from archon_probe.observe.mlp import observe_mlp
-from archon_probe.observe.norm import observe_norm
-from archon_probe.observe.roles import (
+from archon_probe.measure.attention import Observed, linear_weight, observe_attention
+from archon_probe.measure.ends import observe_embedding, observe_head
+from archon_probe.measure.hooks import Call, Trace, record
+from archon_probe.measure.mlp import observe_mlp
+from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.roles import (
     UnknownStructureError,
     attention_paths,
     direct_calls,
     find_skeleton,
 )
-from archon_probe.observe.wiring import Wiring, wire
+from archon_probe.measure.wiring import Wiring, wire
 
 LENGTH = 37
 """Tokens of the run: more than a tiny window, chunk or original length."""
@@ -130,7 +130,7 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
             return observe_attention(trace, call, config)
         except UnknownStructureError as error:
             try:
-                from archon_probe.observe.mla import observe_mla
+                from archon_probe.measure.mla import observe_mla
             except ImportError:
                 raise error from None
             latent = observe_mla(trace, call, config)
@@ -145,7 +145,7 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
     if kind == "mlp":
         inner = [c for g in group for c in [*trace.under(g.path), g]]
         return observe_mlp(group, inner, config)
-    from archon_probe.observe.moe import observe_moe
+    from archon_probe.measure.moe import observe_moe
 
     found = observe_moe(call.module, call.x.reshape(1, -1, call.x.shape[-1]), config)
     if found["unknown"]:

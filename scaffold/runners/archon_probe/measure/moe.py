@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archon_probe.capture import Call
-from archon_probe.observe.algebra import explain, is_close
-from archon_probe.observe.mlp import observe_mlp
-from archon_probe.observe.moe_experts import ExpertCall, Experts, compute, find_experts
-from archon_probe.observe.moe_memory import Place, place_of, remembered
-from archon_probe.observe.moe_routing import (
+from archon_probe.measure.algebra import explain, is_close
+from archon_probe.measure.hooks import Call
+from archon_probe.measure.mlp import observe_mlp
+from archon_probe.measure.moe_experts import ExpertCall, Experts, compute, find_experts
+from archon_probe.measure.moe_memory import Place, place_of, remembered
+from archon_probe.measure.moe_routing import (
     Choice,
     Routing,
     choose,
@@ -25,9 +25,9 @@ from archon_probe.observe.moe_routing import (
     find_routing,
     logits_of,
 )
-from archon_probe.observe.moe_run import Bench, Run, declared
-from archon_probe.observe.norm import observe_norm
-from archon_probe.observe.roles import UnknownStructureError
+from archon_probe.measure.moe_run import Bench, Run, declared
+from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.roles import UnknownStructureError
 
 TOKENS = 256
 

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archon_probe.observe.algebra import is_close
-from archon_probe.observe.mlp import activations
-from archon_probe.observe.moe_run import Bench, declared
+from archon_probe.measure.algebra import is_close
+from archon_probe.measure.mlp import activations
+from archon_probe.measure.moe_run import Bench, declared
 
 Gate = Callable[[Tensor, Tensor], Tensor]
 _SMALL = 0.0625

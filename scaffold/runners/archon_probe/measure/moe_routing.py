@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archon_probe.observe.moe_run import Bench, Run, declared
+from archon_probe.measure.moe_run import Bench, Run, declared
 
 NORM_ORDERS = (1.0, 2.0, 3.0, 4.0)
 

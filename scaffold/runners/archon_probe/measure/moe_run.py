@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from archon_probe.capture import Call
-from archon_probe.observe.moe_memory import WatchedConfig, tensors_of
+from archon_probe.measure.hooks import Call
+from archon_probe.measure.moe_memory import WatchedConfig, tensors_of
 
 WATCHED = {"topk", "softmax", "sigmoid", "tanh", "linear", "matmul", "mm"}
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archon_probe.observe.algebra import is_close
+from archon_probe.measure.algebra import is_close
 
 _KINDS = ("rms", "layer")
 

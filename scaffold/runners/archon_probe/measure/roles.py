@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from archon_probe.capture import Call, Trace
+from archon_probe.measure.hooks import Call, Trace
 
 
 class UnknownStructureError(Exception):

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archon_probe.observe.algebra import is_close
-from archon_probe.observe.roles import UnknownStructureError
+from archon_probe.measure.algebra import is_close
+from archon_probe.measure.roles import UnknownStructureError
 
 ANGLE_TOLERANCE = 1e-4
 """Radians between an angle and position times frequency: fp32 cosines of a few tens."""

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archon_probe.observe.algebra import is_close, rounded
-from archon_probe.observe.roles import UnknownStructureError
+from archon_probe.measure.algebra import is_close, rounded
+from archon_probe.measure.roles import UnknownStructureError
 
 MASKED = -1e4
 """What is below it is no score: masks are -inf, the smallest number, or -10,000."""

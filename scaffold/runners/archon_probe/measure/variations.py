@@ -13,7 +13,7 @@ import torch
 from transformers import PretrainedConfig
 
 from archon_probe import tiny
-from archon_probe.random_weights import build_model
+from archon_probe.measure.random_weights import build_model
 
 LONGEST = 40  # more tokens than any window, chunk or trained length of a tiny config
 

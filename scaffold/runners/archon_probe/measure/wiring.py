@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from archon_probe.capture import Call, Trace
-from archon_probe.observe.algebra import explain, is_close
-from archon_probe.observe.roles import UnknownStructureError
+from archon_probe.measure.algebra import explain, is_close
+from archon_probe.measure.hooks import Call, Trace
+from archon_probe.measure.roles import UnknownStructureError
 
 
 @dataclass

@@ -19,8 +19,8 @@ from transformers import PretrainedConfig
 from transformers.core_model_loading import revert_weight_conversion
 
 from archon_probe import oracle
-from archon_probe.oracle import Batch
-from archon_probe.random_weights import random_model
+from archon_probe.measure.random_weights import random_model
+from archon_probe.proof.reference import Batch
 
 DIFFERENT = 3e-5
 """Of a tensor's standard deviation: more than rounding in a few layers."""
@@ -53,7 +53,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
         ``tensor``, ``error``, ``token``, ``values``, ``input_differs``; ``text`` for people.
         ``unknown`` says why where nothing was found.
     """
-    from archon_probe.prove import build, read_args
+    from archon_probe.proof.prove import build, read_args
 
     hf_model = random_model(config)
     with tempfile.TemporaryDirectory() as folder:
@@ -222,7 +222,7 @@ def _traced(runs: list[_Capture], lengths: tuple[int, ...]) -> Traced:
 
 
 def _capture_packed(model: Any, names: list[str], batch: Batch) -> Traced:
-    from archon_probe.prove import forward_packed
+    from archon_probe.proof.prove import forward_packed
 
     with _Capture(model, names) as capture:
         (forward_packed(model, batch) * batch.cotangent).sum().backward()

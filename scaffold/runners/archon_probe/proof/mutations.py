@@ -17,8 +17,8 @@ from torch import nn
 from transformers import PretrainedConfig
 
 from archon_probe import oracle, prove
-from archon_probe.oracle import Batch, Reference
-from archon_probe.random_weights import random_model
+from archon_probe.measure.random_weights import random_model
+from archon_probe.proof.reference import Batch, Reference
 
 Change = Callable[[Any], None]
 

@@ -1,6 +1,6 @@
 """Says in which ways a model can be split, and whether it then computes what one process does.
 
-Also the program that torchrun starts on each process, ``python -m archon_probe.split``.
+Also the program that torchrun starts on each process, ``python -m archon_probe.proof.parallel``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def measure_split(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
         asked, answered = Path(folder) / "request.json", Path(folder) / "result.json"
         asked.write_text(json.dumps(request, default=str), encoding="utf-8")
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        command += ["--nproc-per-node", str(PROCESSES), "-m", "archon_probe.split"]
+        command += ["--nproc-per-node", str(PROCESSES), "-m", "archon_probe.proof.parallel"]
         done = _run([*command, str(asked), str(answered)])
         if answered.exists():
             return json.loads(answered.read_text(encoding="utf-8"))
@@ -87,9 +87,9 @@ def main(asked: str, answered: str) -> None:
     from transformers import CONFIG_MAPPING
 
     from archon_probe.__main__ import lay_over
-    from archon_probe.prove import load_spec
-    from archon_probe.split_cases import TOLERANCE, Case, Subject, run_all, run_case
-    from archon_probe.tiny import tiny_config
+    from archon_probe.measure.tiny import tiny_config
+    from archon_probe.proof.parallel_cases import TOLERANCE, Case, Subject, run_all, run_case
+    from archon_probe.proof.prove import load_spec
 
     request = json.loads(Path(asked).read_text(encoding="utf-8"))
     if request.get("overlay"):

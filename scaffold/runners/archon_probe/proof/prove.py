@@ -18,12 +18,12 @@ from torch import Tensor
 from transformers import CONFIG_MAPPING, PretrainedConfig
 
 from archon_probe import oracle
-from archon_probe.oracle import Batch, Reference, Run
-from archon_probe.random_weights import random_model
+from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.tiny import tiny_config
+from archon_probe.measure.variations import Variation, variations
+from archon_probe.proof.reference import Batch, Reference, Run
+from archon_probe.proof.roundtrip import Verdict, check_saved, check_weights
 from archon_probe.stages import stage
-from archon_probe.tiny import tiny_config
-from archon_probe.variations import Variation, variations
-from archon_probe.weights import Verdict, check_saved, check_weights
 
 TOLERANCE = 1e-5
 """Of logits over their standard deviation, and of each gradient over its norm.
@@ -94,7 +94,7 @@ def suggest_refusals(
 
     Empty where one of them cannot be told by its fields, or the default itself is wrong.
     """
-    from archon_probe.derive import refusal
+    from archon_probe.design.derive import refusal
 
     text = real.get_text_config(decoder=True)
     right = {o.field for o in outcomes if o.status == "proven"}
@@ -309,7 +309,7 @@ def _bisect(
     flips = variations(config) if outcome.name != DEFAULT else []
     found = next((v.config for v in flips if v.name == outcome.name), config)
     try:
-        from archon_probe.bisect import bisect
+        from archon_probe.proof.bisect import bisect
 
         return bisect(spec, found, outcome.name)
     except Exception as error:

@@ -67,7 +67,7 @@ def check_saved(hf_class: Any, built: Any, folder: Path, batch: Any, wanted: Ten
     Args:
         folder: Holds what `save_pretrained` wrote; its weights are replaced.
     """
-    from archon_probe.oracle import run_alone
+    from archon_probe.proof.reference import run_alone
 
     for path in folder.glob("*.safetensors*"):
         path.unlink()

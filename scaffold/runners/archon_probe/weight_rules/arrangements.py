@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archon_probe.rule_merging import EVERY_ROW
-from archon_probe.rule_values import ValueIndex
+from archon_probe.weight_rules.merge import EVERY_ROW
+from archon_probe.weight_rules.values import ValueIndex
 
 # Sizes by which blocks of rows are most often counted, so that these names come first.
 _USUAL_GROUPS = ("n_kv_heads", "n_heads")

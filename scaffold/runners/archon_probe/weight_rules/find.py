@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archon_probe.rule_arrangements import Match, explain
-from archon_probe.rule_merging import Rule, merge_rules, narrow, rule_key, without_repetition
-from archon_probe.rule_problems import Problem, grouped, named, repeated_values, unexplained
-from archon_probe.rule_values import ValueIndex, fill_distinct
+from archon_probe.weight_rules.arrangements import Match, explain
+from archon_probe.weight_rules.merge import Rule, merge_rules, narrow, rule_key, without_repetition
+from archon_probe.weight_rules.problems import Problem, grouped, named, repeated_values, unexplained
+from archon_probe.weight_rules.values import ValueIndex, fill_distinct
 
 __all__ = ["fill_distinct", "find_rules", "merge_rules"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from archon_probe.rule_problems import Problem, named
+from archon_probe.weight_rules.problems import Problem, named
 
 Rule = dict[str, Any]
 # As a number of groups: as many as a part has rows, so that rows of the parts alternate.

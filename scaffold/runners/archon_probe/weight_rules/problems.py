@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from archon_probe.rule_values import ValueIndex
+from archon_probe.weight_rules.values import ValueIndex
 
 Problem = dict[str, Any]
 

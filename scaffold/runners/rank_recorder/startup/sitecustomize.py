@@ -6,17 +6,20 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+RUNNERS = os.path.dirname(os.path.dirname(HERE))
 
 
 def _start_recorder():
     """Starts the recorder; whatever is wrong with it, the program goes on."""
-    sys.path.insert(0, HERE)
+    sys.path.insert(0, RUNNERS)
     try:
         import rank_recorder
 
         rank_recorder.start()
     except Exception as error:
         print(f"scaffold debug: nothing is recorded here: {error!r}", file=sys.stderr)
+    finally:
+        sys.path.remove(RUNNERS)
 
 
 def _run_hidden():

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import Files
-from scaffold.repository.python_index import PythonIndex
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.index import PythonIndex
 
 Sources = Mapping[str, str | bytes]
 

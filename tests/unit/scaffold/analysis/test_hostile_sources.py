@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaffold.repository.files import MAX_BYTES, Files
-from scaffold.repository.python_index import PythonIndex
-from scaffold.repository.symbols import read_module
+from scaffold.analysis.files.files import MAX_BYTES, Files
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.symbols import read_module
 
 IndexOf = Callable[[Mapping[str, str | bytes]], PythonIndex]
 

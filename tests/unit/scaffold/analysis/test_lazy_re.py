@@ -10,9 +10,9 @@ from types import ModuleType
 
 import pytest
 
-import scaffold.repository
+import scaffold.analysis
 import scaffold.skills
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 
 LAZY = type(lazy_re(""))
 
@@ -47,7 +47,7 @@ def test_every_lazy_expression_compiles() -> None:
 
 
 def _modules() -> Iterator[ModuleType]:
-    for package in (scaffold.repository, scaffold.skills):
+    for package in (scaffold.analysis, scaffold.skills):
         for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             yield importlib.import_module(each.name)
 

@@ -11,12 +11,13 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from scaffold import kind_options, views
-from scaffold.cli import main
-from scaffold.manifests import Catalogue, builtin_catalogue, load_kind, style_names
-from scaffold.spec import CODES
+from scaffold.cli import kinds as kind_options
+from scaffold.cli.main import main
+from scaffold.templating.manifests import Catalogue, builtin_catalogue, load_kind, style_names
+from scaffold.templating.spec import CODES
+from scaffold.units import show as views
 
-SCHEMA = json.loads((Path(__file__).parents[3] / "docs/schema/report.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[4] / "docs/schema/report.schema.json").read_text())
 
 
 @pytest.fixture

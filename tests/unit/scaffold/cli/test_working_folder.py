@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.spec import TargetError
-from scaffold.standing import start_folder, working_folder
+from scaffold.cli.working_folder import start_folder, working_folder
+from scaffold.templating.spec import TargetError
 
 
 def test_a_named_folder_is_taken_from_the_working_folder(

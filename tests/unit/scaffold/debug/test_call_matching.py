@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.debug.matching import first_divergence, line_divergence
-from scaffold.debug.recording import SET_UP, Group, Place
+from scaffold.debug.call_matching import first_divergence, line_divergence
+from scaffold.debug.records import SET_UP, Group, Place
 from tests.unit.scaffold.debug.builders import call, job, waiting
 
 SAME = call(number=1)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from scaffold.debug.comparison import CompareWish, compare_runs, difference
-from scaffold.debug.sums import Sum, whole
-from scaffold.spec import RequestError, ScaffoldError
+from scaffold.debug.checksums import Sum, whole
+from scaffold.debug.compare import CompareWish, compare_runs, difference
+from scaffold.templating.spec import RequestError, ScaffoldError
 
 
 def row(phase: str, name: str, checksum: int = 1, **fields: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from scaffold.debug.flight import add_native_calls
-from scaffold.debug.recording import Job, Place
+from scaffold.debug.flight_recorder import add_native_calls
+from scaffold.debug.records import Job, Place
 from scaffold.debug.stacks import Stack
 from tests.unit.scaffold.debug.builders import call, job, waiting
 

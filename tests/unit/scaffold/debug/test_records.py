@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from scaffold.debug.recording import Records, read_job
+from scaffold.debug.records import Records, read_job
 
 
 def write(file: Path, *rows: dict[str, Any], end: str = "\n") -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.debug.describing import call_text, end_text, group_text, ranks_text, status_text
-from scaffold.debug.recording import SET_UP, Group
+from scaffold.debug.records import SET_UP, Group
+from scaffold.debug.wording import call_text, end_text, group_text, ranks_text, status_text
 from tests.unit.scaffold.debug.builders import call, failure, process
 
 

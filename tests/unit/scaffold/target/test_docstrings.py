@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.docstrings import convert, form_of
-from scaffold.spec import DOCSTRING_FORMS
+from scaffold.target.docstrings import convert, form_of
+from scaffold.templating.spec import DOCSTRING_FORMS
 
-TREES = Path(__file__).parents[2] / "golden" / "trees"
+TREES = Path(__file__).parents[3] / "golden" / "trees"
 SOURCES = sorted(TREES.rglob("*.py"))
 
 GOOGLE = '''def f(a: int, *rest: str) -> float:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.commands import Options, add_unit
-from scaffold.formatter import find_formatters, format_files
-from scaffold.manifests import load_kind
+from scaffold.target.formatters import find_formatters, format_files
+from scaffold.templating.manifests import load_kind
+from scaffold.units.add import Options, add_unit
 
 RUFF_SORT = "ruff check --select I --fix"
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from scaffold.edit import shapes
-from scaffold.layouts import load_layouts
-from scaffold.ledger import MadeEntry
-from scaffold.manifests import templates_folder
-from scaffold.spec import TemplateError, fill
-from scaffold.target import find_target
+from scaffold.target.layouts import load_layouts
+from scaffold.target.target import find_target
+from scaffold.templating.manifests import templates_folder
+from scaffold.templating.spec import TemplateError, fill
+from scaffold.units.ledger import MadeEntry
 
-LAYOUTS = Path(__file__).parents[2] / "fixtures" / "layouts"
+LAYOUTS = Path(__file__).parents[3] / "fixtures" / "layouts"
 KINDS = ["archon-model", "dataset", "reward", "workflow"]
 
 LAYOUT = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.manner import Manner, in_manner, learn_manner, learn_test
+from scaffold.target.style import Manner, in_manner, learn_manner, learn_test
 
 HEADER = "# Copyright 2026 The Authors\n# SPDX-License-Identifier: MIT\n"
 NUMPY = 'def f(a):\n    """Adds.\n\n    Parameters\n    ----------\n    a : int\n    """\n'

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.manifests import load_kind
-from scaffold.spec import TargetError
-from scaffold.target import Registry, find_target, unit_names
+from scaffold.target.target import Registry, find_target, unit_names
+from scaffold.templating.manifests import load_kind
+from scaffold.templating.spec import TargetError
 
 CONFIG = """
 [tool.scaffold]
@@ -47,7 +47,7 @@ def test_finds_the_training_package_by_its_layout(checkout: Path):
 
 def test_finds_this_repository():
     target = find_target(Path(__file__).parent)
-    assert target.root == Path(__file__).parents[3]
+    assert target.root == Path(__file__).parents[4]
     assert target.layout == "areal"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.answers import MAX_TEXT, check_answer, complete_answers
-from scaffold.spec import Answer, RequestError
+from scaffold.templating.answers import MAX_TEXT, check_answer, complete_answers
+from scaffold.templating.spec import Answer, RequestError
 
 TEXT = Answer("name", "str", "A text.", option="--name")
 COUNT = Answer("count", "int", "A number.", default=2, minimum=1, maximum=9, option="--count")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold import manifests
-from scaffold.manifests import (
+from scaffold.templating import manifests
+from scaffold.templating.manifests import (
     Catalogue,
     TemplateSource,
     builtin_catalogue,
@@ -17,7 +17,7 @@ from scaffold.manifests import (
     load_style,
     style_names,
 )
-from scaffold.spec import RequestError, TemplateError, all_answers
+from scaffold.templating.spec import RequestError, TemplateError, all_answers
 
 KIND = """
 schema = 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.render import (
+from scaffold.templating.render import (
     FreeText,
     check_destination,
     doc_text,
@@ -22,7 +22,7 @@ from scaffold.render import (
     template_variables,
     toml_literal,
 )
-from scaffold.spec import Answer, FileRule, TemplateError
+from scaffold.templating.spec import Answer, FileRule, TemplateError
 
 HOSTILE = [
     "plain",

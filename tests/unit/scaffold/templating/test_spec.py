@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.spec import CODES, ScaffoldError, TemplateError, fill
+from scaffold.templating.spec import CODES, ScaffoldError, TemplateError, fill
 
 
 def test_fill_replaces_names_and_refuses_unknown_ones():

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from scaffold import disk, state
-from scaffold.apply import apply_changes, create_folder, session, settle
-from scaffold.changes import Change
-from scaffold.journal import describe_leftover
-from scaffold.spec import ApplyError, ConflictError
-from scaffold.state import find_journal, has_journal, locked, state_folders
+from scaffold.templating.spec import ApplyError, ConflictError
+from scaffold.transaction import disk, state
+from scaffold.transaction.apply import apply_changes, create_folder, session, settle
+from scaffold.transaction.change import Change
+from scaffold.transaction.journal import describe_leftover
+from scaffold.transaction.state import find_journal, has_journal, locked, state_folders
 from tests.faulty_disk import NO_SPACE, Death, FaultyDisk, die, raising
 
 OLD = b"old \xff\r\n"

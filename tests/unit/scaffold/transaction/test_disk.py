@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.disk import DISK
+from scaffold.transaction.disk import DISK
 
 
 def test_a_new_file_takes_the_place_of_nothing(tmp_path: Path):

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from scaffold import disk
-from scaffold.apply import apply_changes, session, settle
-from scaffold.changes import Change
-from scaffold.journal import (
+from scaffold.templating.spec import ApplyError
+from scaffold.transaction import disk
+from scaffold.transaction.apply import apply_changes, session, settle
+from scaffold.transaction.change import Change
+from scaffold.transaction.journal import (
     Journal,
     JournalStep,
     describe_leftover,
     read_journal,
     write_journal,
 )
-from scaffold.ledger import digest
-from scaffold.spec import ApplyError
-from scaffold.state import PHASES, has_journal, journal_path, locked, state_folders
+from scaffold.transaction.state import PHASES, has_journal, journal_path, locked, state_folders
+from scaffold.units.ledger import digest
 from tests.faulty_disk import Death, FaultyDisk, die
 
 CHANGES = (

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold import state
-from scaffold.spec import ApplyError
-from scaffold.state import is_locked, locked, state_folders
+from scaffold.templating.spec import ApplyError
+from scaffold.transaction import state
+from scaffold.transaction.state import is_locked, locked, state_folders
 
 
 def git_folder(folder: Path) -> Path:

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from scaffold.commands import Options, add_tests, add_unit, new_project
 from scaffold.edit.shapes import read_entries
-from scaffold.ledger import MadeEntry, base_path, digest, find_unit, read_units
-from scaffold.manifests import load_kind, style_names
 from scaffold.report import Report
-from scaffold.spec import ScaffoldError
-from scaffold.upkeep import update_units
-from scaffold.views import list_templates, show_status, show_unit
+from scaffold.templating.manifests import load_kind, style_names
+from scaffold.templating.spec import ScaffoldError
+from scaffold.units.add import Options, add_tests, add_unit, new_project
+from scaffold.units.ledger import MadeEntry, base_path, digest, find_unit, read_units
+from scaffold.units.maintain import update_units
+from scaffold.units.show import list_templates, show_status, show_unit
 
 Tree = dict[str, bytes | None]
 

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from scaffold.columns import ALIASES, ROLES, ColumnMap, content_of, describe_columns, find_columns
-from scaffold.spec import RequestError
+from scaffold.templating.spec import RequestError
+from scaffold.units.columns import (
+    ALIASES,
+    ROLES,
+    ColumnMap,
+    content_of,
+    describe_columns,
+    find_columns,
+)
 
 USER = {"role": "user", "content": "2+3?"}
 ASSISTANT = {"role": "assistant", "content": "5"}

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.ledger import (
+from scaffold.templating.spec import LedgerError
+from scaffold.units.ledger import (
     MadeEntry,
     MadeFile,
     Place,
@@ -19,7 +20,6 @@ from scaffold.ledger import (
     read_units,
     record_path,
 )
-from scaffold.spec import LedgerError
 
 UNIT = Unit(
     "reward",

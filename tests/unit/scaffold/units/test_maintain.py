@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from scaffold import upkeep
-from scaffold.commands import Options, add_unit
-from scaffold.ledger import find_unit, read_units
-from scaffold.manifests import catalogue_for, load_kind
 from scaffold.report import Report
-from scaffold.spec import ScaffoldError
-from scaffold.views import show_status
+from scaffold.templating.manifests import catalogue_for, load_kind
+from scaffold.templating.spec import ScaffoldError
+from scaffold.units import maintain as upkeep
+from scaffold.units.add import Options, add_unit
+from scaffold.units.ledger import find_unit, read_units
+from scaffold.units.show import show_status
 
 REWARD = "my_rl/reward/sums.py"
 TEST = "tests/reward/test_sums.py"

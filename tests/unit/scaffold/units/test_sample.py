@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from scaffold.samples import MAX_TEXT, read_sample, rows_for_test
-from scaffold.spec import RequestError
+from scaffold.templating.spec import RequestError
+from scaffold.units.sample import MAX_TEXT, read_sample, rows_for_test
 
 ROWS = [{"q": 'a, "b"\nc', "n": "007"}, {"q": "None", "n": "é\N{GRINNING FACE}"}]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from scaffold import status
-from scaffold.commands import Options, add_unit, new_project
-from scaffold.ledger import read_units
-from scaffold.manifests import builtin_catalogue, load_kind
-from scaffold.status import unit_status
+from scaffold.templating.manifests import builtin_catalogue, load_kind
+from scaffold.units import status
+from scaffold.units.add import Options, add_unit, new_project
+from scaffold.units.ledger import read_units
+from scaffold.units.status import unit_status
 
 NAMES = ("early", "middle", "zebra")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.spec import RequestError
-from scaffold.subjects import read_subject
-from scaffold.target import find_target
+from scaffold.target.target import find_target
+from scaffold.templating.spec import RequestError
+from scaffold.units.subject import read_subject
 
 REWARD = "def x_reward_fn(prompt, completions, prompt_ids, completion_ids, **kw): ...\n"
 AGENT = "class A:\n    async def run(self, data, **extra): ...\n"

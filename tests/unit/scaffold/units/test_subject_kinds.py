@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from scaffold.modules import find_subject
-from scaffold.spec import RequestError
+from scaffold.templating.spec import RequestError
+from scaffold.units.subject_kinds import find_subject
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 REWARD = "def x_reward_fn(prompt, completions, prompt_ids, completion_ids, answer, **kw): ...\n"
 WORKFLOW = """

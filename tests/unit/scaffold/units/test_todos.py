@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.ledger import Place, Unit, base_path
-from scaffold.places import find_places, open_places, symbol_line
+from scaffold.units.ledger import Place, Unit, base_path
+from scaffold.units.todos import find_places, open_places, symbol_line
 
 TEXT = '''"""Doc."""
 

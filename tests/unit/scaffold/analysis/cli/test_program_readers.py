@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.commands import Command
-from scaffold.repository.files import list_files
-from scaffold.repository.fitting import Input, fit
-from scaffold.repository.whole import Repository
+from scaffold.analysis.cli.argument_check import Input, fit
+from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.files.files import list_files
+from scaffold.analysis.repository import Repository
 
 PLAIN = """
 import argparse

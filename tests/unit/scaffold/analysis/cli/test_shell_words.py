@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaffold.repository.shell_words import read_shell
+from scaffold.analysis.cli.shell_words import read_shell
 
 WORDS = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.data_files import load_data
-from scaffold.repository.files import Files
+from scaffold.analysis.files.data_files import load_data
+from scaffold.analysis.files.files import Files
 
 
 @pytest.mark.parametrize(

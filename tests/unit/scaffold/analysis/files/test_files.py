@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import Files, list_files
+from scaffold.analysis.files.files import Files, list_files
 
 
 @pytest.fixture

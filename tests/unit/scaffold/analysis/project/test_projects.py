@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.fields import FieldError
-from scaffold.repository.cli_json import read_cli
-from scaffold.repository.files import list_files
-from scaffold.repository.projects import Project
-from scaffold.repository.tasks import just_tasks, make_tasks, npm_tasks, task_tasks
-from scaffold.repository.whole import Repository
+from scaffold.analysis.cli.cli_json import read_cli
+from scaffold.analysis.files.files import list_files
+from scaffold.analysis.project.projects import Project
+from scaffold.analysis.project.tasks import just_tasks, make_tasks, npm_tasks, task_tasks
+from scaffold.analysis.repository import Repository
+from scaffold.config import FieldError
 
 
 def repository(root: Path, files: dict[str, str]) -> Repository:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.repository.tool_table import inner_table, read_tool_table
-from scaffold.spec import TargetError
+from scaffold.analysis.project.tool_table import inner_table, read_tool_table
+from scaffold.templating.spec import TargetError
 
 
 @pytest.mark.parametrize(

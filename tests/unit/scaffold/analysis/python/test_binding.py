@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaffold.repository.binding import bind
-from scaffold.repository.signatures import Signature, read_signature
+from scaffold.analysis.python.binding import bind
+from scaffold.analysis.python.signatures import Signature, read_signature
 
 
 def signature_of(source: str) -> Signature:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from scaffold.repository.python_index import PythonIndex
+from scaffold.analysis.python.index import PythonIndex
 
 IndexOf = Callable[[Mapping[str, str | bytes]], PythonIndex]
 

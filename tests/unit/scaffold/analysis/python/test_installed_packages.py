@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from scaffold.repository.files import Files
-from scaffold.repository.python_index import PythonIndex
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.index import PythonIndex
 
 ANYTHING = [("args", "var_positional", False), ("kwargs", "var_keyword", False)]
 ABSENT = "no_module_has_such_a_name"

@@ -5,8 +5,8 @@ import inspect
 
 import pytest
 
-from scaffold.repository import argparse_reader, click_reader
-from scaffold.repository.statements import all_nodes
+from scaffold.analysis.cli import argparse_reader, click_reader
+from scaffold.analysis.python.statements import all_nodes
 
 _ODD = """
 match x:

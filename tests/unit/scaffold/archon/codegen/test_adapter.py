@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scaffold.archon.writing.adapter import adapter_file
-from scaffold.archon.writing.names import names_of
+from scaffold.archon.codegen.adapter import adapter_file
+from scaffold.archon.codegen.names import names_of
 
 FUSED: dict[str, Any] = {
     "rule": "Fused",

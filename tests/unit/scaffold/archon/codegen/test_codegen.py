@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from scaffold.archon.writing import write_model
-from scaffold.archon.writing.values import factor, literal, product, spelled, value_text
-from scaffold.spec import TemplateError
+from scaffold.archon.codegen import write_model
+from scaffold.archon.codegen.values import factor, literal, product, spelled, value_text
+from scaffold.templating.spec import TemplateError
 from tests.unit.scaffold.archon import writing_designs
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 DESIGNS = {
     "qwen3": writing_designs.qwen3(),
     "gemma2": writing_designs.gemma2(),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.archon.writing.layout import WIDTH, break_lines
+from scaffold.archon.codegen.layout import WIDTH, break_lines
 
 STATEMENTS = Path(__file__).with_name("long_lines.txt").read_text()
 

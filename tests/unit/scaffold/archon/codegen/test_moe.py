@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from areal.experimental.models.archon.moe import MoEArgs
-from scaffold.archon.writing.moe import DEFAULTS, moe_fields, moe_text, outer_args
-from scaffold.archon.writing.names import names_of
-from scaffold.archon.writing.source import Source
-from tests.unit.scaffold.archon.writing_designs import arg, expr, field, layer_arg, qwen3
+from scaffold.archon.codegen.moe import DEFAULTS, moe_fields, moe_text, outer_args
+from scaffold.archon.codegen.names import names_of
+from scaffold.archon.codegen.source import Source
+from tests.unit.scaffold.archon.codegen.designs import arg, expr, field, layer_arg, qwen3
 
 
 def with_experts(**changes: Any) -> dict[str, Any]:

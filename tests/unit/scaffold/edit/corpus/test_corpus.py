@@ -29,7 +29,7 @@ import pytest
 
 from scaffold.edit.shapes import SHAPES, add_entry, has_entry, read_entries, remove_entry
 from scaffold.ledger import MadeEntry
-from scaffold.spec import CODES, RegistryError
+from scaffold.templating.spec import CODES, RegistryError
 
 CORPUS = Path(__file__).parent
 FIELDS = {"title", "shape", "table", "key", "value", "code", "file", "line", "gains"}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-RUNNERS = Path(__file__).parents[4] / "scaffold" / "runners"
+RUNNERS = Path(__file__).parents[5] / "scaffold" / "runners"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -27,7 +27,7 @@ def ask(model_type: str, config: dict[str, Any] | None = None, **more: Any) -> d
 
 
 def resolve(request: dict[str, Any]) -> Any:
-    from archon_probe.model_source import resolve
+    from archon_probe.measure.model_source import resolve
 
     return resolve(request)
 
@@ -104,7 +104,7 @@ def test_a_checkpoint_that_cannot_be_read_is_refused(tmp_path: Path, data: bytes
 
 
 def test_decoders_are_listed_without_encoders() -> None:
-    from archon_probe.model_source import decoder_types
+    from archon_probe.measure.model_source import decoder_types
 
     found = decoder_types()
     assert {"llama", "gpt-sw3", "deepseek_v3"} <= set(found)
@@ -183,7 +183,7 @@ def test_the_written_test_is_run(
     path.write_text(text)
     code = (
         f"import sys, json; sys.path.insert(0, {str(RUNNERS)!r})\nfrom pathlib import Path\n"
-        "from archon_probe.staged_test import run_staged_test\n"
+        "from archon_probe.proof.staged_test import run_staged_test\n"
         f"print(json.dumps(run_staged_test(Path({str(path)!r}))))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from transformers import CONFIG_MAPPING
 
-RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+RUNNERS = str(Path(__file__).parents[5] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.derive import narrowed, refusal  # noqa: E402
-from archon_probe.tiny import tiny_config  # noqa: E402
+from archon_probe.design.derive import narrowed, refusal  # noqa: E402
+from archon_probe.measure.tiny import tiny_config  # noqa: E402
 
 ROPE = "(getattr(hf_config, 'rope_parameters', None) or {})"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-BROUGHT = Path(__file__).parents[4] / "scaffold" / "runners" / "debug"
+BROUGHT = Path(__file__).parents[5] / "scaffold" / "runners" / "rank_recorder" / "startup"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-BROUGHT = Path(__file__).parents[4] / "scaffold" / "runners" / "debug"
+BROUGHT = Path(__file__).parents[5] / "scaffold" / "runners" / "rank_recorder" / "startup"
 
 
 def run(

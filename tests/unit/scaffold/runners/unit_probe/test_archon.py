@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-ROOT = Path(__file__).parents[4]
-RUNNER = ROOT / "scaffold" / "runners" / "archon_proof.py"
+ROOT = Path(__file__).parents[5]
+PROBE = ROOT / "scaffold" / "runners" / "unit_probe"
 SPOILED = """
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def prove(folder: Path, asked: dict[str, Any]) -> list[dict[str, Any]]:
     request, result = folder / "request.json", folder / "result.jsonl"
     request.write_text(json.dumps(asked))
     subprocess.run(
-        [sys.executable, str(RUNNER), str(request), str(result)],
+        [sys.executable, str(PROBE), "archon", str(request), str(result)],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=True,

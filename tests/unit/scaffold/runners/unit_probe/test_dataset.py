@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-RUNNERS = Path(__file__).parents[4] / "scaffold" / "runners"
+RUNNERS = Path(__file__).parents[5] / "scaffold" / "runners"
 
 
 @pytest.fixture(scope="module")
@@ -16,10 +16,10 @@ def checks() -> Any:
     """Imports the runner as it runs: its folder on the path, nothing of scaffold."""
     sys.path.insert(0, str(RUNNERS))
     try:
-        import dataset_rows
+        from unit_probe import dataset
     finally:
         sys.path.remove(str(RUNNERS))
-    return dataset_rows
+    return dataset
 
 
 def pair(**changes: Any) -> dict[str, Any]:

@@ -1,34 +1,23 @@
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-RUNNERS = Path(__file__).parents[4] / "scaffold" / "runners"
+RUNNERS = Path(__file__).parents[5] / "scaffold" / "runners"
 VOCABULARY = 11
 PROMPT, FIRST, FEEDBACK, SECOND = (1, 2, 3), (4, 5), (6,), (7, 8, 9)
 TEMPERATURE = 0.7
 
 
-def load(name: str) -> ModuleType:
-    """Imports a runner's module by its file: the runners are no package."""
-    spec = importlib.util.spec_from_file_location(name, RUNNERS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-checks = load("trajectory_checks")
+sys.path.insert(0, str(RUNNERS))
+from unit_probe import trajectory as checks  # noqa: E402  (needs the path)
 
 
 class TableModel:

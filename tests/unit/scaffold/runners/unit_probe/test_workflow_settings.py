@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 pytest.importorskip("gymnasium")
 reward_api = pytest.importorskip("areal.api.reward_api")
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 REVIEWED = ROOT / "tests" / "golden" / "trees" / "project" / "my_rl" / "workflow"
 RUNNERS = ROOT / "scaffold" / "runners"
 CLASSES = {
@@ -143,10 +143,10 @@ def runner() -> Iterator[ModuleType]:
     before = set(sys.modules)
     sys.path.insert(0, str(RUNNERS))
     try:
-        probes = importlib.import_module("runner_probes")
+        probes = importlib.import_module("unit_probe.probe_rewards")
         for probe in (probes.right, probes.wrong, probes.mixed):
             reward_api.inline_reward(probe)
-        yield importlib.import_module("workflow_episodes")
+        yield importlib.import_module("unit_probe.workflow")
     finally:
         sys.path.remove(str(RUNNERS))
         for name in set(sys.modules) - before:
@@ -207,7 +207,7 @@ def test_an_environment_in_the_event_loop_is_told(episodes: Episodes) -> None:
 
 
 def test_rows_of_ones_own_bring_images_and_seeds(runner: ModuleType, episodes: Episodes) -> None:
-    image = importlib.import_module("vision_setting").RED
+    image = importlib.import_module("unit_probe.vision_setting").RED
     text = "<user><image>?<eos><assistant>"
     row = {"messages": text, "images": [base64.b64encode(image).decode()]}
     assert episodes("plain_sight", rows=[row])[-1]["status"] == "passed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.skills.install.heads import (
+from scaffold.skills.install.front_matter import (
     check_name,
     granted_in,
     granting_keys,
@@ -13,7 +13,7 @@ from scaffold.skills.install.heads import (
     with_name,
     without_grants,
 )
-from scaffold.spec import ScaffoldError
+from scaffold.templating.spec import ScaffoldError
 
 
 def skill(*rows: str, end: str = "\n") -> bytes:

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from scaffold.skills.install.hidden import MAX_LOOSE, hidden_text, look_alikes
+from scaffold.skills.install.hidden_text import MAX_LOOSE, hidden_text, look_alikes
 
 
 def tagged(text: str) -> str:

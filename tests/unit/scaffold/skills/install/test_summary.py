@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from scaffold.skills.install.listing import compare, listing, permissions_json
 from scaffold.skills.install.lock import LockedFile
 from scaffold.skills.install.permissions import Permission
+from scaffold.skills.install.summary import compare, listing, permissions_json
 from tests.unit.scaffold.skills.install.test_lock import FULL
 
 SCRIPT = Permission("script", "run.sh", 1, "#!/bin/sh")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import list_files
-from scaffold.skills.pack.cost import cost_of, tokens
-from scaffold.skills.pack.listing import list_skills
+from scaffold.analysis.files.files import list_files
+from scaffold.skills.pack.list import list_skills
 from scaffold.skills.pack.sources import read_pack
+from scaffold.skills.pack.token_cost import cost_of, tokens
 
 
 @pytest.fixture

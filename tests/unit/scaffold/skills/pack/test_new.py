@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scaffold.skills.pack.starting import new_skill, skill_name
+from scaffold.skills.pack.new import new_skill, skill_name
 from scaffold.skills.pack.sync import sync_skills
-from scaffold.spec import ConflictError, RequestError
+from scaffold.templating.spec import ConflictError, RequestError
 
 
 @pytest.mark.parametrize(

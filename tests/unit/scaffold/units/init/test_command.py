@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from scaffold.commands import Options, add_unit
 from scaffold.report import Report
-from scaffold.spec import ScaffoldError
-from scaffold.target import Target, find_target
-from scaffold.teaching.initiate import Wish, init_repository, with_config
+from scaffold.target.target import Target, find_target
+from scaffold.templating.spec import ScaffoldError
+from scaffold.units.add import Options, add_unit
+from scaffold.units.init.command import Wish, init_repository, with_config
 
 SOURCE = '''"""The @."""
 

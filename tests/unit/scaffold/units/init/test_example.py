@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.spec import RequestError
-from scaffold.teaching.likeness import Likeness, find_likeness
-from scaffold.teaching.unit_name import find_source
+from scaffold.templating.spec import RequestError
+from scaffold.units.init.example import Likeness, find_likeness
+from scaffold.units.init.unit_name import find_source
 
 UNIT = "class HeiseScraper:\n    def parse(self):\n        return 1\n"
 FILES = {

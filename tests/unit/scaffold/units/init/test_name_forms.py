@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.render import render_files
-from scaffold.spec import FileRule, fill
-from scaffold.target import key_names
-from scaffold.teaching.spelling import Hit, Spelling, as_pattern, as_template, bound_names, words_of
+from scaffold.target.target import key_names
+from scaffold.templating.render import render_files
+from scaffold.templating.spec import FileRule, fill
+from scaffold.units.init.name_forms import (
+    Hit,
+    Spelling,
+    as_pattern,
+    as_template,
+    bound_names,
+    words_of,
+)
 
 
 def shown(spelling: Spelling, path: str, text: str) -> str:

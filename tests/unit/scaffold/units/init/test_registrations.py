@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit import shapes
-from scaffold.teaching.mentions import find_mentions
-from scaffold.teaching.spelling import Spelling
+from scaffold.units.init.name_forms import Spelling
+from scaffold.units.init.registrations import find_mentions
 
 PYTHON = """import os
 from .bbc import Bbc

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.teaching import survey
-from scaffold.teaching.survey import list_files, read_texts
+from scaffold.units.init import source_files as survey
+from scaffold.units.init.source_files import list_files, read_texts
 
 TEXTS = {
     "a.py": "x",

@@ -10,10 +10,10 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from scaffold.cli import main
-from scaffold.vcs.message_check import comment_mark
+from scaffold.cli.main import main
+from scaffold.vcs.commit.check import comment_mark
 
-SCHEMA = Path(__file__).parents[4] / "docs" / "schema" / "report.schema.json"
+SCHEMA = Path(__file__).parents[5] / "docs" / "schema" / "report.schema.json"
 
 
 def check(folder: Path, text: str, *options: str) -> Result:

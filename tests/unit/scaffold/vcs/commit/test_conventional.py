@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.vcs.message_format import MAX_BODY, MAX_SUBJECT, TYPES, check_bytes, check_message
+from scaffold.vcs.commit.conventional import (
+    MAX_BODY,
+    MAX_SUBJECT,
+    TYPES,
+    check_bytes,
+    check_message,
+)
 
 LONG = "x " * (MAX_BODY // 2 + 1)
 URL = "https://example.org/" + "a" * MAX_BODY

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from scaffold.vcs.changes import FileChange, Hunk, Status
-from scaffold.vcs.commit_settings import CommitSettings, PathRule
-from scaffold.vcs.history import Past, read_header
-from scaffold.vcs.inference import ENOUGH, Manner, infer_scope, infer_type, learn_manner
-from scaffold.vcs.key_changes import KeyChanges, SymbolChange
-from scaffold.vcs.message_format import Rules
-from scaffold.vcs.references import branch_references
+from scaffold.vcs.commit.conventional import Rules
+from scaffold.vcs.commit.history import Past, read_header
+from scaffold.vcs.commit.inference import ENOUGH, Manner, infer_scope, infer_type, learn_manner
+from scaffold.vcs.commit.issue_references import branch_references
+from scaffold.vcs.commit.key_changes import KeyChanges, SymbolChange
+from scaffold.vcs.commit.settings import CommitSettings, PathRule
 from scaffold.vcs.roles import role_of
 
 USUAL = CommitSettings()

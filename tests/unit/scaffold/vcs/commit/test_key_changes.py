@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from scaffold.vcs.changes import changes_of
-from scaffold.vcs.drafting import draft_message, point_lines
-from scaffold.vcs.inference import Guess
-from scaffold.vcs.key_changes import KeyChanges, key_changes
-from scaffold.vcs.message_format import DEFAULT_RULES, check_message
-from scaffold.vcs.opening import commit_at, open_repository
+from scaffold.vcs.commit.conventional import DEFAULT_RULES, check_message
+from scaffold.vcs.commit.draft import draft_message, point_lines
+from scaffold.vcs.commit.inference import Guess
+from scaffold.vcs.commit.key_changes import KeyChanges, key_changes
+from scaffold.vcs.repository import commit_at, open_repository
 from scaffold.vcs.signatures import why_calls_break
 from scaffold.vcs.symbols import read_symbols
 from tests.integration.scaffold.git_places import commit, git, make_repository

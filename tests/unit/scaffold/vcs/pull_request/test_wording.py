@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.spec import RequestError
-from scaffold.vcs.drafting import Draft
-from scaffold.vcs.inference import Guess
-from scaffold.vcs.key_changes import KeyChanges
-from scaffold.vcs.message_format import DEFAULT_RULES, check_message
-from scaffold.vcs.pull.standing import Base, Standing, Work
-from scaffold.vcs.pull.template import DEFAULT, fill_template, find_template
-from scaffold.vcs.pull.wording import (
+from scaffold.templating.spec import RequestError
+from scaffold.vcs.commit.conventional import DEFAULT_RULES, check_message
+from scaffold.vcs.commit.draft import Draft
+from scaffold.vcs.commit.inference import Guess
+from scaffold.vcs.commit.key_changes import KeyChanges
+from scaffold.vcs.pull_request.body import (
     Material,
     all_references,
     breaking_lines,
@@ -22,6 +20,8 @@ from scaffold.vcs.pull.wording import (
     title_of,
     with_mark,
 )
+from scaffold.vcs.pull_request.branch import Base, Standing, Work
+from scaffold.vcs.pull_request.template import DEFAULT, fill_template, find_template
 
 PARTS = {"changes": "- a", "tests": "- t", "breaking": "- b", "references": "- #1"}
 

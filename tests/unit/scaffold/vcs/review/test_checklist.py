@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import list_files
-from scaffold.vcs.review.matching import Signal
-from scaffold.vcs.review.passes import Agent, agent_for, choose_passes, read_agents
+from scaffold.analysis.files.files import list_files
+from scaffold.vcs.review.checklist import Agent, agent_for, choose_passes, read_agents
 from scaffold.vcs.review.rule import Pass, Rule, When
+from scaffold.vcs.review.rule_matching import Signal
 
 A, B, C, D = (Pass(name, name.upper(), "Look.", roles=()) for name in "abcd")
 SOURCE = Pass("s", "S", "Read.", words=("review", "fault"), roles=("source",))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.argue import Arguments  # noqa: E402
-from archon_probe.fit import Case  # noqa: E402
-from archon_probe.shape import Shaper, _variants  # noqa: E402
+from archon_probe.design.arguments import Arguments  # noqa: E402
+from archon_probe.design.expressions import Case  # noqa: E402
+from archon_probe.design.shaping import Shaper, _variants  # noqa: E402
 
 
 class Config(SimpleNamespace):

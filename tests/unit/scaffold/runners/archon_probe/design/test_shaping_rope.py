@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.argue import Arguments  # noqa: E402
-from archon_probe.fit import Case  # noqa: E402
-from archon_probe.shape import Shaper  # noqa: E402
-from archon_probe.shape_rope import shape_ropes  # noqa: E402
+from archon_probe.design.arguments import Arguments  # noqa: E402
+from archon_probe.design.expressions import Case  # noqa: E402
+from archon_probe.design.shaping import Shaper  # noqa: E402
+from archon_probe.design.shaping_rope import shape_ropes  # noqa: E402
 
 
 class Config(SimpleNamespace):

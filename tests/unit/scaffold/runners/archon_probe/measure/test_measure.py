@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.observe import algebra, attention, norm, roles, rotary, scores  # noqa: E402
-from archon_probe.observe.model import observe  # noqa: E402
-from archon_probe.random_weights import random_model  # noqa: E402
-from archon_probe.tiny import tiny_config  # noqa: E402
+from archon_probe.measure import algebra, attention, norm, roles, rotary, scores  # noqa: E402
+from archon_probe.measure.model import observe  # noqa: E402
+from archon_probe.measure.random_weights import random_model  # noqa: E402
+from archon_probe.measure.tiny import tiny_config  # noqa: E402
 
 LENGTH = 12
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 from transformers import CONFIG_MAPPING
 
-RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
 from archon_probe import oracle  # noqa: E402
-from archon_probe.random_weights import build_model, random_model  # noqa: E402
-from archon_probe.tiny import field_names, tiny_config  # noqa: E402
-from archon_probe.variations import LONGEST, base_values, runs, variations  # noqa: E402
+from archon_probe.measure.random_weights import build_model, random_model  # noqa: E402
+from archon_probe.measure.tiny import field_names, tiny_config  # noqa: E402
+from archon_probe.measure.variations import LONGEST, base_values, runs, variations  # noqa: E402
 
 TYPES = (
     "afmoe",

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
 from archon_probe import mutations  # noqa: E402
-from archon_probe.prove import load_spec  # noqa: E402
-from archon_probe.tiny import tiny_config  # noqa: E402
+from archon_probe.measure.tiny import tiny_config  # noqa: E402
+from archon_probe.proof.prove import load_spec  # noqa: E402
 
 from areal.experimental.models.archon import ARCHON_MODELS  # noqa: E402
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.split import measure_split, verdict  # noqa: E402
+from archon_probe.proof.parallel import measure_split, verdict  # noqa: E402
 
 EQUAL = {"logits": 1e-6, "gradient": 2e-5, "excess": 0.5, "worst": "layers.0.attention.wq.weight"}
 

@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import Tensor
 
-RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
 from archon_probe import oracle  # noqa: E402
 from archon_probe import prove as proofs  # noqa: E402
-from archon_probe.oracle import Reference, Run  # noqa: E402
-from archon_probe.random_weights import random_model  # noqa: E402
-from archon_probe.tiny import tiny_config  # noqa: E402
-from archon_probe.variations import Variation  # noqa: E402
+from archon_probe.measure.random_weights import random_model  # noqa: E402
+from archon_probe.measure.tiny import tiny_config  # noqa: E402
+from archon_probe.measure.variations import Variation  # noqa: E402
+from archon_probe.proof.reference import Reference, Run  # noqa: E402
 
 from tests.unit.scaffold.archon.ports import Port, PortAdapter, port  # noqa: E402
 

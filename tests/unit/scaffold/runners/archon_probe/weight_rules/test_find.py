@@ -10,11 +10,11 @@ import pytest
 import torch
 import transformers
 
-RUNNERS = str(Path(__file__).parents[4] / "scaffold" / "runners")
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.rules import fill_distinct, find_rules, merge_rules  # noqa: E402
+from archon_probe.weight_rules.find import fill_distinct, find_rules, merge_rules  # noqa: E402
 
 from tests.unit.scaffold.archon.checkpoints import LAYOUTS, hub_tensors  # noqa: E402
 
