@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 from transformers.core_model_loading import revert_weight_conversion
 
-from archon_probe import oracle
 from archon_probe.measure.random_weights import random_model
-from archon_probe.proof.reference import Batch
+from archon_probe.proof.reference import Batch, fresh_state, make_batch, save_and_load
 
 DIFFERENT = 3e-5
 """Of a tensor's standard deviation: more than rounding in a few layers."""
@@ -57,7 +56,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
 
     hf_model = random_model(config)
     with tempfile.TemporaryDirectory() as folder:
-        saved = oracle.save_and_load(hf_model, Path(folder))
+        saved = save_and_load(hf_model, Path(folder))
     args, refusal = read_args(spec, config)
     if refusal is not None:
         return _unknown(variation, f"the model refuses this config: {refusal}")
@@ -67,7 +66,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
         # What is wrong is then in the constructor or the adapter, and the error says it.
         return _unknown(variation, f"the weights do not load: {type(error).__name__}: {error}")
     pairs = pair_modules(hf_model, built)
-    batch = oracle.make_batch(config.vocab_size)
+    batch = make_batch(config.vocab_size)
     truth = _capture_alone(hf_model, [h for h, _ in pairs], batch)
     try:
         found = _capture_packed(built.model, [a for _, a in pairs], batch)
@@ -199,7 +198,7 @@ def _capture_alone(model: Any, names: list[str], batch: Batch) -> Traced:
     """Runs transformers on each sequence alone and lays what its modules gave end to end."""
     runs: list[_Capture] = []
     for start, end in batch.spans:
-        with _Capture(model, names) as capture, oracle.fresh_state(model):
+        with _Capture(model, names) as capture, fresh_state(model):
             logits = model(input_ids=batch.tokens[None, start:end], use_cache=False).logits[0]
             (logits * batch.cotangent[start:end]).sum().backward()
         runs.append(capture)

@@ -17,11 +17,18 @@ import torch
 from torch import Tensor
 from transformers import CONFIG_MAPPING, PretrainedConfig
 
-from archon_probe import oracle
 from archon_probe.measure.random_weights import random_model
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.measure.variations import Variation, variations
-from archon_probe.proof.reference import Batch, Reference, Run
+from archon_probe.proof.reference import (
+    NEGLIGIBLE,
+    Batch,
+    Reference,
+    Run,
+    make_batch,
+    reference,
+    save_and_load,
+)
 from archon_probe.proof.roundtrip import Verdict, check_saved, check_weights
 from archon_probe.stages import stage
 
@@ -197,9 +204,9 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
         return
     with tempfile.TemporaryDirectory() as folder:
         hf_model = random_model(config)
-        saved = oracle.save_and_load(hf_model, Path(folder))
-        batch = oracle.make_batch(config.vocab_size)
-        truth = oracle.reference(hf_model, batch)
+        saved = save_and_load(hf_model, Path(folder))
+        batch = make_batch(config.vocab_size)
+        truth = reference(hf_model, batch)
         built = build(spec, args, saved)
         run = run_packed(built, batch)
         outcome.forward = compare_logits(run, truth)
@@ -291,7 +298,7 @@ def gradient_error(
     """Returns a gradient's relative error and the most that it may be."""
     if found.shape != wanted.shape:
         return float("inf"), TOLERANCE
-    negligible = oracle.NEGLIGIBLE * truth.average * wanted.numel() ** 0.5
+    negligible = NEGLIGIBLE * truth.average * wanted.numel() ** 0.5
     norm, difference = float(wanted.norm()), float((found - wanted).norm())
     if norm <= negligible:
         return difference / max(negligible, 1e-30), 1.0

@@ -316,7 +316,7 @@ def test_distinct_values_are_distinct() -> None:
 def test_a_checkpoint_with_tensors_of_no_parameter_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from archon_probe import derive
+    from archon_probe.design import derive
 
     def only_cross_attention(config: Any) -> list[Any]:
         return [v for v in every(config) if v.name == "add_cross_attention=True"]
