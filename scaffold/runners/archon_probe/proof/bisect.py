@@ -19,6 +19,7 @@ from transformers import PretrainedConfig
 from transformers.core_model_loading import revert_weight_conversion
 
 from archon_probe.measure.random_weights import random_model
+from archon_probe.proof.build import build, forward_packed, read_args
 from archon_probe.proof.reference import Batch, fresh_state, make_batch, save_and_load
 
 DIFFERENT = 3e-5
@@ -52,8 +53,6 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
         ``tensor``, ``error``, ``token``, ``values``, ``input_differs``; ``text`` for people.
         ``unknown`` says why where nothing was found.
     """
-    from archon_probe.proof.prove import build, read_args
-
     hf_model = random_model(config)
     with tempfile.TemporaryDirectory() as folder:
         saved = save_and_load(hf_model, Path(folder))
@@ -221,8 +220,6 @@ def _traced(runs: list[_Capture], lengths: tuple[int, ...]) -> Traced:
 
 
 def _capture_packed(model: Any, names: list[str], batch: Batch) -> Traced:
-    from archon_probe.proof.prove import forward_packed
-
     with _Capture(model, names) as capture:
         (forward_packed(model, batch) * batch.cotangent).sum().backward()
     return _traced([capture], (sum(batch.lengths),))
