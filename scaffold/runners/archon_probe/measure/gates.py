@@ -1,4 +1,4 @@
-"""Finds a gate on the attention's result.
+"""Find a gate on the attention's result.
 
 Shape letters: H heads, T tokens, D size of a head.
 """
@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 def observe_gate(
     call: Call, output: Tensor, given: Tensor, linears: list[Call]
 ) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Describes the gate between attention's result and the output projection.
+    """Describe the gate between attention's result and the output projection.
 
     Args:
         call: Of the attention module.

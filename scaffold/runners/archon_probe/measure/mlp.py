@@ -1,4 +1,4 @@
-"""Finds how a dense feed-forward block computes its output.
+"""Find how a dense feed-forward block computes its output.
 
 Shape letters: T tokens, F inner features.
 """
@@ -20,7 +20,7 @@ from archon_probe.measure.roles import UnknownStructureError
 
 
 def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
-    """Describes a block of linear maps with an activation between them.
+    """Describe a block of linear maps with an activation between them.
 
     Args:
         calls: The block's own calls: one module, or its linear maps one after the other.
@@ -82,7 +82,7 @@ def _add_down(down: Call, features: dict[str, Any], tensors: dict[str, Tensor]) 
 def activations(
     modules: list[nn.Module], config: Any
 ) -> Iterator[tuple[str, Any, dict[str, Tensor]]]:
-    """Yields activations by the names of configurations, those with weights of their own first."""
+    """Yield activations by the names of configurations, those with weights of their own first."""
     for module in modules:
         own = {n: p.detach() for n, p in module.named_parameters(recurse=False)}
         state = dict(module.named_buffers(recurse=False))
@@ -102,7 +102,7 @@ def activations(
 def _combination(
     function: Any, ups: list[Call], given: Tensor
 ) -> dict[str, tuple[Call, Any]] | None:
-    """Returns which rows of which linear map are activated, and which multiply the result."""
+    """Return which rows of which linear map are activated, and which multiply the result."""
     width = given.shape[-1]
     pieces: list[tuple[Call, Any, Tensor]] = []
     for call in ups:
