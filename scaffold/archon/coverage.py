@@ -17,10 +17,9 @@ from scaffold.archon.source import ModelSource
 from scaffold.errors import RequestError, ScaffoldError, nearest
 from scaffold.report import Report
 from scaffold.target.target import Target, describe
-from scaffold.transaction.change import Change
+from scaffold.transaction.change import Change, digest
 from scaffold.transaction.state import COVERAGE, state_folders
 from scaffold.units.add import Options, reported_changes
-from scaffold.units.ledger import digest
 from scaffold.verify.process import end_all, end_like_ctrl_c
 
 PAGE = "docs/en/archon-coverage.md"

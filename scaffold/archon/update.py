@@ -21,6 +21,7 @@ from scaffold.archon.pipeline import (
 )
 from scaffold.archon.proof_report import proof_lines
 from scaffold.archon.source import source_of
+from scaffold.edit.entry import Entry
 from scaffold.report import Report
 from scaffold.target.target import Target
 from scaffold.templating.request import Request
@@ -30,7 +31,7 @@ from scaffold.units.add import (
     reported_changes,
     verify_made,
 )
-from scaffold.units.ledger import MadeEntry, Unit, find_unit
+from scaffold.units.ledger import Unit, find_unit
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
@@ -154,7 +155,7 @@ def register_unit(
     report: Report,
     target: Target,
     unit: Unit,
-    entries: Sequence[MadeEntry],
+    entries: Sequence[Entry],
     proof: str,
     options: Options,
 ) -> Report:
@@ -176,7 +177,7 @@ def _recorded(target: Target, unit_id: str) -> Unit | None:
         return None
 
 
-def _entries(target: Target, unit: Unit) -> tuple[MadeEntry, ...]:
+def _entries(target: Target, unit: Unit) -> tuple[Entry, ...]:
     kind = target.catalogue.kind(unit.kind)
     request = model_request(target, kind, source_of(dict(unit.answers)), {}, unit.name)
     return request.edited()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError
 from scaffold.templating.spec import (
     AnswerValue,
@@ -16,7 +17,7 @@ from scaffold.templating.spec import (
     all_answers,
     fill,
 )
-from scaffold.units.ledger import MadeEntry, Unit
+from scaffold.units.ledger import Unit
 
 MANUAL = "manual"
 """The shape of a registry line that a person adds."""
@@ -64,7 +65,7 @@ class Request:
         """Tells whether a path, or a folder above it, may be replaced."""
         return any(PurePosixPath(path).is_relative_to(each) for each in self.overwrite)
 
-    def entries(self) -> tuple[MadeEntry, ...]:
+    def entries(self) -> tuple[Entry, ...]:
         """Returns the registry lines that the unit needs."""
         variables = {**self.names, **self.answers}
         styles = self.style_names or ("",)
@@ -75,7 +76,7 @@ class Request:
         ]
         return tuple(found)
 
-    def edited(self) -> tuple[MadeEntry, ...]:
+    def edited(self) -> tuple[Entry, ...]:
         """Returns the registry lines that are added, as against those left to a person."""
         return tuple(entry for entry in self.entries() if entry.shape != MANUAL)
 
@@ -109,10 +110,10 @@ def _shown(value: AnswerValue | None) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
-def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> MadeEntry:
+def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> Entry:
     texts = (rule.file, rule.table, rule.key, rule.value)
     file, table, key, value = (fill(text, variables).strip("\n") for text in texts)
-    return MadeEntry(file, table, rule.shape, key, value, rule.code)
+    return Entry(file, table, rule.shape, key, value, rule.code)
 
 
 def check_same(

@@ -18,7 +18,7 @@ from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.templating.spec import all_answers
 from scaffold.transaction.apply import Session, session, settle
 from scaffold.transaction.backup import back_up, backups_folder
-from scaffold.transaction.change import Change
+from scaffold.transaction.change import FOLDER, Change
 from scaffold.units.add import (
     Options,
     leftover_warning,
@@ -27,7 +27,7 @@ from scaffold.units.add import (
     request_for,
     settled_warning,
 )
-from scaffold.units.ledger import ATTRIBUTES, FOLDER, Unit, find_unit, read_units, sound_units
+from scaffold.units.ledger import ATTRIBUTES, Unit, find_unit, read_units, sound_units
 from scaffold.units.remove import plan_removal
 from scaffold.units.status import unit_status
 from scaffold.units.update import Renewal, plan_renewal

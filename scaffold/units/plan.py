@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, RegistryError, RequestError, ScaffoldError, TemplateError
 from scaffold.report import Registration, Step
 from scaffold.templating.render import (
@@ -26,13 +27,7 @@ from scaffold.units.conflicts import (
     check_spelling,
     package_init,
 )
-from scaffold.units.ledger import (
-    ATTRIBUTES,
-    MadeEntry,
-    Unit,
-    base_path,
-    record_path,
-)
+from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
 from scaffold.units.records import marked_places, records_of, unit_of
 from scaffold.units.todos import symbol_line
 
@@ -207,7 +202,7 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
 
 
 def _register(
-    entries: Iterable[MadeEntry], snapshot: Snapshot, found: _Conflicts
+    entries: Iterable[Entry], snapshot: Snapshot, found: _Conflicts
 ) -> tuple[list[Change], list[Registration]]:
     """Edits each registry file once, whatever number of lines it gains."""
     texts: dict[str, bytes] = {}
@@ -226,7 +221,7 @@ def _register(
     return changes, lines
 
 
-def _edit(entry: MadeEntry, text: bytes | None, snapshot: Snapshot) -> shapes.Edit:
+def _edit(entry: Entry, text: bytes | None, snapshot: Snapshot) -> shapes.Edit:
     state = snapshot.files[entry.file]
     if text is None:
         code = "outside_target" if state.is_outside else "registry_missing"

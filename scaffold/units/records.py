@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scaffold.errors import ConflictError, TemplateError
 from scaffold.templating.request import Request
-from scaffold.transaction.change import Change
+from scaffold.transaction.change import Change, digest
 from scaffold.transaction.snapshot import Snapshot
 from scaffold.units.ledger import (
     ATTRIBUTES,
@@ -17,7 +17,6 @@ from scaffold.units.ledger import (
     TemplateUse,
     Unit,
     base_path,
-    digest,
     dump_unit,
     record_path,
 )

@@ -7,16 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, RegistryError
 from scaffold.transaction.change import Change
-from scaffold.units.ledger import (
-    ATTRIBUTES,
-    ATTRIBUTES_TEXT,
-    MadeEntry,
-    Unit,
-    base_path,
-    record_path,
-)
+from scaffold.units.ledger import ATTRIBUTES, ATTRIBUTES_TEXT, Unit, base_path, record_path
 from scaffold.units.status import FileStatus, file_status
 
 
@@ -34,7 +28,7 @@ class Removal:
     changes: tuple[Change, ...]
     kept: tuple[str, ...]
     lost: tuple[str, ...]
-    changed: tuple[MadeEntry, ...]
+    changed: tuple[Entry, ...]
 
 
 def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> Removal:
@@ -86,10 +80,10 @@ def _deletions(root: Path, states: Mapping[str, FileStatus], discard: bool) -> l
     return [Change(path, "deleted", (root / path).read_bytes(), None) for path in paths]
 
 
-def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[MadeEntry, ...]]:
+def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[Entry, ...]]:
     before: dict[str, bytes] = {}
     after: dict[str, bytes] = {}
-    changed: list[MadeEntry] = []
+    changed: list[Entry] = []
     # The last one first: what stood between two of them comes back as it was.
     for entry in reversed(unit.entries):
         if not (root / entry.file).is_file():
@@ -108,7 +102,7 @@ def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[MadeEn
     return [change for change in changes if change.before != change.after], tuple(changed)
 
 
-def _by_hand(unit: Unit, entry: MadeEntry, error: RegistryError) -> str:
+def _by_hand(unit: Unit, entry: Entry, error: RegistryError) -> str:
     if error.code == "registry_syntax":
         return f"repair {entry.file} first, then remove again"
     record = record_path(unit.kind, unit.name)

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import ScaffoldError, TemplateError
 from scaffold.templating.manifests import Catalogue
+from scaffold.transaction.change import digest
 from scaffold.units.equivalence import is_same
-from scaffold.units.ledger import MadeEntry, MadeFile, Unit, base_path, digest
+from scaffold.units.ledger import MadeFile, Unit, base_path
 
 FileStatus = Literal["untouched", "edited", "missing"]
 
@@ -31,7 +33,7 @@ class UnitStatus:
 
     unit: Unit
     files: dict[str, FileStatus]
-    unregistered: tuple[MadeEntry, ...]
+    unregistered: tuple[Entry, ...]
     moved_on: tuple[str, ...]
 
     @property
@@ -63,9 +65,7 @@ def unit_status(
     )
 
 
-def file_status(
-    root: Path, unit: Unit, file: MadeFile, others: Iterable[MadeEntry] = ()
-) -> FileStatus:
+def file_status(root: Path, unit: Unit, file: MadeFile, others: Iterable[Entry] = ()) -> FileStatus:
     """Tells what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
 
     Args:
@@ -91,20 +91,20 @@ def file_status(
     return "edited"
 
 
-def _without(data: bytes, entry: MadeEntry) -> bytes:
+def _without(data: bytes, entry: Entry) -> bytes:
     try:
         return remove_entry(data, entry)
     except ScaffoldError:
         return data
 
 
-def _without_lines(data: bytes, added: Iterable[MadeEntry]) -> bytes:
+def _without_lines(data: bytes, added: Iterable[Entry]) -> bytes:
     """Returns a file without the lines that are an entry and nothing else; parses nothing."""
     lines = {text_to_add(entry).encode() for entry in added if _is_plain(entry)}
     return b"".join(row for row in data.splitlines(keepends=True) if row.strip() not in lines)
 
 
-def _is_registered(root: Path, entry: MadeEntry) -> bool:
+def _is_registered(root: Path, entry: Entry) -> bool:
     try:
         data = (root / entry.file).read_bytes()
         # Hundreds of units share one table, which is read again only where it says something else.
@@ -114,13 +114,13 @@ def _is_registered(root: Path, entry: MadeEntry) -> bool:
         return False
 
 
-def _is_plain(entry: MadeEntry) -> bool:
+def _is_plain(entry: Entry) -> bool:
     """Tells whether an entry is strings in a literal: reading those depends on the table alone."""
     return entry.shape in ("dict", "list") and not entry.code
 
 
 @functools.lru_cache(maxsize=8)
-def _entries(data: bytes, table: MadeEntry) -> dict[str, str | None]:
+def _entries(data: bytes, table: Entry) -> dict[str, str | None]:
     return read_entries(data, table)
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, LedgerError
 from scaffold.report import Registration, Step
 from scaffold.templating.request import Request
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import take_snapshot
-from scaffold.units.ledger import ATTRIBUTES, MadeEntry, Unit, base_path, record_path
+from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
 from scaffold.units.merge import merge
 from scaffold.units.records import records_of, unit_of
 from scaffold.units.status import file_status
@@ -136,7 +137,7 @@ class _Work:
             elif state == "edited":
                 self.warnings.append(f"{file.path} is not made any more; it was edited and stays")
 
-    def renew_entries(self, wanted: Sequence[MadeEntry]) -> None:
+    def renew_entries(self, wanted: Sequence[Entry]) -> None:
         """Takes back the registry lines that are not made any more, and adds the new ones."""
         for entry in reversed(self.made.entries):
             if entry not in wanted:
@@ -159,7 +160,7 @@ class _Work:
         found = [path for path in paths if (self.root / path).is_file()]
         return [Change(path, "record", (self.root / path).read_bytes(), None) for path in found]
 
-    def _add(self, data: bytes, entry: MadeEntry) -> bytes:
+    def _add(self, data: bytes, entry: Entry) -> bytes:
         edit = shapes.add_entry(data, entry)
         self.registered.append(
             Registration(entry.file, entry.table, entry.key, entry.value, edit.line)

@@ -25,12 +25,13 @@ from hypothesis.stateful import (
 )
 
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import catalogue_for, load_kind, load_style
 from scaffold.units import maintain as upkeep
 from scaffold.units.add import Options, add_unit, new_project
-from scaffold.units.ledger import MadeEntry, Unit, base_path, find_unit
+from scaffold.units.ledger import Unit, base_path, find_unit
 from scaffold.units.show import show_status
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +74,7 @@ def attempt(call: Callable[[], Report]) -> tuple[Report | None, str]:
         return None, f"{error.code}: {error.message}"
 
 
-def group_of(entry: MadeEntry) -> Group:
+def group_of(entry: Entry) -> Group:
     return entry.file, entry.table, entry.shape
 
 
@@ -90,8 +91,8 @@ class Made:
     answers: dict[str, Any]
     states: dict[str, str]
     versions: dict[str, int]
-    lost: set[MadeEntry] = field(default_factory=set[MadeEntry])
-    differing: set[MadeEntry] = field(default_factory=set[MadeEntry])
+    lost: set[Entry] = field(default_factory=set[Entry])
+    differing: set[Entry] = field(default_factory=set[Entry])
 
 
 class Sequences(RuleBasedStateMachine):
@@ -200,11 +201,11 @@ class Sequences(RuleBasedStateMachine):
         assert target is not None
         found: dict[Group, set[str]] = {}
         for each in registry_rules(target, target.catalogue.kind(kind)):
-            entry = MadeEntry(each.file, each.table, each.shape, "", "")
+            entry = Entry(each.file, each.table, each.shape, "", "")
             found[group_of(entry)] = self._keys(entry)
         return found
 
-    def _keys(self, entry: MadeEntry) -> set[str]:
+    def _keys(self, entry: Entry) -> set[str]:
         found = shapes.read_entries((self.root / entry.file).read_bytes(), entry)
         return {_plain(key, entry.shape) for key in found}
 
@@ -399,7 +400,7 @@ class Sequences(RuleBasedStateMachine):
             data = (ast.unparse(ast.parse(data)) + "\n").encode()
         elif shape == "dict":
             self.count += 1
-            own = MadeEntry(file, table, shape, f"mine_{self.count}", "some.where:thing")
+            own = Entry(file, table, shape, f"mine_{self.count}", "some.where:thing")
             data = shapes.add_entry(data, own).data
             self.rows[group].add(own.key)
         place.write_bytes(data)
@@ -443,7 +444,7 @@ class Sequences(RuleBasedStateMachine):
     def _registries_hold_what_they_should(self) -> None:
         for group, keys in self.rows.items():
             ast.parse((self.root / group[0]).read_bytes())
-            assert self._keys(MadeEntry(*group, "", "")) == keys, group
+            assert self._keys(Entry(*group, "", "")) == keys, group
 
     def _status_agrees(self) -> None:
         report = show_status(self.options())

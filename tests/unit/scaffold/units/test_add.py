@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import read_entries
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import load_kind, style_names
+from scaffold.transaction.change import digest
 from scaffold.units.add import Options, add_tests, add_unit, new_project
-from scaffold.units.ledger import MadeEntry, base_path, digest, find_unit, read_units
+from scaffold.units.ledger import base_path, find_unit, read_units
 from scaffold.units.maintain import update_units
 from scaffold.units.show import list_templates, show_status, show_unit
 
@@ -111,7 +113,7 @@ def test_many_in_a_row_without_a_commit(root: Path):
     for name in ("b_one", "a_two", "c_three"):
         add(root, "reward", name)
     registry = find_unit(root, "reward/b_one").entries[0].file
-    table = MadeEntry(registry, "REWARDS", "dict", "", "")
+    table = Entry(registry, "REWARDS", "dict", "", "")
     names = list(read_entries((root / registry).read_bytes(), table))
     assert {"a_two", "b_one", "c_three"} <= set(names)
     assert names == sorted(names)

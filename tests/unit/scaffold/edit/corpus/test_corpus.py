@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 
 from scaffold.edit.shapes import SHAPES, add_entry, has_entry, read_entries, remove_entry
-from scaffold.ledger import MadeEntry
+from scaffold.ledger import Entry
 from scaffold.errors import declared_codes, RegistryError
 
 CORPUS = Path(__file__).parent
@@ -46,9 +46,9 @@ class Case:
     after: bytes
 
     @property
-    def entry(self) -> MadeEntry:
+    def entry(self) -> Entry:
         fields = self.fields
-        return MadeEntry(
+        return Entry(
             fields.get("file", "pkg/registry.py"),
             *(fields[name] for name in ("table", "shape", "key")),
             value=fields.get("value", ""),
