@@ -26,13 +26,8 @@ from scaffold.report import Report
 from scaffold.target.target import Target, describe
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, Style
-from scaffold.units.add import (
-    Options,
-    made_unit,
-    nothing_to_do,
-    origin_warnings,
-    write_unit,
-)
+from scaffold.units.add import write_unit
+from scaffold.units.context import Options, made_unit, nothing_to_do, origin_warnings
 from scaffold.units.ledger import Unit
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from scaffold.report import Report
 from scaffold.target.target import Target, describe
 from scaffold.transaction.change import Change, digest
 from scaffold.transaction.state import COVERAGE, state_folders
-from scaffold.units.add import Options, reported_changes
+from scaffold.units.context import Options, reported_changes
 from scaffold.verify.process import end_all, end_like_ctrl_c
 
 PAGE = "docs/en/archon-coverage.md"

@@ -16,12 +16,8 @@ from scaffold.templating.answers import complete_answers
 from scaffold.templating.names import canonical_key
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, all_answers
-from scaffold.units.add import (
-    Options,
-    manner_for,
-    rendered_files,
-    request_for,
-)
+from scaffold.units.add import manner_for, rendered_files, request_for
+from scaffold.units.context import Options
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile

@@ -25,13 +25,9 @@ from scaffold.edit.entry import Entry
 from scaffold.report import Report
 from scaffold.target.target import Target
 from scaffold.templating.request import Request
-from scaffold.units.add import (
-    Options,
-    Trial,
-    reported_changes,
-    verify_made,
-)
+from scaffold.units.context import Options, reported_changes
 from scaffold.units.ledger import Unit, find_unit
+from scaffold.verify.command import Trial, verify_made
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile

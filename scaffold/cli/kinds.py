@@ -13,7 +13,7 @@ from scaffold.templating.spec import Answer, Kind
 
 if TYPE_CHECKING:
     from scaffold.report import Report
-    from scaffold.units.add import Options
+    from scaffold.units.context import Options
 
 SAMPLE = click.Option(
     ["--from", "sample"],

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from scaffold.report import Report
     from scaffold.templating.manifests import Catalogue
-    from scaffold.units.add import Options
+    from scaffold.units.context import Options
 
 SHELLS = ("bash", "fish", "zsh")
 TARGET = click.Option(
@@ -513,7 +513,7 @@ def _catalogue(ctx: click.Context) -> Catalogue:
 
 
 def _options(values: dict[str, Any]) -> Options:
-    from scaffold.units.add import Options
+    from scaffold.units.context import Options
 
     return Options(
         working_folder(),

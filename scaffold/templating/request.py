@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
 from scaffold.edit.entry import Entry
-from scaffold.errors import ConflictError
+from scaffold.errors import TemplateError
+from scaffold.templating.render import (
+    RenderedFile,
+    check_destination,
+    render_files,
+    template_variables,
+)
 from scaffold.templating.spec import (
     AnswerValue,
     FileRule,
@@ -17,13 +24,9 @@ from scaffold.templating.spec import (
     all_answers,
     fill,
 )
-from scaffold.units.ledger import Unit
 
 MANUAL = "manual"
 """The shape of a registry line that a person adds."""
-
-MAX_SHOWN = 200
-"""How much of an answer a refusal repeats."""
 
 
 @dataclass(frozen=True)
@@ -90,68 +93,34 @@ class Request:
         return fill(self.kind.symbol, self.names)
 
 
-def _how_to_change(request: Request, made: Unit, command: Callable[..., Iterable[str]]) -> str:
-    import shlex  # only refusals need it
-
-    if made.styles != request.style_names:
-        remove = shlex.join(command("remove", made.id))
-        return f"choose another name; or {remove}, then add it again"
-    questions = all_answers(request.kind, request.styles)
-    changed = [
-        ("--set", f"{name}={wanted}")
-        for name, wanted in sorted(request.answers.items())
-        if made.answers.get(name, questions[name].default) != wanted
-    ]
-    return shlex.join(command("update", made.id, *(word for pair in changed for word in pair)))
-
-
-def _shown(value: AnswerValue | None) -> str:
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
 def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> Entry:
     texts = (rule.file, rule.table, rule.key, rule.value)
     file, table, key, value = (fill(text, variables).strip("\n") for text in texts)
     return Entry(file, table, rule.shape, key, value, rule.code)
 
 
-def check_same(
-    request: Request, made: Unit, command: Callable[..., Iterable[str]]
-) -> tuple[str, ...]:
-    """Compares a request with the unit that exists under its name.
+def render_request(request: Request, sources: Mapping[str, bytes]) -> tuple[RenderedFile, ...]:
+    """Renders the files of a request.
 
     Args:
         request: What is to be made.
-        made: What exists.
-        command: Makes a command for the same target of its words, for the hint of a refusal.
-
-    Returns:
-        Warnings: a template that has moved on since.
+        sources: The kind's template files: path to bytes.
 
     Raises:
-        ConflictError: The unit was made with other styles or answers.
+        TemplateError: A template is wrong.
     """
-    differences: list[str] = []
-    if made.styles != request.style_names:
-        was, wanted = ", ".join(made.styles), ", ".join(request.style_names)
-        differences.append(f"{request.kind.option} was {was}, not {wanted}")
+    return render_files(request.files(), sources, _variables(request))
+
+
+def _variables(request: Request) -> dict[str, Any]:
     questions = all_answers(request.kind, request.styles)
-    for name, wanted in sorted(request.answers.items()):
-        # A question that came later was answered by its default, as far as the unit is concerned.
-        was = made.answers.get(name, questions[name].default)
-        if was != wanted:
-            differences.append(f"{name} was {_shown(was)}, not {_shown(wanted)}")
-    if differences:
-        raise ConflictError(
-            f"{request.id} exists, made with other answers: {'; '.join(differences)}",
-            code="answers_differ",
-            hint=_how_to_change(request, made, command),
-        )
-    newest = {f"{request.kind.name}/{style.name}": style.version for style in request.styles}
-    newest[request.kind.name] = request.kind.version
-    return tuple(
-        f"the template {use.id} has moved on from version {use.version} to {newest[use.id]} since"
-        for use in made.templates
-        if newest.get(use.id, use.version) > use.version
-    )
+    return template_variables(request.names, request.style_names, questions, request.answers)
+
+
+def destinations(request: Request) -> list[str]:
+    variables = {**request.names, **request.answers}
+    paths = [check_destination(fill(rule.to, variables)) for rule in request.files()]
+    double = next((path for path in paths if paths.count(path) > 1), None)
+    if double:
+        raise TemplateError(f"two template files go to {double}", code="template_invalid")
+    return paths

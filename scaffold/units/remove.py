@@ -8,9 +8,21 @@ from pathlib import Path
 
 from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
-from scaffold.errors import ConflictError, RegistryError
+from scaffold.errors import ConflictError, RegistryError, RequestError
+from scaffold.report import Report
+from scaffold.transaction.backup import back_up
 from scaffold.transaction.change import Change
-from scaffold.units.ledger import ATTRIBUTES, ATTRIBUTES_TEXT, Unit, base_path, record_path
+from scaffold.units.context import Options
+from scaffold.units.context import at_work as _at_work
+from scaffold.units.ledger import (
+    ATTRIBUTES,
+    ATTRIBUTES_TEXT,
+    Unit,
+    base_path,
+    find_unit,
+    record_path,
+    sound_units,
+)
 from scaffold.units.status import FileStatus, file_status
 
 
@@ -119,3 +131,42 @@ def _records(root: Path, unit: Unit, *, is_last: bool) -> list[Change]:
     if is_last and (root / ATTRIBUTES).is_file():
         found += [ATTRIBUTES] * ((root / ATTRIBUTES).read_bytes() == ATTRIBUTES_TEXT)
     return [Change(path, "record", (root / path).read_bytes(), None) for path in found]
+
+
+def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Report:
+    """Takes back what was made under an ID: untouched files, registry lines and the record."""
+    with _at_work(f"remove {unit_id}", options) as work:
+        units, problems = sound_units(work.root)
+        unit = find_unit(work.root, unit_id)
+        work.report.warnings += tuple(f"{each.message}; {each.hint}" for each in problems)
+        removal = plan_removal(work.root, unit, units, discard=_is_named(unit, discard))
+        report = work.report
+        if removal.lost and not options.dry_run:
+            saved = back_up(work.root, unit.id, removal.lost)
+            report.warnings += (f"edited files were copied to {saved} before they were deleted",)
+        report.warnings += tuple(
+            f"{path} was edited and stays; it is yours and registered no more"
+            for path in removal.kept
+        )
+        report.warnings += tuple(
+            f"{row.file} says something else of {row.key!r} by now, and keeps it"
+            for row in removal.changed
+        )
+        work.apply(removal.changes)
+    return report
+
+
+def _is_named(unit: Unit, discard: Iterable[str]) -> bool:
+    """Tells whether ``--discard-edits`` names a unit.
+
+    Raises:
+        RequestError: It names another one, which the person may believe to be meant.
+    """
+    wrong = [each for each in discard if each not in (unit.id, unit.name)]
+    if wrong:
+        raise RequestError(
+            f"--discard-edits names {wrong[0]!r}, and the command {unit.id}",
+            code="usage",
+            hint=f"--discard-edits {unit.id}",
+        )
+    return bool(tuple(discard))

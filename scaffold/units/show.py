@@ -10,11 +10,12 @@ from scaffold.report import Report, Step, entry_label
 from scaffold.target.target import Target, describe
 from scaffold.templating.manifests import Catalogue, catalogue_for
 from scaffold.templating.spec import Kind, Style, all_answers
-from scaffold.units.add import Options, leftover_warning
+from scaffold.units.context import Options, leftover_warning
 from scaffold.units.ledger import find_unit, sound_units, unit_ids
+from scaffold.units.status import status_json as _status_json
 
 if TYPE_CHECKING:
-    from scaffold.units.status import UnitStatus
+    pass
 
 MAX_SHOWN = 200
 """How much of an answer is shown to people."""
@@ -64,25 +65,6 @@ def explain_target(options: Options) -> Report:
         "target", describe(target), warnings=leftover_warning(target.root), extra=extra,
         text="\n".join(rows) + "\n",
     )  # fmt: skip
-
-
-def show_status(options: Options) -> Report:
-    """Tells of every unit whether it is untouched, edited, missing, unregistered or outdated."""
-    from scaffold.units.status import unit_status
-
-    target = options.find()
-    units, problems = sound_units(target.root)
-    found = [unit_status(target.root, unit, target.catalogue, units) for unit in units]
-    rows = [f"{status.unit.id:<32} {', '.join(status.states)}" for status in found]
-    report = Report(
-        "status",
-        describe(target),
-        warnings=leftover_warning(target.root),
-        extra={"units": [_status_json(status) for status in found]},
-        text="\n".join(rows or ["nothing was made here yet"]) + "\n",
-    )
-    report.fail_in_part(problems)
-    return report
 
 
 def show_unit(unit_id: str, options: Options) -> Report:
@@ -162,25 +144,4 @@ def _style_json(kind: Kind, style: Style) -> dict[str, Any]:
         "origin": style.origin,
         "version": style.version,
         "answers": answers,
-    }
-
-
-def _status_json(status: UnitStatus) -> dict[str, Any]:
-    unit = status.unit
-    return {
-        "id": unit.id,
-        "states": list(status.states),
-        "styles": list(unit.styles),
-        "answers": dict(unit.answers),
-        "proof": unit.proof,
-        "templates": [use._asdict() for use in unit.templates],
-        "files": [
-            {"path": file.path, "role": file.role, "state": status.files[file.path]}
-            for file in unit.files
-        ],
-        "entries": [
-            {**vars(entry), "registered": entry not in status.unregistered}
-            for entry in unit.entries
-        ],
-        "outdated": list(status.moved_on),
     }

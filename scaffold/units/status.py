@@ -7,15 +7,23 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import has_entry, read_entries, remove_entry, text_to_add
-from scaffold.errors import ScaffoldError, TemplateError
+from scaffold.errors import ConflictError, ScaffoldError, TemplateError
+from scaffold.report import Registration, Report
+from scaffold.target.target import describe
 from scaffold.templating.manifests import Catalogue
-from scaffold.transaction.change import digest
+from scaffold.transaction.change import Change, digest
+from scaffold.units.context import Options, leftover_warning
+from scaffold.units.context import at_work as _at_work
 from scaffold.units.equivalence import is_same
-from scaffold.units.ledger import MadeFile, Unit, base_path
+from scaffold.units.ledger import MadeFile, Unit, base_path, sound_units
+
+if TYPE_CHECKING:
+    from scaffold.units.status import UnitStatus
 
 FileStatus = Literal["untouched", "edited", "missing"]
 
@@ -142,3 +150,76 @@ def _newest_version(template: str, catalogue: Catalogue) -> int | None:
     with suppress(TemplateError):
         return (catalogue.style(kind, style) if style else catalogue.kind(kind)).version
     return None
+
+
+def fix_registries(options: Options) -> Report:
+    """Adds the registry lines again that a merge or an edit lost."""
+    with _at_work("status", options) as work:
+        units, problems = sound_units(work.root)
+        texts: dict[str, tuple[bytes, bytes]] = {}
+        for unit in units:
+            for entry in unit_status(work.root, unit, work.target.catalogue, units).unregistered:
+                try:
+                    before, data = texts.get(entry.file) or (_read(work.root, entry.file),) * 2
+                    edit = shapes.add_entry(data, entry)
+                except ScaffoldError as error:  # the lines of other registries can be mended
+                    problems.append(error)
+                    continue
+                texts[entry.file] = (before, edit.data)
+                work.report.registered += (
+                    Registration(entry.file, entry.table, entry.key, entry.value, edit.line),
+                )
+        work.apply([Change(file, "edited", *pair) for file, pair in texts.items()])
+        work.report.fail_in_part(problems)
+    return work.report
+
+
+def _read(root: Path, file: str) -> bytes:
+    try:
+        return (root / file).read_bytes()
+    except OSError as error:
+        raise ConflictError(
+            f"the registry {file} cannot be read: {error.strerror}",
+            code="registry_missing",
+            hint="take it back from version control",
+        ) from error
+
+
+def show_status(options: Options) -> Report:
+    """Tells of every unit whether it is untouched, edited, missing, unregistered or outdated."""
+    from scaffold.units.status import unit_status
+
+    target = options.find()
+    units, problems = sound_units(target.root)
+    found = [unit_status(target.root, unit, target.catalogue, units) for unit in units]
+    rows = [f"{status.unit.id:<32} {', '.join(status.states)}" for status in found]
+    report = Report(
+        "status",
+        describe(target),
+        warnings=leftover_warning(target.root),
+        extra={"units": [status_json(status) for status in found]},
+        text="\n".join(rows or ["nothing was made here yet"]) + "\n",
+    )
+    report.fail_in_part(problems)
+    return report
+
+
+def status_json(status: UnitStatus) -> dict[str, Any]:
+    unit = status.unit
+    return {
+        "id": unit.id,
+        "states": list(status.states),
+        "styles": list(unit.styles),
+        "answers": dict(unit.answers),
+        "proof": unit.proof,
+        "templates": [use._asdict() for use in unit.templates],
+        "files": [
+            {"path": file.path, "role": file.role, "state": status.files[file.path]}
+            for file in unit.files
+        ],
+        "entries": [
+            {**vars(entry), "registered": entry not in status.unregistered}
+            for entry in unit.entries
+        ],
+        "outdated": list(status.moved_on),
+    }

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
-from scaffold.errors import ConflictError, LedgerError
-from scaffold.report import Registration, Step
+from scaffold.errors import ConflictError, LedgerError, RequestError, nearest
+from scaffold.report import Registration, Report, Step
+from scaffold.target.restyle import manner_of
+from scaffold.templating.answers import parse_answer
 from scaffold.templating.request import Request
+from scaffold.templating.spec import all_answers
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import take_snapshot
-from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
+from scaffold.units.add import rendered_files, request_for
+from scaffold.units.context import Options
+from scaffold.units.context import Work as _Work
+from scaffold.units.context import at_work as _at_work
+from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, find_unit, read_units, record_path
 from scaffold.units.merge import merge
 from scaffold.units.records import records_of, unit_of
 from scaffold.units.status import file_status
@@ -185,3 +192,94 @@ class _Work:
 
     def _base(self, path: str) -> bytes | None:
         return self._now(base_path(self.made.kind, self.made.name, path))
+
+
+def update_units(ids: Iterable[str], settings: Iterable[str], options: Options) -> Report:
+    """Brings units up to date with their templates, or with other answers, by three-way merges."""
+    with _at_work("update", options) as work:
+        units = [find_unit(work.root, each) for each in ids] or list(read_units(work.root))
+        changed = _settings(settings)
+        if changed and len(units) != 1:
+            raise RequestError(
+                "--set is for one unit, and needs its ID",
+                code="usage",
+                hint="scaffold update ID --set NAME=VALUE; `scaffold status` lists the IDs",
+            )
+        changes: list[Change] = []
+        for unit in units:
+            renewal = _renewal(work, unit, changed, changes)
+            _tell(work, renewal)
+            changes += renewal.changes
+        work.apply(_composed(changes))
+    return work.report
+
+
+def _composed(changes: Iterable[Change]) -> list[Change]:
+    """Returns one change per file for several in order, such as two of one registry."""
+    found: dict[str, Change] = {}
+    for change in changes:
+        first = found.get(change.path, change)
+        action = first.action if change.action == "edited" else change.action
+        found[change.path] = replace(first, action=action, after=change.after)
+    return [change for change in found.values() if change.before != change.after]
+
+
+def _renewal(
+    work: _Work, unit: Unit, changed: Mapping[str, str], earlier: Sequence[Change]
+) -> Renewal:
+    kind = work.target.catalogue.kind(unit.kind)
+    styles = work.target.catalogue.styles(kind, unit.styles)
+    questions = all_answers(kind, styles)
+    unknown = sorted(set(changed) - set(questions))
+    if unknown:
+        raise RequestError(
+            f"{unit.id} has no answer {unknown[0]!r}{nearest(unknown[0], questions)}",
+            code="usage",
+            hint=f"`scaffold show {unit.id}` lists its answers",
+        )
+    given: dict[str, Any] = {k: v for k, v in unit.answers.items() if k in questions}
+    given |= {name: parse_answer(questions[name], text) for name, text in changed.items()}
+    # What was made stays where it is, whatever the siblings do by now.
+    made = {file.role: file.path for file in unit.files if file.role in ("source", "test")}
+    named = made if kind.place else {}
+    if kind.writer:
+        named |= {"registered": str(given["model_type"])}
+    request = request_for(work.target, kind, styles, unit.name, given, named)
+    if kind.writer:
+        from scaffold.archon.update import renew_model
+
+        renewal, warnings = renew_model(work.target, unit, request, work.options, earlier)
+        work.report.warnings += warnings
+        return renewal
+    manner = manner_of(work.target, request.names)
+    rendered, warnings = rendered_files(
+        work.target, request, manner, with_format=work.options.with_format
+    )
+    work.report.warnings += warnings
+    return plan_renewal(work.root, unit, request, rendered, earlier)
+
+
+def _tell(work: _Work, renewal: Renewal) -> None:
+    report = work.report
+    report.registered += renewal.registered
+    report.warnings += renewal.warnings
+    report.next += renewal.conflicts
+    if any(change.action != "record" for change in renewal.changes):
+        report.check += (work.options.command("verify", renewal.unit.id),)
+    if renewal.conflicts:
+        report.ok = False
+        report.extra["conflicts"] = [row._asdict() for row in report.next]
+
+
+def _settings(settings: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in settings:
+        name, is_pair, value = text.partition("=")
+        if not is_pair:
+            raise RequestError(
+                f"--set {text!r} is no pair of a name and a value",
+                code="usage",
+                hint="scaffold update ID --set NAME=VALUE",
+            )
+        found[name.replace("-", "_")] = value
+    return found

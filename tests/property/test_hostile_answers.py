@@ -19,11 +19,13 @@ from scaffold.templating.answers import MAX_TEXT, complete_answers
 from scaffold.templating.manifests import load_kind, load_style, style_names
 from scaffold.templating.names import canonical_key
 from scaffold.templating.render import RenderedFile
+from scaffold.templating.request import render_request
 from scaffold.templating.spec import Answer, all_answers
 from scaffold.units import maintain as upkeep
-from scaffold.units.add import Options, add_unit, new_project, request_for
+from scaffold.units.add import add_unit, request_for
+from scaffold.units.context import Options
 from scaffold.units.ledger import dump_unit, find_unit, parse_unit
-from scaffold.units.plan import render_request
+from scaffold.units.project import new_project
 from scaffold.units.records import unit_of
 
 MARK = "zqxj"

@@ -30,9 +30,11 @@ from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import catalogue_for, load_kind, load_style
 from scaffold.units import maintain as upkeep
-from scaffold.units.add import Options, add_unit, new_project
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
 from scaffold.units.ledger import Unit, base_path, find_unit
-from scaffold.units.show import show_status
+from scaffold.units.project import new_project
+from scaffold.units.status import show_status
 
 ROOT = Path(__file__).parents[2]
 LAYOUTS = ROOT / "tests" / "fixtures" / "layouts"

@@ -22,12 +22,7 @@ from scaffold.templating.render import toml_literal
 from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.transaction.apply import session
 from scaffold.transaction.change import Change
-from scaffold.units.add import (
-    Options,
-    leftover_warning,
-    reported_changes,
-    settled_warning,
-)
+from scaffold.units.context import Options, leftover_warning, reported_changes, settled_warning
 from scaffold.units.init.draft import Proposal, propose
 from scaffold.units.init.draft import describe as describe_proposal
 from scaffold.units.init.example import Likeness, find_likeness

@@ -20,10 +20,13 @@ from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import load_kind, style_names
 from scaffold.transaction.change import digest
-from scaffold.units.add import Options, add_tests, add_unit, new_project
+from scaffold.units.add import add_tests, add_unit
+from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
-from scaffold.units.maintain import update_units
-from scaffold.units.show import list_templates, show_status, show_unit
+from scaffold.units.project import new_project
+from scaffold.units.show import list_templates, show_unit
+from scaffold.units.status import show_status
+from scaffold.units.update import update_units
 
 Tree = dict[str, bytes | None]
 

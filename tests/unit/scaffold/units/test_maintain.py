@@ -14,9 +14,10 @@ from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import catalogue_for, load_kind
 from scaffold.units import maintain as upkeep
-from scaffold.units.add import Options, add_unit
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
 from scaffold.units.ledger import find_unit, read_units
-from scaffold.units.show import show_status
+from scaffold.units.status import show_status
 
 REWARD = "my_rl/reward/sums.py"
 TEST = "tests/reward/test_sums.py"

@@ -11,7 +11,8 @@ import pytest
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.target.target import Target, find_target
-from scaffold.units.add import Options, add_unit
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
 from scaffold.units.init.command import Wish, init_repository, with_config
 
 SOURCE = '''"""The @."""
