@@ -32,7 +32,7 @@ from scaffold.verify.command import Trial, verify_made
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
     from scaffold.transaction.change import Change
-    from scaffold.units.update import Renewal
+    from scaffold.units.update_plan import UpdatePlan
 
 
 class _Attempt(NamedTuple):
@@ -40,7 +40,7 @@ class _Attempt(NamedTuple):
 
     request: Request
     rendered: tuple[RenderedFile, ...]
-    renewal: Renewal
+    renewal: UpdatePlan
     proof: Mapping[str, Any]
     warnings: tuple[str, ...]
 
@@ -52,7 +52,7 @@ class _Attempt(NamedTuple):
 
 def renew_model(
     target: Target, unit: Unit, request: Request, options: Options, earlier: Sequence[Change]
-) -> tuple[Renewal, tuple[str, ...]]:
+) -> tuple[UpdatePlan, tuple[str, ...]]:
     """Works out how a model is brought up to date: measured and written anew, merged, proven again.
 
     Args:
@@ -65,7 +65,7 @@ def renew_model(
     Returns:
         What is written, and warnings.
     """
-    from scaffold.units.update import plan_renewal
+    from scaffold.units.update_plan import plan_update
 
     work = ModelWork(target, Wish(), lambda line: None)
     design = work.derive(source_of(dict(request.answers)), request.answers)
@@ -83,7 +83,7 @@ def renew_model(
     if not is_proven:
         why = proof_lines(tried.proof)[0] if tried.proof else "a merge has conflicts"
         warnings += (f"{unit.id} is not proven as merged, and not registered: {why}",)
-    return plan_renewal(target.root, unit, settled, tried.rendered, earlier), warnings
+    return plan_update(target.root, unit, settled, tried.rendered, earlier), warnings
 
 
 def _attempt(
@@ -94,12 +94,12 @@ def _attempt(
     options: Options,
     earlier: Sequence[Change],
 ) -> _Attempt:
-    from scaffold.units.update import plan_renewal
+    from scaffold.units.update_plan import plan_update
 
     root = work.target.root
     request, rendered, warnings = work.render(asked, design, options)
     kept = replace(request, proof=unit.proof, rules=request.rules if unit.entries else ())
-    renewal = plan_renewal(root, unit, kept, rendered, earlier)
+    renewal = plan_update(root, unit, kept, rendered, earlier)
     tried = _Attempt(request, rendered, renewal, {}, warnings)
     if tried.is_same or renewal.conflicts:
         return tried
@@ -109,7 +109,7 @@ def _attempt(
 
 
 def _merged(
-    root: Path, rendered: Iterable[RenderedFile], renewal: Renewal
+    root: Path, rendered: Iterable[RenderedFile], renewal: UpdatePlan
 ) -> tuple[RenderedFile, ...]:
     """Returns the files as they will stand there once a renewal is written."""
     planned = {change.path: change.after for change in renewal.changes}

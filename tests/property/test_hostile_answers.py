@@ -18,8 +18,7 @@ from scaffold.target.target import Target, target_at
 from scaffold.templating.answers import MAX_TEXT, complete_answers
 from scaffold.templating.manifests import load_kind, load_style, style_names
 from scaffold.templating.names import canonical_key
-from scaffold.templating.render import RenderedFile
-from scaffold.templating.request import render_request
+from scaffold.templating.render import RenderedFile, render_request
 from scaffold.templating.spec import Answer, all_answers
 from scaffold.units import maintain as upkeep
 from scaffold.units.add import add_unit, request_for

@@ -23,8 +23,9 @@ from scaffold.transaction.change import digest
 from scaffold.units.add import add_tests, add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
+from scaffold.units.list import list_templates
 from scaffold.units.project import new_project
-from scaffold.units.show import list_templates, show_unit
+from scaffold.units.show import show_unit
 from scaffold.units.status import show_status
 from scaffold.units.update import update_units
 
