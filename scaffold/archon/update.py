@@ -12,8 +12,8 @@ from scaffold.archon.pipeline import (
     PROVEN,
     UNPROVEN,
     Log,
+    ModelOptions,
     ModelWork,
-    Wish,
     measured,
     model_request,
     refusals_found,
@@ -67,7 +67,7 @@ def renew_model(
     """
     from scaffold.units.update_plan import plan_update
 
-    work = ModelWork(target, Wish(), lambda line: None)
+    work = ModelWork(target, ModelOptions(), lambda line: None)
     design = work.derive(source_of(dict(request.answers)), request.answers)
     asked = measured(request, design)
     tried = _attempt(work, unit, asked, design, options, earlier)

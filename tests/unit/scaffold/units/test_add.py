@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from scaffold.cli.units import writer_of
 from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import read_entries
 from scaffold.errors import ScaffoldError
@@ -395,7 +396,7 @@ def test_commands_to_run_next_name_the_target_that_was_named(project: Path):
     kind = load_kind("reward")
     made = add_unit(kind, "sums", ["exact"], {}, options)
     shown = show_unit("sums", options)
-    updated = update_units(["sums"], ["take=last_line"], options)
+    updated = update_units(["sums"], ["take=last_line"], options, writer_of)
     wanted = ("scaffold", "verify", "reward/sums", "--target", "my_rl")
     assert made.check == shown.check == updated.check == (wanted,)
     with pytest.raises(ScaffoldError) as refusal:
