@@ -16,12 +16,12 @@ from typing import Any
 import click
 
 from areal.trainer.cli import main as areal_main
-from scaffold.cli import Cli, KindGroup, main
+from scaffold.analysis.cli.cli_json import CLI_SCHEMA
+from scaffold.cli.main import Cli, KindGroup, main
 from scaffold.edit.shapes import SHAPES
-from scaffold.layouts import load_layouts
-from scaffold.manifests import builtin_catalogue, templates_folder
-from scaffold.repository.cli_json import CLI_SCHEMA
-from scaffold.spec import CODES, Answer, Kind, Style
+from scaffold.target.layouts import load_layouts
+from scaffold.templating.manifests import builtin_catalogue, templates_folder
+from scaffold.templating.spec import CODES, Answer, Kind, Style
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "en" / "scaffold.md"

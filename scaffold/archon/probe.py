@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.spec import CODES, TargetError
+from scaffold.templating.spec import CODES, TargetError
 from scaffold.verify.interpreter import Interpreter
 from scaffold.verify.process import Finished, run_limited
 

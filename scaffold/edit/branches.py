@@ -51,8 +51,8 @@ from scaffold.edit.statements import (
     sorted_index,
     there,
 )
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError, TemplateError
+from scaffold.templating.spec import RegistryError, TemplateError
+from scaffold.units.ledger import MadeEntry
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from scaffold.edit.statements import (
     sorted_index,
     there,
 )
-from scaffold.ledger import MadeEntry
+from scaffold.units.ledger import MadeEntry
 
 _Names = tuple[str | None, ...]
 

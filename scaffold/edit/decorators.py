@@ -33,8 +33,8 @@ from scaffold.edit.statements import (
     sorted_index,
     there,
 )
-from scaffold.ledger import MadeEntry
-from scaffold.spec import TemplateError
+from scaffold.templating.spec import TemplateError
+from scaffold.units.ledger import MadeEntry
 
 _GAP = 2
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from scaffold.edit.import_order import is_same_module, package
 from scaffold.edit.statements import Script
-from scaffold.ledger import MadeEntry
-from scaffold.spec import TemplateError
+from scaffold.templating.spec import TemplateError
+from scaffold.units.ledger import MadeEntry
 
 
 @dataclass(frozen=True)

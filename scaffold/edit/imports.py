@@ -50,8 +50,8 @@ from scaffold.edit.statements import (
     settled,
     there,
 )
-from scaffold.ledger import MadeEntry
-from scaffold.spec import TemplateError
+from scaffold.templating.spec import TemplateError
+from scaffold.units.ledger import MadeEntry
 
 _SKIPPED = re.compile(rb"#\s*isort:\s*skip")
 _COMMENT = re.compile(rb"#[^\r\n]*")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scaffold.edit.ordering import ORDERS
 from scaffold.edit.refusal import Context
-from scaffold.ledger import MadeEntry
+from scaffold.units.ledger import MadeEntry
 
 _ROW = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
 _MARKER = re.compile(r"(<{7}|>{7}) ")

@@ -15,7 +15,7 @@ from scaffold.edit.lines import Span, context_of, line_for, list_index, read_tex
 from scaffold.edit.markdown_text import Page, content, read_page, starts_block, visible
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
-from scaffold.ledger import MadeEntry
+from scaffold.units.ledger import MadeEntry
 
 _BULLET = re.compile(r"( {0,3})([-*+])([ \t]+)(?=\S)")
 _NUMBER = re.compile(r" {0,3}\d{1,9}[.)](?:[ \t]|$)")

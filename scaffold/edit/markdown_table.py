@@ -21,7 +21,7 @@ from scaffold.edit.lines import Span, context_of, line_for, list_index, read_tex
 from scaffold.edit.markdown_text import Page, content, read_page, starts_block, visible
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
-from scaffold.ledger import MadeEntry
+from scaffold.units.ledger import MadeEntry
 
 _CELLS = re.compile(r"(?:[^|\\]|\\.|\\$)*")
 _RULE = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")

@@ -26,7 +26,7 @@ from scaffold.edit.lines import (
 )
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
-from scaffold.ledger import MadeEntry
+from scaffold.units.ledger import MadeEntry
 
 _RULE = re.compile(
     r"(?P<indent>[ \t]*)(?P<pattern>(?:[^\s\\#]|\\.|(?<=\S)#)+)(?P<gap>[ \t]*)(?P<rest>.*)"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol, cast
 
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError, nearest
+from scaffold.templating.spec import RegistryError, nearest
+from scaffold.units.ledger import MadeEntry
 
 SHAPES: dict[str, str] = {
     "branch": "scaffold.edit.branches",

@@ -23,7 +23,7 @@ from scaffold.edit.lines import (
 )
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
-from scaffold.ledger import MadeEntry
+from scaffold.units.ledger import MadeEntry
 
 _DIRECTIVE = re.compile(r"\.\. [\w:.+-]+::")
 _OPTION = re.compile(r":[\w-]+:(?:\s|$)")

@@ -32,7 +32,7 @@ from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 from scaffold.edit.toml_array import Array, with_element, without_element
 from scaffold.edit.toml_scan import Statement
-from scaffold.ledger import MadeEntry
+from scaffold.units.ledger import MadeEntry
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 

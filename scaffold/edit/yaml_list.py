@@ -36,7 +36,7 @@ from scaffold.edit.lines import (
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 from scaffold.edit.yaml_tree import Item, Node, YamlError, is_plain_text, read_yaml
-from scaffold.ledger import MadeEntry
+from scaffold.units.ledger import MadeEntry
 
 _TITLES = ("caption", "title", "name", "file", "id")
 _KNOWN_BY = re.compile(r"(.*)\[([\w-]+)\]", re.DOTALL)

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from scaffold.report import Report
-from scaffold.spec import escaped
+from scaffold.templating.spec import escaped
 from scaffold.translation.agreement import check_page
 from scaffold.translation.documents import Documents
 from scaffold.translation.finding import Finding

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scaffold.report import unified_diff
-from scaffold.spec import RequestError, nearest
+from scaffold.templating.spec import RequestError, nearest
 from scaffold.translation.documents import Documents
 from scaffold.translation.freshness import WORDS, count_of
 from scaffold.translation.glossary import Term

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from scaffold.edit.shapes import read_entries
-from scaffold.ledger import MadeEntry, MadeFile, Unit, digest
-from scaffold.spec import LedgerError, RegistryRule, ScaffoldError, fill
-from scaffold.target import Target, registry_rules, unit_names
+from scaffold.target.target import Target, registry_rules, unit_names
+from scaffold.templating.spec import LedgerError, RegistryRule, ScaffoldError, fill
+from scaffold.units.ledger import MadeEntry, MadeFile, Unit, digest
 
 
 def registered_unit(target: Target, unit_id: str) -> Unit | None:

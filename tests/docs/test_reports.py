@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scaffold.spec import CODES
+from scaffold.templating.spec import CODES
 
 ROOT = Path(__file__).parents[2]
 

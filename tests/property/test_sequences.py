@@ -24,14 +24,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from scaffold import upkeep
-from scaffold.commands import Options, add_unit, new_project
 from scaffold.edit import shapes
-from scaffold.ledger import MadeEntry, Unit, base_path, find_unit
-from scaffold.manifests import catalogue_for, load_kind, load_style
 from scaffold.report import Report
-from scaffold.spec import ScaffoldError
-from scaffold.views import show_status
+from scaffold.templating.manifests import catalogue_for, load_kind, load_style
+from scaffold.templating.spec import ScaffoldError
+from scaffold.units import maintain as upkeep
+from scaffold.units.add import Options, add_unit, new_project
+from scaffold.units.ledger import MadeEntry, Unit, base_path, find_unit
+from scaffold.units.show import show_status
 
 ROOT = Path(__file__).parents[2]
 LAYOUTS = ROOT / "tests" / "fixtures" / "layouts"
@@ -194,7 +194,7 @@ class Sequences(RuleBasedStateMachine):
         return made
 
     def _tables(self, kind: str) -> dict[Group, set[str]]:
-        from scaffold.target import registry_rules, target_at
+        from scaffold.target.target import registry_rules, target_at
 
         target = target_at(self.root)
         assert target is not None

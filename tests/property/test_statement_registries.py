@@ -10,8 +10,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError
+from scaffold.templating.spec import RegistryError
+from scaffold.units.ledger import MadeEntry
 
 FILE = "pkg/reward/__init__.py"
 WORDS = st.sampled_from(["a", "b2", "b10", "gsm8k", "hh-rlhf", "k", "Math", "math_hard", "z"])

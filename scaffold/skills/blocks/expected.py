@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.skills.blocks.markers import Block
 from scaffold.skills.blocks.sources import BlockError, Sources
-from scaffold.spec import ScaffoldError
+from scaffold.templating.spec import ScaffoldError
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
     from scaffold.skills.blocks.settings import Settings
 
 REPAIR = "scaffold skills sync"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.output.json import fingerprint
-from scaffold.spec import RequestError
+from scaffold.templating.spec import RequestError
 
 SCHEMA = 1
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaffold.skills.front_matter import FrontMatter, read_front_matter
-from scaffold.spec import ScaffoldError, TargetError
+from scaffold.templating.spec import ScaffoldError, TargetError
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
 
 SKILLS = ".agents/skills"
 AGENTS = ".agents/agents"

@@ -20,9 +20,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from scaffold.cli import main
-from scaffold.spec import CODES, HINTS
-from scaffold.state import locked
+from scaffold.cli.main import main
+from scaffold.templating.spec import CODES, HINTS
+from scaffold.transaction.state import locked
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
@@ -323,8 +323,8 @@ ROWS = [*USAGE, *TARGETS, *REGISTRIES, *RECORDS, *TEMPLATES]
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from scaffold.commands import Options, add_unit, new_project
-    from scaffold.manifests import load_kind
+    from scaffold.templating.manifests import load_kind
+    from scaffold.units.add import Options, add_unit, new_project
 
     place = tmp_path_factory.mktemp("bad")
     new_project(load_kind("project"), "my_rl", [], {"areal_source": ""}, Options(place))

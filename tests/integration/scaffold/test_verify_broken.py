@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from scaffold.ledger import MadeEntry, MadeFile, Unit
-from scaffold.manifests import load_kind
-from scaffold.target import Target, find_target
+from scaffold.target.target import Target, find_target
+from scaffold.templating.manifests import load_kind
+from scaffold.units.ledger import MadeEntry, MadeFile, Unit
 from scaffold.verify.findings import Level
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.branches import add_entry, has_entry, read_entries, remove_entry, text_to_add
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError, TemplateError
+from scaffold.templating.spec import RegistryError, TemplateError
+from scaffold.units.ledger import MadeEntry
 
 
 def entry(key: str, value: str = "return 1", table: str = "get") -> MadeEntry:

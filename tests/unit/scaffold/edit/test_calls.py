@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.calls import add_entry, has_entry, read_entries, remove_entry, text_to_add
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError, TemplateError
+from scaffold.templating.spec import RegistryError, TemplateError
+from scaffold.units.ledger import MadeEntry
 
 
 def call(key: str, value: str = "", code: tuple[str, ...] = (), table: str = "reg") -> MadeEntry:

@@ -23,8 +23,8 @@ from pathlib import Path
 import pytest
 
 from scaffold.edit.shapes import SHAPES, add_entry, has_entry, read_entries, remove_entry
-from scaffold.ledger import MadeEntry
-from scaffold.spec import CODES, RegistryError
+from scaffold.templating.spec import CODES, RegistryError
+from scaffold.units.ledger import MadeEntry
 from tests.markdown_cases import MarkdownCase, read_cases
 
 OPTIONS = {"shape", "table", "key", "value", "code", "file", "line"}

@@ -15,8 +15,8 @@ from scaffold.edit.literals import (
     remove_entry,
     text_to_add,
 )
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError
+from scaffold.templating.spec import RegistryError
+from scaffold.units.ledger import MadeEntry
 
 FILE = "pkg/reward/__init__.py"
 ENTRY = MadeEntry(FILE, "T", "dict", "k", "m:f")

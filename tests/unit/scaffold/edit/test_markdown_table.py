@@ -11,8 +11,8 @@ from scaffold.edit.markdown_table import (
     remove_entry,
     text_to_add,
 )
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError
+from scaffold.templating.spec import RegistryError
+from scaffold.units.ledger import MadeEntry
 
 PAGE = b"# T\n\n| Name | What |\n| ---- | ---- |\n| a | x |\n| c | z |\n"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.owners import add_entry, has_entry, read_entries, remove_entry
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError
+from scaffold.templating.spec import RegistryError
+from scaffold.units.ledger import MadeEntry
 
 
 def entry(pattern: str, owners: str = "@me") -> MadeEntry:

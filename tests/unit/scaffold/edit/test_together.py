@@ -9,7 +9,7 @@ import types
 import pytest
 
 from scaffold.edit.shapes import add_entry, has_entry, remove_entry
-from scaffold.ledger import MadeEntry
+from scaffold.units.ledger import MadeEntry
 
 REWARDS = "areal/reward/__init__.py"
 DATASETS = "areal/dataset/__init__.py"

@@ -9,8 +9,8 @@ import pytest
 
 from scaffold.edit import toml_scan
 from scaffold.edit.toml_lines import add_entry, has_entry, read_entries, remove_entry, text_to_add
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError
+from scaffold.templating.spec import RegistryError
+from scaffold.units.ledger import MadeEntry
 
 
 def entry(table: str, key: str, value: str = "", code: tuple[str, ...] = ()) -> MadeEntry:

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from scaffold.edit.yaml_list import add_entry, has_entry, read_entries, remove_entry, text_to_add
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError
+from scaffold.templating.spec import RegistryError
+from scaffold.units.ledger import MadeEntry
 
 
 def entry(table: str, key: str, value: str = "", code: tuple[str, ...] = ()) -> MadeEntry:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.layouts import KindPlace, Registry
-from scaffold.ledger import MadeEntry, MadeFile, Unit
-from scaffold.target import Target
+from scaffold.target.layouts import KindPlace, Registry
+from scaffold.target.target import Target
+from scaffold.units.ledger import MadeEntry, MadeFile, Unit
 from scaffold.verify.findings import Level
 from scaffold.verify.static import check_static, has_broken_file
 
@@ -101,7 +101,11 @@ FAULTS = [
         "yields; it must return its result",
     ),
     ("workflow", "from areal.engine.local import x\n" + GOOD["workflow"], "imports areal.engine."),
-    ("workflow", "import scaffold.spec\n" + GOOD["workflow"], "imports scaffold.spec; use areal."),
+    (
+        "workflow",
+        "import scaffold.templating.spec\n" + GOOD["workflow"],
+        "imports scaffold.templating.spec; use areal.",
+    ),
     ("workflow", "from areal import trainer\n" + GOOD["workflow"], "imports areal.trainer; use"),
     ("reward", "x_reward_fn = lambda *a, **k: 0.0", "has no function x_reward_fn at its top level"),
     (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.skills.install.address import Source, parse_source
-from scaffold.spec import RequestError
+from scaffold.templating.spec import RequestError
 
 ADDRESSES: dict[str, tuple[str, str]] = {
     "https://example.org/a/b": ("https://example.org/a/b", ""),

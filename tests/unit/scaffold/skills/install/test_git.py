@@ -13,7 +13,7 @@ import pytest
 from scaffold.skills.install import git
 from scaffold.skills.install.address import Source
 from scaffold.skills.install.source import open_source, take_skills
-from scaffold.spec import ScaffoldError
+from scaffold.templating.spec import ScaffoldError
 from tests.unit.scaffold.skills.install.conftest import SKILL, commit_all, run_git, write
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the traps are shell scripts")

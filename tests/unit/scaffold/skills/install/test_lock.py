@@ -19,7 +19,7 @@ from scaffold.skills.install.lock import (
     source_text,
 )
 from scaffold.skills.install.permissions import Permission
-from scaffold.spec import LedgerError
+from scaffold.templating.spec import LedgerError
 
 FULL = LockedSkill(
     name="acme-one",

@@ -15,8 +15,8 @@ from scaffold.skills.install.source import (
     take_again,
     take_skills,
 )
-from scaffold.skills.install.tree import tree_of_folder
-from scaffold.spec import ScaffoldError
+from scaffold.skills.install.source_tree import tree_of_folder
+from scaffold.templating.spec import ScaffoldError
 from tests.unit.scaffold.skills.install.conftest import SKILL, write
 
 

@@ -1,0 +1,144 @@
+"""Compares what was made with what stands there now."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from scaffold.edit.shapes import has_entry, read_entries, remove_entry, text_to_add
+from scaffold.templating.manifests import Catalogue
+from scaffold.templating.spec import ScaffoldError, TemplateError
+from scaffold.units.equivalence import is_same
+from scaffold.units.ledger import MadeEntry, MadeFile, Unit, base_path, digest
+
+FileStatus = Literal["untouched", "edited", "missing"]
+
+
+@dataclass(frozen=True)
+class UnitStatus:
+    """Is a unit as it stands now.
+
+    Args:
+        unit: What was made.
+        files: Path to what became of it.
+        unregistered: The registry lines that are gone or say something else.
+        moved_on: The templates that have a newer version, as "reward/exact 1 -> 2".
+    """
+
+    unit: Unit
+    files: dict[str, FileStatus]
+    unregistered: tuple[MadeEntry, ...]
+    moved_on: tuple[str, ...]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """Returns the unit's states in short; ("untouched",) where all is as it was made."""
+        found = {state for state in self.files.values() if state != "untouched"}
+        states = sorted(found) + ["unregistered"] * bool(self.unregistered)
+        states += [self.unit.proof] * (self.unit.proof == "unproven")
+        return (*states, *(["outdated"] * bool(self.moved_on))) or ("untouched",)
+
+
+def unit_status(
+    root: Path, unit: Unit, catalogue: Catalogue, others: Iterable[Unit] = ()
+) -> UnitStatus:
+    """Looks at every file and registry line of a unit.
+
+    Args:
+        root: The target's folder.
+        unit: What was made.
+        catalogue: What can be made there.
+        others: All units made there; lines that they added to the unit's files are no edits.
+    """
+    added = [entry for other in others for entry in other.entries]
+    return UnitStatus(
+        unit,
+        {file.path: file_status(root, unit, file, added) for file in unit.files},
+        tuple(entry for entry in unit.entries if not _is_registered(root, entry)),
+        tuple(_moved_on(unit, catalogue)),
+    )
+
+
+def file_status(
+    root: Path, unit: Unit, file: MadeFile, others: Iterable[MadeEntry] = ()
+) -> FileStatus:
+    """Tells what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
+
+    Args:
+        root: The target's folder.
+        unit: What the file belongs to.
+        file: The file as it was rendered.
+        others: Registry lines that may have been added to it since, which are no edits.
+    """
+    try:
+        now = (root / file.path).read_bytes()
+    except OSError:
+        return "missing"
+    added = [entry for entry in others if entry.file == file.path]
+    if added and digest(_without_lines(now, added)) == file.sha256:
+        return "untouched"
+    for entry in added:
+        now = _without(now, entry)
+    if digest(now) == file.sha256:
+        return "untouched"
+    base = root / base_path(unit.kind, unit.name, file.path)
+    if base.is_file() and is_same(file.path, base.read_bytes(), now):
+        return "untouched"
+    return "edited"
+
+
+def _without(data: bytes, entry: MadeEntry) -> bytes:
+    try:
+        return remove_entry(data, entry)
+    except ScaffoldError:
+        return data
+
+
+def _without_lines(data: bytes, added: Iterable[MadeEntry]) -> bytes:
+    """Returns a file without the lines that are an entry and nothing else; parses nothing."""
+    lines = {text_to_add(entry).encode() for entry in added if _is_plain(entry)}
+    return b"".join(row for row in data.splitlines(keepends=True) if row.strip() not in lines)
+
+
+def _is_registered(root: Path, entry: MadeEntry) -> bool:
+    try:
+        data = (root / entry.file).read_bytes()
+        # Hundreds of units share one table, which is read again only where it says something else.
+        known = _entries(data, replace(entry, key="", value="")) if _is_plain(entry) else {}
+        return known.get(entry.key) == entry.value or has_entry(data, entry)
+    except (OSError, ScaffoldError):
+        return False
+
+
+def _is_plain(entry: MadeEntry) -> bool:
+    """Tells whether an entry is strings in a literal: reading those depends on the table alone."""
+    return entry.shape in ("dict", "list") and not entry.code
+
+
+@functools.lru_cache(maxsize=8)
+def _entries(data: bytes, table: MadeEntry) -> dict[str, str | None]:
+    return read_entries(data, table)
+
+
+def _moved_on(unit: Unit, catalogue: Catalogue) -> list[str]:
+    found: list[str] = []
+    for use in unit.templates:
+        newest = _newest_version(use.id, catalogue)
+        if newest is not None and newest > use.version:
+            found.append(f"{use.id} {use.version} -> {newest}")
+    return found
+
+
+def _newest_version(template: str, catalogue: Catalogue) -> int | None:
+    """Returns the version of a template, None where it is gone or cannot be read."""
+    kind, _, style = template.partition("/")
+    known = catalogue.style_names(kind) if style else catalogue.kind_names()
+    if (style or kind) not in known:
+        return None
+    with suppress(TemplateError):
+        return (catalogue.style(kind, style) if style else catalogue.kind(kind)).version
+    return None
