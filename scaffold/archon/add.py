@@ -21,10 +21,11 @@ from scaffold.archon.pipeline import (
 from scaffold.archon.proof_report import proof_lines
 from scaffold.archon.source import read_source
 from scaffold.archon.update import register_unit
+from scaffold.errors import RequestError, TargetError
 from scaffold.report import Report
 from scaffold.target.target import Target, describe
 from scaffold.templating.request import Request
-from scaffold.templating.spec import Kind, RequestError, Style, TargetError
+from scaffold.templating.spec import Kind, Style
 from scaffold.units.add import (
     Options,
     made_unit,

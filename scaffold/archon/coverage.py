@@ -14,9 +14,9 @@ from scaffold.archon.digest import shared_digest
 from scaffold.archon.pipeline import KIND, ModelWork, Wish, model_request
 from scaffold.archon.probe import probe
 from scaffold.archon.source import ModelSource
+from scaffold.errors import RequestError, ScaffoldError, nearest
 from scaffold.report import Report
 from scaffold.target.target import Target, describe
-from scaffold.templating.spec import RequestError, ScaffoldError, nearest
 from scaffold.transaction.change import Change
 from scaffold.transaction.state import COVERAGE, state_folders
 from scaffold.units.add import Options, reported_changes

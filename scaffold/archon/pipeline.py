@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from scaffold.archon.source import ModelSource
+from scaffold.errors import ScaffoldError
 from scaffold.target.target import Target
 from scaffold.templating.answers import complete_answers
 from scaffold.templating.names import canonical_key
 from scaffold.templating.request import Request
-from scaffold.templating.spec import Kind, ScaffoldError, all_answers
+from scaffold.templating.spec import Kind, all_answers
 from scaffold.units.add import (
     Options,
     manner_for,

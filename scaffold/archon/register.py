@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from scaffold.edit import shapes
+from scaffold.errors import RegistryError
 from scaffold.report import Registration
-from scaffold.templating.spec import RegistryError
 from scaffold.transaction.apply import session
 from scaffold.transaction.change import Change
 from scaffold.units.ledger import MadeEntry, Unit, dump_unit, record_path

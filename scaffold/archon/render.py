@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from scaffold.errors import TemplateError
 from scaffold.templating.names import pascal
 from scaffold.templating.request import Request
-from scaffold.templating.spec import TemplateError
 
 SUFFIX = ".jinja"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from scaffold.templating.spec import TargetError
+from scaffold.errors import TargetError
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile

@@ -168,7 +168,7 @@ def register_unit(
 
 
 def _recorded(target: Target, unit_id: str) -> Unit | None:
-    from scaffold.templating.spec import LedgerError
+    from scaffold.errors import LedgerError
 
     try:
         return find_unit(target.root, unit_id)

@@ -140,7 +140,7 @@ def debug_env(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
 def _root(target: str | None) -> Path:
     from pathlib import Path
 
-    from scaffold.templating.spec import TargetError
+    from scaffold.errors import TargetError
 
     root = Path(target) if target else Path.cwd()
     if not root.is_dir():

@@ -32,7 +32,7 @@ class Choice(click.Choice):  # pyright: ignore[reportMissingTypeArgument]
         known = [str(choice) for choice in own.choices]
         if value in known:
             return value
-        from scaffold.templating.spec import nearest
+        from scaffold.errors import nearest
 
         return self.fail(f"unknown {str(value)!r}{nearest(str(value), known)}", param, ctx)
 

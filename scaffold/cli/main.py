@@ -137,7 +137,7 @@ class Commands(click.Group):
         name = args[0]
         is_known = name.startswith("-") or self.get_command(ctx, name) is not None
         if not is_known and not ctx.resilient_parsing:
-            from scaffold.templating.spec import nearest
+            from scaffold.errors import nearest
 
             ctx.fail(f"unknown command {name!r}{nearest(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)

@@ -13,8 +13,8 @@ import click
 from scaffold.templating.sources import kind_heads, own_root, template_sources
 
 if TYPE_CHECKING:
+    from scaffold.errors import ScaffoldError
     from scaffold.report import Report
-    from scaffold.templating.spec import ScaffoldError
 
 
 def mend_streams() -> None:
@@ -79,7 +79,7 @@ def _is_bare(error: BaseException) -> bool:
 
 def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
     """Returns any error as one of ours, with the exit status."""
-    from scaffold.templating.spec import ScaffoldError
+    from scaffold.errors import ScaffoldError
 
     if isinstance(error, ScaffoldError):
         return error, error.exit_status

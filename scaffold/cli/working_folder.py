@@ -19,7 +19,7 @@ def working_folder() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
-        from scaffold.templating.spec import TargetError
+        from scaffold.errors import TargetError
 
         raise TargetError(
             "the working folder was deleted",
@@ -36,7 +36,7 @@ def start_folder(target: str | None) -> Path:
     """
     start = (working_folder() / (target or ".")).resolve()
     if not start.is_dir():
-        from scaffold.templating.spec import TargetError
+        from scaffold.errors import TargetError
 
         raise TargetError(
             f"{start} is no folder", code="target_missing", hint="name a folder that exists"

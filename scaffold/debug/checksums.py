@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scaffold.debug.records import read_job, rows_of
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 
 PHASES = ("start", "forward", "backward", "gradient", "parameter")
 """What is recorded of a step, in the order in which it happens."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from scaffold.debug.checksums import Key, Sum, Sums, phases_of, ranks_of, read_sums, whole
 from scaffold.debug.wording import cut, tensor_text
+from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
-from scaffold.templating.spec import RequestError, ScaffoldError
 
 MAX_SHOWN = 5
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 
 PROBE = Path(__file__).parents[1] / "runners" / "rank_recorder" / "env_probe.py"
 TIMEOUT_S = 120

@@ -11,8 +11,8 @@ from pathlib import Path
 from scaffold.debug.memory import memory_json, memory_text, read_memory
 from scaffold.debug.report import as_json, verdict_text
 from scaffold.debug.watch import Wish, find_program, watch
+from scaffold.errors import RequestError
 from scaffold.report import Report
-from scaffold.templating.spec import RequestError
 
 
 @dataclass(frozen=True)

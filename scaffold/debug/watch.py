@@ -15,7 +15,7 @@ from scaffold.debug.diagnosis import Scene, Verdict, diagnose, end_of, failing_r
 from scaffold.debug.flight_recorder import add_native_calls, ask_flights
 from scaffold.debug.records import Process, Records
 from scaffold.debug.wait_graph import waits
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 
 RECORD = "SCAFFOLD_DEBUG_RECORD"
 OPTIONS = "SCAFFOLD_DEBUG_OPTIONS"

@@ -25,7 +25,7 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
-from scaffold.templating.spec import RequestError, ScaffoldError
+from scaffold.errors import RequestError, ScaffoldError
 
 LIMIT_S = 600
 MAX_ARCHIVE_BYTES = 800_000_000

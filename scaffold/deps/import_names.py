@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.project import normal_name
-from scaffold.templating.spec import RequestError, TargetError
+from scaffold.errors import RequestError, TargetError
 
 _TABLE = Path(__file__).with_name("import_names.toml")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")

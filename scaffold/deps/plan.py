@@ -23,8 +23,8 @@ from scaffold.deps.resolver import (
     resolve_with_pip,
 )
 from scaffold.deps.specifiers import moved
+from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report, ReportedChange, Step, unified_diff
-from scaffold.templating.spec import ConflictError, RequestError, TargetError
 from scaffold.transaction.change import Change
 from scaffold.transaction.journal import describe_leftover
 

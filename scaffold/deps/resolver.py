@@ -16,7 +16,7 @@ from typing import Any
 
 from scaffold.deps.download import LIMIT_S, is_offline, run_pip, unreachable
 from scaffold.deps.groups import Group
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 
 _WANTS = re.compile(
     r"^\s+(?P<by>The user requested(?: \(constraint\))?|[A-Za-z0-9][\w.-]* \S+ depends on)\s+"

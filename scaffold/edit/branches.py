@@ -51,7 +51,7 @@ from scaffold.edit.statements import (
     sorted_index,
     there,
 )
-from scaffold.templating.spec import RegistryError, TemplateError
+from scaffold.errors import RegistryError, TemplateError
 from scaffold.units.ledger import MadeEntry
 
 

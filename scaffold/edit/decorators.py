@@ -33,7 +33,7 @@ from scaffold.edit.statements import (
     sorted_index,
     there,
 )
-from scaffold.templating.spec import TemplateError
+from scaffold.errors import TemplateError
 from scaffold.units.ledger import MadeEntry
 
 _GAP = 2

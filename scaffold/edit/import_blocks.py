@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scaffold.edit.import_order import is_same_module, package
 from scaffold.edit.statements import Script
-from scaffold.templating.spec import TemplateError
+from scaffold.errors import TemplateError
 from scaffold.units.ledger import MadeEntry
 
 

@@ -50,7 +50,7 @@ from scaffold.edit.statements import (
     settled,
     there,
 )
-from scaffold.templating.spec import TemplateError
+from scaffold.errors import TemplateError
 from scaffold.units.ledger import MadeEntry
 
 _SKIPPED = re.compile(rb"#\s*isort:\s*skip")

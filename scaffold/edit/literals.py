@@ -32,7 +32,7 @@ from scaffold.edit.python_file import (
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 from scaffold.edit.splicing import LayoutError, insertion, removal
-from scaffold.templating.spec import RegistryError
+from scaffold.errors import RegistryError
 from scaffold.units.ledger import MadeEntry
 
 _SHAPES = {"dict": "dictionary literal", "list": "list, tuple or set literal"}

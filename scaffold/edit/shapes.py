@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol, cast
 
-from scaffold.templating.spec import RegistryError, nearest
+from scaffold.errors import RegistryError, nearest
 from scaffold.units.ledger import MadeEntry
 
 SHAPES: dict[str, str] = {

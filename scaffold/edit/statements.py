@@ -22,7 +22,7 @@ from scaffold.edit.python_file import PythonFile, read_python
 from scaffold.edit.refusal import Context
 from scaffold.edit.rows import Row, line_after, with_inner_comments
 from scaffold.edit.shapes import Edit
-from scaffold.templating.spec import RegistryError, TemplateError
+from scaffold.errors import RegistryError, TemplateError
 from scaffold.units.ledger import MadeEntry
 
 SHARED_LINE = "a statement shares its line with another one"

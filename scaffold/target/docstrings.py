@@ -40,7 +40,7 @@ def convert(text: str, form: str) -> str:
 
     Args:
         text: The text of a module.
-        form: One of `scaffold.templating.spec.DOCSTRING_FORMS`.
+        form: One of `scaffold.target.style.DOCSTRING_FORMS`.
 
     Raises:
         SyntaxError: The text is no Python.

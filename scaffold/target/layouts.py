@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scaffold.config import FieldError, Fields
+from scaffold.errors import TemplateError
 from scaffold.templating.manifests import read_registry
-from scaffold.templating.spec import RegistryRule, TemplateError
+from scaffold.templating.spec import RegistryRule
 
 LAYOUT_SCHEMA = 1
 """The newest layout format that this version reads."""

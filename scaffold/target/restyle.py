@@ -9,10 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from scaffold.edit import shapes
+from scaffold.errors import ScaffoldError
 from scaffold.target.formatters import Formatter, find_formatters, format_files
 from scaffold.target.style import Manner, in_manner, learn_manner, learn_test
 from scaffold.target.target import Target
-from scaffold.templating.spec import ScaffoldError
 from scaffold.transaction.change import Change
 from scaffold.units.ledger import MadeEntry
 

@@ -11,10 +11,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from scaffold.config import FieldError, Fields
+from scaffold.errors import TargetError
 from scaffold.target.layouts import KindPlace, Registry, load_layouts, registry_address
+from scaffold.target.style import DOCSTRING_FORMS
 from scaffold.templating.manifests import Catalogue, catalogue_for, read_registry, templates_folder
 from scaffold.templating.names import pascal
-from scaffold.templating.spec import DOCSTRING_FORMS, Kind, RegistryRule, TargetError, fill
+from scaffold.templating.spec import Kind, RegistryRule, fill
 
 CONFIG_SCHEMA = 1
 """The newest format of [tool.scaffold] that this version reads."""

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from scaffold.templating.spec import Answer, AnswerValue, RequestError
+from scaffold.errors import RequestError
+from scaffold.templating.spec import Answer, AnswerValue
 
 MAX_TEXT = 4096
 """Longest free text that an answer may hold, unless its manifest allows less or more."""

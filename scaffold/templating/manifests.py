@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from scaffold.config import FieldError, Fields
+from scaffold.errors import RequestError, TemplateError, nearest
 from scaffold.templating.sources import builtin_folder, is_own, template_sources
 from scaffold.templating.spec import (
     Answer,
@@ -17,10 +18,7 @@ from scaffold.templating.spec import (
     Kind,
     NextStep,
     RegistryRule,
-    RequestError,
     Style,
-    TemplateError,
-    nearest,
 )
 
 MANIFEST_SCHEMA = 1

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable
 
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 
 MAX_LENGTH = 64
 """Longest key, so that file and test names stay well under every file system's limit."""

@@ -14,8 +14,9 @@ from typing import Any, cast
 
 import jinja2
 
+from scaffold.errors import TemplateError, is_private
 from scaffold.templating.sandbox import FreeText, Sandbox
-from scaffold.templating.spec import Answer, AnswerValue, FileRule, TemplateError, fill, is_private
+from scaffold.templating.spec import Answer, AnswerValue, FileRule, fill
 
 SUFFIX = ".jinja"
 LINE_LENGTH = 100

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from scaffold.errors import ConflictError
 from scaffold.templating.spec import (
     AnswerValue,
-    ConflictError,
     FileRule,
     Kind,
     RegistryRule,

@@ -113,7 +113,7 @@ def builtin_folder() -> str:
     for folder in (os.path.join(package, "_data", "templates"), beside):
         if os.path.isdir(folder):
             return folder
-    from scaffold.templating.spec import TemplateError
+    from scaffold.errors import TemplateError
 
     raise TemplateError(
         f"no templates in {package}",

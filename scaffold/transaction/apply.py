@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold.templating.spec import ApplyError
+from scaffold.errors import ApplyError
 from scaffold.transaction import disk
 from scaffold.transaction.journal import read_journal
 from scaffold.transaction.state import COVERAGE, find_journal, locked, locked_folder, state_folders

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from scaffold.templating.spec import ApplyError
+from scaffold.errors import ApplyError
 from scaffold.transaction.disk import Disk
 from scaffold.transaction.state import state_folders
 

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from scaffold.templating.spec import ApplyError
+from scaffold.errors import ApplyError
 from scaffold.transaction import disk
 from scaffold.transaction.state import Phase, find_journal, is_locked, journal_path
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Literal, get_args
 
-from scaffold.templating.spec import ApplyError, ConflictError
+from scaffold.errors import ApplyError, ConflictError
 from scaffold.units.ledger import FOLDER
 
 LOCK_WAIT_S = 5.0

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from scaffold.templating.spec import ApplyError, ConflictError
+from scaffold.errors import ApplyError, ConflictError
 from scaffold.transaction import disk
 from scaffold.transaction.journal import Journal, JournalStep, write_journal
 from scaffold.transaction.state import Phase, journal_path

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.project.tool_table import read_tool_table
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 from scaffold.translation.glossary import Glossary, read_glossary
 from scaffold.translation.layout import Layout, find_layout
 from scaffold.translation.page import Page

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from scaffold.analysis.files.files import Files
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 
 
 class Term(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from scaffold.analysis.files.files import Files
-from scaffold.templating.spec import TargetError
+from scaffold.errors import TargetError
 from scaffold.translation.settings import Settings
 
 LANGUAGE = r"(?:zh|cn)(?:[-_](?:cn|hans|hans[-_]cn))?"

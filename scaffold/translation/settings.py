@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.tool_table import read_tool_table
-from scaffold.templating.spec import RequestError, nearest
+from scaffold.errors import RequestError, nearest
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scaffold.errors import ConflictError, TargetError
 from scaffold.report import Report, ReportedChange, Step, unified_diff
 from scaffold.target.target import (
     Target,
@@ -22,14 +23,7 @@ from scaffold.templating.answers import complete_answers
 from scaffold.templating.manifests import catalogue_for
 from scaffold.templating.names import canonical_key
 from scaffold.templating.request import Request, check_same
-from scaffold.templating.spec import (
-    Answer,
-    ConflictError,
-    Kind,
-    Style,
-    TargetError,
-    all_answers,
-)
+from scaffold.templating.spec import Answer, Kind, Style, all_answers
 from scaffold.transaction.state import has_journal
 from scaffold.units.ledger import Unit, read_unit, read_units, record_path
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 
 Rows = Sequence[Mapping[str, Any]]
 

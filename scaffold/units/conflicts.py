@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from scaffold.edit import shapes
+from scaffold.errors import ConflictError
 from scaffold.templating.names import fold
 from scaffold.templating.request import Request
-from scaffold.templating.spec import ConflictError
 from scaffold.transaction.snapshot import Snapshot
 
 _HINT = "choose another name"

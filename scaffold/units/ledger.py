@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
 from scaffold.config import FieldError, Fields
-from scaffold.templating.spec import AnswerValue, LedgerError, ScaffoldError, is_private, nearest
+from scaffold.errors import LedgerError, ScaffoldError, is_private, nearest
+from scaffold.templating.spec import AnswerValue
 
 LEDGER_SCHEMA = 1
 """The newest ledger format that this version reads."""

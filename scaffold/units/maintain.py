@@ -9,18 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from scaffold.edit import shapes
+from scaffold.errors import ConflictError, RequestError, ScaffoldError, nearest
 from scaffold.report import Registration, Report, Step
 from scaffold.target.restyle import manner_of
 from scaffold.target.target import Target, describe
 from scaffold.templating.answers import parse_answer
 from scaffold.templating.sources import OWN_TEMPLATES
-from scaffold.templating.spec import (
-    ConflictError,
-    RequestError,
-    ScaffoldError,
-    all_answers,
-    nearest,
-)
+from scaffold.templating.spec import all_answers
 from scaffold.transaction.apply import Session, session, settle
 from scaffold.transaction.backup import back_up, backups_folder
 from scaffold.transaction.change import Change

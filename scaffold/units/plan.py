@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from scaffold.edit import shapes
+from scaffold.errors import ConflictError, RegistryError, RequestError, ScaffoldError, TemplateError
 from scaffold.report import Registration, Step
 from scaffold.templating.render import (
     RenderedFile,
@@ -16,15 +17,7 @@ from scaffold.templating.render import (
     template_variables,
 )
 from scaffold.templating.request import MANUAL, Request
-from scaffold.templating.spec import (
-    ConflictError,
-    RegistryError,
-    RequestError,
-    ScaffoldError,
-    TemplateError,
-    all_answers,
-    fill,
-)
+from scaffold.templating.spec import all_answers, fill
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import Snapshot
 from scaffold.units.conflicts import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from scaffold.errors import ConflictError, TemplateError
 from scaffold.templating.request import Request
-from scaffold.templating.spec import ConflictError, TemplateError
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import Snapshot
 from scaffold.units.ledger import (

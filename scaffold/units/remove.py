@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaffold.edit import shapes
-from scaffold.templating.spec import ConflictError, RegistryError
+from scaffold.errors import ConflictError, RegistryError
 from scaffold.transaction.change import Change
 from scaffold.units.ledger import (
     ATTRIBUTES,

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.templating.spec import Answer, RequestError
+from scaffold.errors import RequestError
+from scaffold.templating.spec import Answer
 from scaffold.units.columns import ColumnMap, find_columns, is_missing
 
 NUM_ROWS = 64

@@ -5,17 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from scaffold.errors import ScaffoldError, TargetError, TemplateError
 from scaffold.report import Report, Step, entry_label
 from scaffold.target.target import Target, describe
 from scaffold.templating.manifests import Catalogue, catalogue_for
-from scaffold.templating.spec import (
-    Kind,
-    ScaffoldError,
-    Style,
-    TargetError,
-    TemplateError,
-    all_answers,
-)
+from scaffold.templating.spec import Kind, Style, all_answers
 from scaffold.units.add import Options, leftover_warning
 from scaffold.units.ledger import find_unit, sound_units, unit_ids
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from scaffold.edit.shapes import has_entry, read_entries, remove_entry, text_to_add
+from scaffold.errors import ScaffoldError, TemplateError
 from scaffold.templating.manifests import Catalogue
-from scaffold.templating.spec import ScaffoldError, TemplateError
 from scaffold.units.equivalence import is_same
 from scaffold.units.ledger import MadeEntry, MadeFile, Unit, base_path, digest
 

@@ -6,8 +6,9 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from scaffold.errors import RequestError
 from scaffold.target.target import Target, unit_names
-from scaffold.templating.spec import AnswerValue, RequestError
+from scaffold.templating.spec import AnswerValue
 from scaffold.units.subject_kinds import NETWORK, find_subject, imported_modules
 
 

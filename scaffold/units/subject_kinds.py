@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from scaffold.templating.spec import AnswerValue, RequestError
+from scaffold.errors import RequestError
+from scaffold.templating.spec import AnswerValue
 from scaffold.units.columns import ALIASES
 
 LOADER = re.compile(r"get_(\w+)_(sft|rl|rw|dpo)_dataset")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaffold.edit import shapes
+from scaffold.errors import ConflictError, LedgerError
 from scaffold.report import Registration, Step
 from scaffold.templating.request import Request
-from scaffold.templating.spec import ConflictError, LedgerError
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import take_snapshot
 from scaffold.units.ledger import ATTRIBUTES, MadeEntry, Unit, base_path, record_path

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold.templating.spec import RequestError, ScaffoldError, TargetError
+from scaffold.errors import RequestError, ScaffoldError, TargetError
 
 if TYPE_CHECKING:
     import git

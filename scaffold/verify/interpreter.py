@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaffold.errors import TargetError
 from scaffold.target.target import Target
-from scaffold.templating.spec import TargetError
 
 PROBE_TIMEOUT_S = 60
 PROBED = ("areal", "pytest", "torch", "transformers", "datasets")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from scaffold.errors import TargetError
 from scaffold.target.target import Target
-from scaffold.templating.spec import TargetError
 from scaffold.units.ledger import Unit
 from scaffold.verify.findings import Finding, Level, failed, judged, not_needed, not_run
 from scaffold.verify.interpreter import PROBED, Interpreter

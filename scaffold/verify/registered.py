@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from scaffold.edit.shapes import read_entries
+from scaffold.errors import LedgerError, ScaffoldError
 from scaffold.target.target import Target, registry_rules, unit_names
-from scaffold.templating.spec import LedgerError, RegistryRule, ScaffoldError, fill
+from scaffold.templating.spec import RegistryRule, fill
 from scaffold.units.ledger import MadeEntry, MadeFile, Unit, digest
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from scaffold.edit.shapes import has_entry, text_to_add
+from scaffold.errors import ScaffoldError
 from scaffold.target.target import Target
-from scaffold.templating.spec import ScaffoldError
 from scaffold.units.ledger import Unit
 from scaffold.units.todos import find_places
 from scaffold.verify.findings import Finding, Level, failed, judged, warning

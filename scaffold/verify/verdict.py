@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from scaffold.errors import LedgerError
 from scaffold.report import Report, Step
 from scaffold.target.target import Target, describe
-from scaffold.templating.spec import LedgerError
 from scaffold.units.ledger import Unit, find_unit, read_units
 from scaffold.units.todos import OpenPlace, open_places
 from scaffold.verify.findings import Level, not_run

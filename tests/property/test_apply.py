@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaffold.templating.spec import ApplyError, ScaffoldError
+from scaffold.errors import ApplyError, ScaffoldError
 from scaffold.transaction import disk
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change

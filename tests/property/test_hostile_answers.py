@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scaffold.errors import RequestError, ScaffoldError
 from scaffold.target.target import Target, target_at
 from scaffold.templating.answers import MAX_TEXT, complete_answers
 from scaffold.templating.manifests import load_kind, load_style, style_names
 from scaffold.templating.names import canonical_key
 from scaffold.templating.render import RenderedFile
-from scaffold.templating.spec import Answer, RequestError, ScaffoldError, all_answers
+from scaffold.templating.spec import Answer, all_answers
 from scaffold.units import maintain as upkeep
 from scaffold.units.add import Options, add_unit, new_project, request_for
 from scaffold.units.ledger import dump_unit, find_unit, parse_unit

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scaffold.edit.literals import add_entry, has_entry, read_entries, remove_entry
 from scaffold.edit.ordering import ORDERS
-from scaffold.templating.spec import RegistryError
+from scaffold.errors import RegistryError
 from scaffold.units.ledger import MadeEntry
 
 KEYS = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,5}", fullmatch=True).filter(

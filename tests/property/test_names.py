@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scaffold.errors import RequestError, ScaffoldError
 from scaffold.target.target import target_at, unit_names
 from scaffold.templating.manifests import load_kind
 from scaffold.templating.names import DEVICES, MAX_LENGTH, canonical_key, fold, pascal
-from scaffold.templating.spec import RequestError, ScaffoldError
 from scaffold.transaction.snapshot import FileState, Snapshot
 from scaffold.units.add import Options, add_unit, new_project
 from scaffold.units.conflicts import check_neighbours

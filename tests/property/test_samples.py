@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scaffold.errors import RequestError
 from scaffold.templating.render import rows_literal
-from scaffold.templating.spec import RequestError
 from scaffold.units.columns import ALIASES, ROLES, describe_columns, find_columns, is_missing
 from scaffold.units.sample import MAX_TEXT, NUM_KEPT, rows_for_test
 

@@ -25,9 +25,9 @@ from hypothesis.stateful import (
 )
 
 from scaffold.edit import shapes
+from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import catalogue_for, load_kind, load_style
-from scaffold.templating.spec import ScaffoldError
 from scaffold.units import maintain as upkeep
 from scaffold.units.add import Options, add_unit, new_project
 from scaffold.units.ledger import MadeEntry, Unit, base_path, find_unit

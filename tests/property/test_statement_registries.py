@@ -10,7 +10,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry
-from scaffold.templating.spec import RegistryError
+from scaffold.errors import RegistryError
 from scaffold.units.ledger import MadeEntry
 
 FILE = "pkg/reward/__init__.py"

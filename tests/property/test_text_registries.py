@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry
 from scaffold.edit.yaml_tree import Node, YamlError, read_yaml
-from scaffold.templating.spec import RegistryError
+from scaffold.errors import RegistryError
 from scaffold.units.ledger import MadeEntry
 
 WORDS = st.from_regex(r"[a-zA-Z][a-z0-9_\-]{0,5}", fullmatch=True)

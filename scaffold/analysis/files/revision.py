@@ -13,7 +13,7 @@ from scaffold.analysis.files.files import (
     git_environment,
     git_output,
 )
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 
 
 class RevisionFiles(Files):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import Any, cast
 
-from scaffold.templating.spec import TargetError
+from scaffold.errors import TargetError
 
 
 def read_tool_table(text: str | None, name: str) -> dict[str, Any]:

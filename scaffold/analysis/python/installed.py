@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from scaffold.analysis.files.files import Files, walk
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 
 LIMIT_S = 30
 # Isolated, so that nothing of the folder that it is asked in is imported.

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from scaffold.archon.codegen.values import Json
-from scaffold.templating.spec import TemplateError
+from scaffold.errors import TemplateError
 
 REQUIRED = ("model_type", "class_prefix", "args", "block", "attention")
 KINDS = ("norm", "attention", "mlp", "moe")

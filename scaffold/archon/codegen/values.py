@@ -13,8 +13,8 @@ import tokenize
 from collections.abc import Mapping
 from typing import Any, cast
 
+from scaffold.errors import TemplateError
 from scaffold.templating.render import python_literal
-from scaffold.templating.spec import TemplateError
 
 Json = Mapping[str, Any]
 NEVER = "False"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.markers import Block
 from scaffold.skills.blocks.sources import BlockError, Sources
-from scaffold.templating.spec import ScaffoldError
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scaffold.analysis.project.tool_table import inner_table, read_project_file
 from scaffold.config import FieldError, Fields
-from scaffold.templating.spec import ScaffoldError, TargetError, nearest
+from scaffold.errors import ScaffoldError, TargetError, nearest
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files

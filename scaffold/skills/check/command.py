@@ -13,12 +13,12 @@ from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.files.gc_pause import uncollected
 from scaffold.analysis.python.installed import installed_files
 from scaffold.analysis.repository import Repository
+from scaffold.errors import RequestError
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.skills.check.checking import Outcome, check_repository
 from scaffold.skills.check.output.human import to_text
 from scaffold.skills.check.output.json import to_json
 from scaffold.skills.check.settings import Settings, check_rule_names, read_settings
-from scaffold.templating.spec import RequestError
 
 # What only some options need is imported where it is needed: most checks do without.
 if TYPE_CHECKING:

@@ -113,7 +113,7 @@ def _other_fields(document: Document) -> Iterator[Finding]:
     known = SPEC_KEYS | (frozenset[str]() if document.path.startswith(".agents/") else CLAUDE_KEYS)
     for key, value in matter.fields.items():
         if key not in known:
-            from scaffold.templating.spec import nearest
+            from scaffold.errors import nearest
 
             message = f"the key {key!r} does nothing{nearest(key, known)}"
             line = matter.lines.get(key, 1)

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.tool_table import read_tool_table
+from scaffold.errors import RequestError, TargetError, nearest
 from scaffold.skills.check.rules import RULES
-from scaffold.templating.spec import RequestError, TargetError, nearest
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.errors import RequestError
 from scaffold.skills.install import git
-from scaffold.templating.spec import RequestError
 
 BUILTIN = "builtin"
 """What the pack that comes with the tool is called."""

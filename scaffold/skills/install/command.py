@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaffold.errors import ConflictError, RequestError, ScaffoldError, nearest
 from scaffold.report import Report
 from scaffold.skills.install.address import Source, parse_source, with_revision
 from scaffold.skills.install.front_matter import check_name
@@ -39,7 +40,6 @@ from scaffold.skills.install.source import (
     take_skills,
 )
 from scaffold.skills.install.summary import compare
-from scaffold.templating.spec import ConflictError, RequestError, ScaffoldError, nearest
 
 
 @dataclass(frozen=True)

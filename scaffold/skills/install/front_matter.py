@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from scaffold.analysis.lazy_re import lazy_re
+from scaffold.errors import ScaffoldError
 from scaffold.skills.front_matter import FrontMatter, read_front_matter
 from scaffold.templating.names import DEVICES
-from scaffold.templating.spec import ScaffoldError
 
 GRANTS = frozenset(
     {"allowedtools", "approvalpolicy", "hooks", "mcp", "mcpservers", "permission", "permissionmode"}

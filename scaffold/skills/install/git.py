@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 
 TIMEOUT_S = 600
 REVISION = lazy_re(r"[A-Za-z0-9](?:[\w.+/-]*[\w+-])?", re.ASCII)

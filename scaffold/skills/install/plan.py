@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.install.lock import LockedFile, LockedSkill
 from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.source_tree import SkillFile
-from scaffold.templating.spec import ScaffoldError
 from scaffold.transaction.change import Change
 from scaffold.units.ledger import digest
 

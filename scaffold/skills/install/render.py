@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.markers import parse_blocks
 from scaffold.skills.front_matter import read_front_matter
 from scaffold.skills.install.front_matter import granted_in, with_name, without_grants
@@ -12,7 +13,6 @@ from scaffold.skills.install.places import CLAUDE
 from scaffold.skills.install.source import Skill
 from scaffold.skills.install.source_tree import SKILL_FILE, SkillFile
 from scaffold.skills.pack.claude_format import for_claude
-from scaffold.templating.spec import ScaffoldError
 
 
 def render(

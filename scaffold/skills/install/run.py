@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from scaffold.errors import ConflictError
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.skills.install.lock import LOCK, LockedSkill, dump_lock, read_lock
 from scaffold.skills.install.plan import FilePlan, find
 from scaffold.skills.install.summary import Row, listing, permissions_json
-from scaffold.templating.spec import ConflictError
 from scaffold.transaction.apply import session, settle
 from scaffold.transaction.backup import back_up
 from scaffold.transaction.change import Change

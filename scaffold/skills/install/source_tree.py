@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from scaffold.errors import ScaffoldError, is_private
 from scaffold.skills.install.hidden_text import hidden_text
 from scaffold.templating.names import DEVICES
-from scaffold.templating.spec import ScaffoldError, is_private
 
 MAX_SKILL_BYTES = 8 * 1024 * 1024
 MAX_SKILL_FILES = 1000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+from scaffold.errors import escaped
 from scaffold.skills.install.lock import LockedSkill
 from scaffold.skills.install.permissions import Permission
-from scaffold.templating.spec import escaped
 
 Change = Literal["new", "same", "changed", "gone"]
 Row = tuple[Permission, Change]

@@ -6,10 +6,10 @@ import os
 import re
 from pathlib import Path
 
+from scaffold.errors import ConflictError, RequestError
 from scaffold.report import Report, ReportedChange, Step, unified_diff
 from scaffold.skills.blocks.expected import REPAIR
 from scaffold.skills.pack.sources import SKILLS, holds_pack
-from scaffold.templating.spec import ConflictError, RequestError
 from scaffold.transaction.change import Change
 
 MAX_NAME = 64

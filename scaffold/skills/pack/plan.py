@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from scaffold.errors import ConflictError
 from scaffold.skills.pack.checksums import RECORD, digest, read_record, record_text
 from scaffold.skills.pack.sources import AGENTS, SKILLS
-from scaffold.templating.spec import ConflictError
 from scaffold.transaction.change import Change
 
 if TYPE_CHECKING:

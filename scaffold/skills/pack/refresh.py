@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.expected import Problem, Repository, expected
 from scaffold.skills.blocks.markers import Block, parse_blocks, replace_blocks
 from scaffold.skills.blocks.sources import BlockError
 from scaffold.skills.pack.sources import documents_of, read_bytes
-from scaffold.templating.spec import ScaffoldError
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.output import command_of, with_output
-from scaffold.templating.spec import ScaffoldError
 
 if TYPE_CHECKING:
     from scaffold.skills.blocks.expected import Repository

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scaffold.errors import ScaffoldError, TargetError
 from scaffold.skills.front_matter import FrontMatter, read_front_matter
-from scaffold.templating.spec import ScaffoldError, TargetError
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files

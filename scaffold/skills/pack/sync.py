@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaffold.analysis.files.files import list_files
+from scaffold.errors import ConflictError, RequestError, ScaffoldError
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.skills.blocks.expected import REPAIR, Repository
 from scaffold.skills.blocks.settings import Settings, read_settings
@@ -17,7 +18,6 @@ from scaffold.skills.pack.manifests import render_manifests
 from scaffold.skills.pack.plan import SyncPlan, plan_sync
 from scaffold.skills.pack.refresh import Renewal, renew_blocks
 from scaffold.skills.pack.sources import SKILLS, Pack, read_bytes, read_pack
-from scaffold.templating.spec import ConflictError, RequestError, ScaffoldError
 from scaffold.transaction.change import Change
 
 if TYPE_CHECKING:

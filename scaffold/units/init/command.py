@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report
 from scaffold.target.target import CONFIG_SCHEMA, Target, describe, target_at
 from scaffold.templating.manifests import catalogue_for
 from scaffold.templating.render import toml_literal
 from scaffold.templating.sources import OWN_TEMPLATES
-from scaffold.templating.spec import ConflictError, RequestError, TargetError
 from scaffold.transaction.apply import session
 from scaffold.transaction.change import Change
 from scaffold.units.add import (

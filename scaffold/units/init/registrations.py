@@ -19,7 +19,7 @@ from scaffold.edit import shapes
 from scaffold.edit.lines import context_of, read_text
 from scaffold.edit.markdown_text import read_page
 from scaffold.edit.yaml_tree import Item, Node, YamlError, read_yaml
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 from scaffold.units.ledger import MadeEntry
 
 Wanted = Callable[[str], bool]

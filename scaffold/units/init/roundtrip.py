@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from scaffold.edit import shapes
+from scaffold.errors import ConflictError, ScaffoldError
 from scaffold.target.restyle import dress, manner_of
 from scaffold.target.target import Target
 from scaffold.templating.manifests import Catalogue, TemplateSource
 from scaffold.templating.render import RenderedFile
 from scaffold.templating.request import MANUAL, Request
 from scaffold.templating.sources import OWN_TEMPLATES
-from scaffold.templating.spec import ConflictError, ScaffoldError
 from scaffold.units.add import request_for
 from scaffold.units.init.draft import STYLE, Proposal, Rule, manual, without_mark
 from scaffold.units.init.example import OtherLine, UnitFile

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 from scaffold.units.init.name_forms import same_name, words_of
 
 MAX_SIBLINGS = 40

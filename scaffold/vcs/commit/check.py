@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scaffold.errors import RequestError
 from scaffold.report import Report
-from scaffold.templating.spec import RequestError
 from scaffold.vcs.commit.conventional import DEFAULT_RULES, Problem, Rules, check_bytes
 from scaffold.vcs.commit.settings import read_commit_settings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scaffold.errors import RequestError
 from scaffold.report import Report
-from scaffold.templating.spec import RequestError
 from scaffold.vcs.changes import FileChange, staged_changes
 from scaffold.vcs.commit.draft import Draft, draft_message
 from scaffold.vcs.commit.history import past_commits

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.templating.spec import nearest
+from scaffold.errors import nearest
 from scaffold.vcs.commit.imperative import imperative_of
 
 TYPES = (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from scaffold.analysis.project.tool_table import read_tool_table
-from scaffold.templating.spec import RequestError, TargetError, nearest
+from scaffold.errors import RequestError, TargetError, nearest
 from scaffold.vcs.commit.conventional import DEFAULT_RULES, Rules
 
 WHERE = "[tool.scaffold.commits]"

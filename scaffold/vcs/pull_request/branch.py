@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.templating.spec import RequestError, nearest
+from scaffold.errors import RequestError, nearest
 from scaffold.vcs.commit.history import Header, read_header
 from scaffold.vcs.repository import commit_at, is_empty
 

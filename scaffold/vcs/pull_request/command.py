@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scaffold.errors import RequestError, ScaffoldError
 from scaffold.report import Report
-from scaffold.templating.spec import RequestError, ScaffoldError
 from scaffold.vcs.changes import changes_between
 from scaffold.vcs.commit.command import known_manner
 from scaffold.vcs.commit.conventional import check_message

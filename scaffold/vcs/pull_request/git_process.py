@@ -7,7 +7,7 @@ import subprocess
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.signals import listening
 from scaffold.vcs.repository import ENVIRONMENT, SAFE_OPTIONS, root_of
 

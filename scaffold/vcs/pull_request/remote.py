@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.git_process import call_git
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from scaffold.errors import ScaffoldError
 from scaffold.report import Report
-from scaffold.templating.spec import ScaffoldError
 from scaffold.vcs.commit.command import key_changes_json, unread_warning
 from scaffold.vcs.pull_request.body import Material, all_references, breaking_lines
 from scaffold.vcs.pull_request.branch import Standing

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.file_copies import KeptFiles
 from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
 from scaffold.vcs.pull_request.signals import undisturbed

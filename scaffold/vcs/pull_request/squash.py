@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 from scaffold.vcs.changes import blob_text
 from scaffold.vcs.pull_request.branch import Base, Standing
 from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure

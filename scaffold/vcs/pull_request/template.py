@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scaffold.analysis.files.files import MAX_BYTES
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 
 _NAMES = ("pull_request_template.md", "pull_request_template.txt", "pull_request_template")
 _FOLDERS = (".github", "", "docs")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scaffold.analysis.files.gc_pause import uncollected
+from scaffold.errors import TargetError
 from scaffold.report import Report
-from scaffold.templating.spec import TargetError
 from scaffold.vcs.repository import open_repository
 from scaffold.vcs.review.analysis import Analysis, analyse
 from scaffold.vcs.review.json_report import to_data

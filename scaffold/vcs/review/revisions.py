@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.analysis.files.files import Files, git_output, list_files
 from scaffold.analysis.files.revision import RevisionFiles
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 from scaffold.vcs.changes import (
     EMPTY_TREE,
     FileChange,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from scaffold.errors import RequestError
 from scaffold.templating.manifests import load_kind
-from scaffold.templating.spec import RequestError
 from scaffold.units import add as commands
 from scaffold.units.subject_kinds import find_subject
 

@@ -21,7 +21,7 @@ import jsonschema
 import pytest
 
 from scaffold.cli.main import main
-from scaffold.templating.spec import CODES, HINTS
+from scaffold.errors import HINTS, declared_codes
 from scaffold.transaction.state import locked
 
 ROOT = Path(__file__).parents[3]
@@ -578,6 +578,6 @@ def test_every_code_is_raised_by_a_test() -> None:
     sources = [path.read_text("utf-8") for path in modules]
     tests = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     raised = {code for text in sources for code in re.findall(r"\"([a-z_]+)\"", text)}
-    assert [code for code in CODES if code not in raised] == []
-    assert [code for code in CODES if f'"{code}"' not in tests] == []
-    assert HINTS.keys() <= CODES.keys()
+    assert [code for code in declared_codes() if code not in raised] == []
+    assert [code for code in declared_codes() if f'"{code}"' not in tests] == []
+    assert HINTS.keys() <= declared_codes().keys()

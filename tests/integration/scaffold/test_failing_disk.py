@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
 from scaffold.transaction.state import has_journal

@@ -19,7 +19,7 @@ import jsonschema
 import pytest
 
 from scaffold.cli.main import main
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.command import Options, pull_request
 from tests.integration.scaffold.git_places import (
     ENV,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.templating.spec import TargetError
+from scaffold.errors import TargetError
 
 ARCHON = "areal/experimental/models/archon"
 TABLE = """\

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from scaffold.cli.main import main
-from scaffold.templating.spec import TargetError
+from scaffold.errors import TargetError
 from scaffold.units.add import Options
 from scaffold.units.ledger import find_unit
 from scaffold.verify.findings import Level, not_run

@@ -11,9 +11,9 @@ import pytest
 from scaffold.archon.pipeline import model_request
 from scaffold.archon.render import named_design, with_written
 from scaffold.archon.source import ModelSource
+from scaffold.errors import TemplateError
 from scaffold.templating.manifests import load_kind
 from scaffold.templating.request import Request
-from scaffold.templating.spec import TemplateError
 from scaffold.units.add import Options
 from tests.unit.scaffold.archon.codegen.designs import qwen3
 from tests.unit.scaffold.archon.conftest import Bench, design_of

@@ -8,8 +8,8 @@ import pytest
 
 from scaffold.archon.digest import shared_digest
 from scaffold.archon.staging import check_shared_parts, stage_files
+from scaffold.errors import TargetError
 from scaffold.templating.render import RenderedFile
-from scaffold.templating.spec import TargetError
 from tests.unit.scaffold.archon.conftest import ARCHON
 
 OWN = {f"{ARCHON}/foo/spec.py": b"", f"{ARCHON}/foo/model/model.py": b""}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.cli.working_folder import start_folder, working_folder
-from scaffold.templating.spec import TargetError
+from scaffold.errors import TargetError
 
 
 def test_a_named_folder_is_taken_from_the_working_folder(

@@ -10,7 +10,7 @@ import pytest
 
 from scaffold.debug.checksums import Sum, whole
 from scaffold.debug.compare import CompareWish, compare_runs, difference
-from scaffold.templating.spec import RequestError, ScaffoldError
+from scaffold.errors import RequestError, ScaffoldError
 
 
 def row(phase: str, name: str, checksum: int = 1, **fields: Any) -> dict[str, Any]:

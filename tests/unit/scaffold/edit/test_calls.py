@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.calls import add_entry, has_entry, read_entries, remove_entry, text_to_add
-from scaffold.templating.spec import RegistryError, TemplateError
+from scaffold.errors import RegistryError, TemplateError
 from scaffold.units.ledger import MadeEntry
 
 

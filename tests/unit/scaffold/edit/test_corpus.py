@@ -22,8 +22,9 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.edit.codes import CODES
 from scaffold.edit.shapes import SHAPES, add_entry, has_entry, read_entries, remove_entry
-from scaffold.templating.spec import CODES, RegistryError
+from scaffold.errors import RegistryError
 from scaffold.units.ledger import MadeEntry
 from tests.markdown_cases import MarkdownCase, read_cases
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.decorators import add_entry, has_entry, read_entries, remove_entry, text_to_add
-from scaffold.templating.spec import TemplateError
+from scaffold.errors import TemplateError
 from scaffold.units.ledger import MadeEntry
 
 VALUE = "def k_fn():\n    return 1\n"

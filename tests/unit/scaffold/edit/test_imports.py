@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.edit.imports import add_entry, has_entry, read_entries, remove_entry, text_to_add
-from scaffold.templating.spec import RegistryError, TemplateError
+from scaffold.errors import RegistryError, TemplateError
 from scaffold.units.ledger import MadeEntry
 
 FILE = "pkg/reward/__init__.py"

@@ -15,7 +15,7 @@ from scaffold.edit.literals import (
     remove_entry,
     text_to_add,
 )
-from scaffold.templating.spec import RegistryError
+from scaffold.errors import RegistryError
 from scaffold.units.ledger import MadeEntry
 
 FILE = "pkg/reward/__init__.py"

@@ -11,7 +11,7 @@ from scaffold.edit.markdown_table import (
     remove_entry,
     text_to_add,
 )
-from scaffold.templating.spec import RegistryError
+from scaffold.errors import RegistryError
 from scaffold.units.ledger import MadeEntry
 
 PAGE = b"# T\n\n| Name | What |\n| ---- | ---- |\n| a | x |\n| c | z |\n"

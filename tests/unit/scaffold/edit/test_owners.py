@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.owners import add_entry, has_entry, read_entries, remove_entry
-from scaffold.templating.spec import RegistryError
+from scaffold.errors import RegistryError
 from scaffold.units.ledger import MadeEntry
 
 

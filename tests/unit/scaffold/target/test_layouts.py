@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from scaffold.edit import shapes
+from scaffold.errors import TemplateError
 from scaffold.target.layouts import load_layouts
 from scaffold.target.target import find_target
 from scaffold.templating.manifests import templates_folder
-from scaffold.templating.spec import TemplateError, fill
+from scaffold.templating.spec import fill
 from scaffold.units.ledger import MadeEntry
 
 LAYOUTS = Path(__file__).parents[3] / "fixtures" / "layouts"

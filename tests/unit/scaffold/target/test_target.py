@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.errors import TargetError
 from scaffold.target.target import Registry, find_target, unit_names
 from scaffold.templating.manifests import load_kind
-from scaffold.templating.spec import TargetError
 
 CONFIG = """
 [tool.scaffold]

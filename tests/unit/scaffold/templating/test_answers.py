@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scaffold.errors import RequestError
 from scaffold.templating.answers import MAX_TEXT, check_answer, complete_answers
-from scaffold.templating.spec import Answer, RequestError
+from scaffold.templating.spec import Answer
 
 TEXT = Answer("name", "str", "A text.", option="--name")
 COUNT = Answer("count", "int", "A number.", default=2, minimum=1, maximum=9, option="--count")

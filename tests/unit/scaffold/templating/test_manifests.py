@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.errors import RequestError, TemplateError
 from scaffold.templating import manifests
 from scaffold.templating.manifests import (
     Catalogue,
@@ -17,7 +18,7 @@ from scaffold.templating.manifests import (
     load_style,
     style_names,
 )
-from scaffold.templating.spec import RequestError, TemplateError, all_answers
+from scaffold.templating.spec import all_answers
 
 KIND = """
 schema = 1

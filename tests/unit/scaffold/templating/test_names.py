@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scaffold.errors import RequestError
 from scaffold.templating.names import MAX_LENGTH, canonical_key, fold, pascal
-from scaffold.templating.spec import RequestError
 
 WORKFLOW = ("rollout_workflow", "workflow")
 REWARD = ("reward_function", "reward_fn", "reward")

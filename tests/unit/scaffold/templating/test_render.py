@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.errors import TemplateError
 from scaffold.templating.render import (
     FreeText,
     check_destination,
@@ -22,7 +23,7 @@ from scaffold.templating.render import (
     template_variables,
     toml_literal,
 )
-from scaffold.templating.spec import Answer, FileRule, TemplateError
+from scaffold.templating.spec import Answer, FileRule
 
 HOSTILE = [
     "plain",

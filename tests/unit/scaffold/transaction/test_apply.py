@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.templating.spec import ApplyError, ConflictError
+from scaffold.errors import ApplyError, ConflictError
 from scaffold.transaction import disk, state
 from scaffold.transaction.apply import apply_changes, create_folder, session, settle
 from scaffold.transaction.change import Change

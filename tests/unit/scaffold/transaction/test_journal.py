@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.templating.spec import ApplyError
+from scaffold.errors import ApplyError
 from scaffold.transaction import disk
 from scaffold.transaction.apply import apply_changes, session, settle
 from scaffold.transaction.change import Change

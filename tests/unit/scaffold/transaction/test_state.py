@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.templating.spec import ApplyError
+from scaffold.errors import ApplyError
 from scaffold.transaction import state
 from scaffold.transaction.state import is_locked, locked, state_folders
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.analysis.files.files import list_files
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 from scaffold.translation.documents import Documents
 from scaffold.translation.glossary import read_glossary
 

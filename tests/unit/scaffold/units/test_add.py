@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from scaffold.edit.shapes import read_entries
+from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import load_kind, style_names
-from scaffold.templating.spec import ScaffoldError
 from scaffold.units.add import Options, add_tests, add_unit, new_project
 from scaffold.units.ledger import MadeEntry, base_path, digest, find_unit, read_units
 from scaffold.units.maintain import update_units

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 from scaffold.units.columns import (
     ALIASES,
     ROLES,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.templating.spec import LedgerError
+from scaffold.errors import LedgerError
 from scaffold.units.ledger import (
     MadeEntry,
     MadeFile,

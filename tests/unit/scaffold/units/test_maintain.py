@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import catalogue_for, load_kind
-from scaffold.templating.spec import ScaffoldError
 from scaffold.units import maintain as upkeep
 from scaffold.units.add import Options, add_unit
 from scaffold.units.ledger import find_unit, read_units

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 from scaffold.units.sample import MAX_TEXT, read_sample, rows_for_test
 
 ROWS = [{"q": 'a, "b"\nc', "n": "007"}, {"q": "None", "n": "é\N{GRINNING FACE}"}]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.errors import RequestError
 from scaffold.target.target import find_target
-from scaffold.templating.spec import RequestError
 from scaffold.units.subject import read_subject
 
 REWARD = "def x_reward_fn(prompt, completions, prompt_ids, completion_ids, **kw): ...\n"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 from scaffold.units.subject_kinds import find_subject
 
 ROOT = Path(__file__).parents[4]

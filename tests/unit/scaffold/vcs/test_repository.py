@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.templating.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 from scaffold.vcs.repository import commit_at, is_empty, is_shallow, open_repository, root_of
 from tests.integration.scaffold.git_places import commit, git, make_repository
 

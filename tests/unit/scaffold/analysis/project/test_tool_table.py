@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.analysis.project.tool_table import inner_table, read_tool_table
-from scaffold.templating.spec import TargetError
+from scaffold.errors import TargetError
 
 
 @pytest.mark.parametrize(

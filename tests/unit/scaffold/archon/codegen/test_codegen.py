@@ -14,7 +14,7 @@ import pytest
 
 from scaffold.archon.codegen import write_model
 from scaffold.archon.codegen.values import factor, literal, product, spelled, value_text
-from scaffold.templating.spec import TemplateError
+from scaffold.errors import TemplateError
 from tests.unit.scaffold.archon import writing_designs
 
 ROOT = Path(__file__).parents[5]

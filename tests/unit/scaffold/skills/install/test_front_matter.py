@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.install.front_matter import (
     check_name,
     granted_in,
@@ -13,7 +14,6 @@ from scaffold.skills.install.front_matter import (
     with_name,
     without_grants,
 )
-from scaffold.templating.spec import ScaffoldError
 
 
 def skill(*rows: str, end: str = "\n") -> bytes:

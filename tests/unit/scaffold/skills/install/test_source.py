@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaffold import __version__
+from scaffold.errors import ScaffoldError
 from scaffold.skills.install.address import Source
 from scaffold.skills.install.source import (
     Opened,
@@ -16,7 +17,6 @@ from scaffold.skills.install.source import (
     take_skills,
 )
 from scaffold.skills.install.source_tree import tree_of_folder
-from scaffold.templating.spec import ScaffoldError
 from tests.unit.scaffold.skills.install.conftest import SKILL, write
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.install import source_tree as tree
 from scaffold.skills.install.source_tree import Entry, Tree, read_skill, tree_of_folder
-from scaffold.templating.spec import ScaffoldError
 from tests.unit.scaffold.skills.install.conftest import write
 
 needs_links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.pack.claude_format import for_claude
-from scaffold.templating.spec import ScaffoldError
 
 SKILL = b"""---
 name: add-thing

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scaffold.errors import ConflictError, RequestError
 from scaffold.skills.pack.new import new_skill, skill_name
 from scaffold.skills.pack.sync import sync_skills
-from scaffold.templating.spec import ConflictError, RequestError
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.target.target import Target, find_target
-from scaffold.templating.spec import ScaffoldError
 from scaffold.units.add import Options, add_unit
 from scaffold.units.init.command import Wish, init_repository, with_config
 

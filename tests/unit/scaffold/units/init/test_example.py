@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 from scaffold.units.init.example import Likeness, find_likeness
 from scaffold.units.init.unit_name import find_source
 

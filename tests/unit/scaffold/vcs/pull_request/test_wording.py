@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 from scaffold.vcs.commit.conventional import DEFAULT_RULES, check_message
 from scaffold.vcs.commit.draft import Draft
 from scaffold.vcs.commit.inference import Guess

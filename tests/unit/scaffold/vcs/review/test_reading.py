@@ -8,7 +8,7 @@ import pytest
 
 from scaffold.analysis.files.files import list_files
 from scaffold.analysis.python.modules import Modules
-from scaffold.templating.spec import RequestError
+from scaffold.errors import RequestError
 from scaffold.vcs.review.imports import imported_by_tests
 from scaffold.vcs.review.languages import views
 from scaffold.vcs.review.roles import Role, role_names, role_of
