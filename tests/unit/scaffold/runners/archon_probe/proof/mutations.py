@@ -13,12 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from archon_probe.measure.random_weights import random_model
+from archon_probe.proof import prove
+from archon_probe.proof.reference import (
+    Batch,
+    Reference,
+    make_batch,
+    reference,
+    save_and_load,
+)
 from torch import nn
 from transformers import PretrainedConfig
-
-from archon_probe import oracle, prove
-from archon_probe.measure.random_weights import random_model
-from archon_probe.proof.reference import Batch, Reference
 
 Change = Callable[[Any], None]
 
@@ -75,9 +80,9 @@ def check(spec: Any, config: PretrainedConfig, mistakes: list[Mutation] | None) 
         raise ValueError(refusal)
     hf_model = random_model(config)
     with tempfile.TemporaryDirectory() as folder:
-        saved = oracle.save_and_load(hf_model, Path(folder))
-    batch = oracle.make_batch(config.vocab_size)
-    truth = oracle.reference(hf_model, batch)
+        saved = save_and_load(hf_model, Path(folder))
+    batch = make_batch(config.vocab_size)
+    truth = reference(hf_model, batch)
     built = prove.build(spec, args, saved)
     made = mutations(built.model) if mistakes is None else mistakes
     return [_caught(mutation, spec, built, batch, truth) for mutation in made]
