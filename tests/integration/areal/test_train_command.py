@@ -104,6 +104,13 @@ def whole_run(
     return folder, done.stderr
 
 
+# The other backend trains by the same command in test_torchrun, on two processes.
+@pytest.mark.parametrize(
+    "backend",
+    [BACKENDS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS[1:])],
+    indirect=True,
+    scope="module",
+)
 def test_a_run_learns_and_leaves_everything_behind(whole_run: tuple[Path, str]) -> None:
     folder, said = whole_run
     assert "Traceback" not in said
