@@ -16,12 +16,9 @@ from scaffold.templating.answers import complete_answers
 from scaffold.templating.names import canonical_key
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, all_answers
-from scaffold.units.add import (
-    Options,
-    manner_for,
-    rendered_files,
-    request_for,
-)
+from scaffold.units.add import manner_for, rendered_files
+from scaffold.units.context import Options
+from scaffold.units.prepare import request_for
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
@@ -31,7 +28,7 @@ PROVEN, UNPROVEN = "proven", "unproven"
 Log = Callable[[str], None]
 
 
-class Wish(NamedTuple):
+class ModelOptions(NamedTuple):
     """Says how a model is to be made.
 
     Args:
@@ -98,13 +95,13 @@ class Drawn:
 class ModelWork:
     """Is one model on its way from the question to the proof."""
 
-    def __init__(self, target: Target, wish: Wish, log: Log) -> None:
+    def __init__(self, target: Target, how: ModelOptions, log: Log) -> None:
         from scaffold.verify.interpreter import find_interpreter
 
         self.target = target
-        self.python = find_interpreter(target, wish.python)
-        self.timeout_s = wish.timeout_s
-        self.has_proof = not wish.skip_proof
+        self.python = find_interpreter(target, how.python)
+        self.timeout_s = how.timeout_s
+        self.has_proof = not how.skip_proof
         self.log = log
 
     def derive(self, source: ModelSource, answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,9 +47,7 @@ def template_text(block: Block, root: Path) -> str:
         raise BlockError(f"units of the kind {kind.name} are written, and not rendered")
     styles = catalogue.styles(kind, style_names.split(","))
     request = _request(block, root, kind, styles)
-    from scaffold.units.plan import (
-        render_request,  # brings jinja2: only blocks of this kind need it
-    )
+    from scaffold.templating.render import render_request
 
     return _shown(block, render_request(request, catalogue.files(kind.name)))
 

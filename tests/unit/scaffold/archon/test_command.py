@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from scaffold.cli.main import main
 from scaffold.errors import TargetError
-from scaffold.units.add import Options
+from scaffold.units.context import Options
 from scaffold.units.ledger import find_unit
 from scaffold.verify.findings import Level, not_run
 from scaffold.verify.interpreter import Interpreter

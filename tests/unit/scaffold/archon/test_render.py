@@ -14,7 +14,7 @@ from scaffold.archon.source import ModelSource
 from scaffold.errors import TemplateError
 from scaffold.templating.manifests import load_kind
 from scaffold.templating.request import Request
-from scaffold.units.add import Options
+from scaffold.units.context import Options
 from tests.unit.scaffold.archon.codegen.designs import qwen3
 from tests.unit.scaffold.archon.conftest import Bench, design_of
 

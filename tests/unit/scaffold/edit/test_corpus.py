@@ -23,9 +23,9 @@ from pathlib import Path
 import pytest
 
 from scaffold.edit.codes import CODES
+from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import SHAPES, add_entry, has_entry, read_entries, remove_entry
 from scaffold.errors import RegistryError
-from scaffold.units.ledger import MadeEntry
 from tests.markdown_cases import MarkdownCase, read_cases
 
 OPTIONS = {"shape", "table", "key", "value", "code", "file", "line"}
@@ -39,9 +39,9 @@ def each(cases: list[MarkdownCase]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
 
 
-def entry_of(case: MarkdownCase) -> MadeEntry:
+def entry_of(case: MarkdownCase) -> Entry:
     options = case.options
-    return MadeEntry(
+    return Entry(
         options.get("file", "pkg/registry.py"),
         *(options[name] for name in ("table", "shape", "key")),
         value=options.get("value", ""),
@@ -108,7 +108,7 @@ def test_a_refusal_has_the_line_and_the_text_to_add(case: MarkdownCase):
 
 
 def test_nesting_beyond_all_reason_is_refused():
-    entry = MadeEntry("pkg/registry.py", "T", "dict", "k", value="m:f")
+    entry = Entry("pkg/registry.py", "T", "dict", "k", value="m:f")
     with pytest.raises(RegistryError, match="deep") as refusal:
         add_entry(b"T = " + b"-" * 60_000 + b"1\n", entry)
     assert refusal.value.code == "registry_syntax"

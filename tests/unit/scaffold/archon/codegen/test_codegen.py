@@ -15,17 +15,17 @@ import pytest
 from scaffold.archon.codegen import write_model
 from scaffold.archon.codegen.values import factor, literal, product, spelled, value_text
 from scaffold.errors import TemplateError
-from tests.unit.scaffold.archon import writing_designs
+from tests.unit.scaffold.archon.codegen import designs
 
 ROOT = Path(__file__).parents[5]
 DESIGNS = {
-    "qwen3": writing_designs.qwen3(),
-    "gemma2": writing_designs.gemma2(),
-    "gpt_neox": writing_designs.gpt_neox(),
-    "mixtral": writing_designs.mixtral(),
-    "half_sparse": writing_designs.half_sparse(),
-    "every_thing": writing_designs.everything(),
-    "positional": writing_designs.positional(),
+    "qwen3": designs.qwen3(),
+    "gemma2": designs.gemma2(),
+    "gpt_neox": designs.gpt_neox(),
+    "mixtral": designs.mixtral(),
+    "half_sparse": designs.half_sparse(),
+    "every_thing": designs.everything(),
+    "positional": designs.positional(),
 }
 FILES = {
     "__init__.py",
@@ -201,8 +201,8 @@ def test_expressions() -> None:
 
 
 def test_an_argument_that_only_computes_another_is_no_field() -> None:
-    design = writing_designs.qwen3()
-    half = writing_designs.field("half", "int", 8, "hf_config.head_dim // 2", "Half a head.")
+    design = designs.qwen3()
+    half = designs.field("half", "int", 8, "hf_config.head_dim // 2", "Half a head.")
     rope = {"expr": "RopeArgs.from_hf(hf_config, dim={half})", "default": "RopeArgs(dim=8)"}
     design = {**design, "args": [*design["args"], half], "ropes": {"rope": rope}}
     text = write_model(design)["model/args.py"]
@@ -211,16 +211,16 @@ def test_an_argument_that_only_computes_another_is_no_field() -> None:
 
 
 def test_what_decides_the_text_cannot_follow_the_config() -> None:
-    design = writing_designs.qwen3()
-    mlp = {**design["mlp"], "gated": writing_designs.arg("attention_bias")}
+    design = designs.qwen3()
+    mlp = {**design["mlp"], "gated": designs.arg("attention_bias")}
     with pytest.raises(TemplateError, match=r"'gated' of a part follows the config \(args"):
         write_model({**design, "mlp": mlp})
 
 
 def test_the_config_may_choose_what_a_gate_scales() -> None:
-    design = writing_designs.qwen3()
-    per = writing_designs.field("gate_per", "str", "head", "hf_config.gate_per", "")
-    gate = {"fn": "softplus", "per": writing_designs.arg("gate_per"), "head_bias": True}
+    design = designs.qwen3()
+    per = designs.field("gate_per", "str", "head", "hf_config.gate_per", "")
+    gate = {"fn": "softplus", "per": designs.arg("gate_per"), "head_bias": True}
     attention = {**design["attention"], "gate": gate}
     files = write_model({**design, "args": [*design["args"], per], "attention": attention})
     text = " ".join(files["model/model.py"].split())
@@ -231,9 +231,9 @@ def test_the_config_may_choose_what_a_gate_scales() -> None:
 
 
 def test_the_config_may_choose_which_dimensions_turn_together() -> None:
-    design = writing_designs.qwen3()
+    design = designs.qwen3()
     told = "hf_config.rope_interleave"
-    flag = writing_designs.field("rope_interleave", "bool", True, told, "")
+    flag = designs.field("rope_interleave", "bool", True, told, "")
     pairing = {"expr": "'interleaved' if args.rope_interleave else 'half'"}
     rope = {**design["ropes"]["rope"], "pairing": pairing}
     design = {**design, "args": [*design["args"], flag], "ropes": {"rope": rope}}
@@ -245,19 +245,19 @@ def test_the_config_may_choose_which_dimensions_turn_together() -> None:
 
 
 def test_a_scale_that_reads_the_rope_says_nothing_of_what_it_is() -> None:
-    design = writing_designs.qwen3()
+    design = designs.qwen3()
     scale = {"expr": "args.head_dim**-0.5 * args.rope.score_multiplier"}
     design = {**design, "attention": {**design["attention"], "scale": scale}}
     assert "rope: Rotary positions.\n" in write_model(design)["model/args.py"]
 
 
 def test_the_config_may_choose_the_kind_of_norms() -> None:
-    design = writing_designs.qwen3()
-    kind = writing_designs.field("norm_kind", "str", "rms", "hf_config.norm_kind", "")
-    norm = {**design["head"]["norm"], "kind": writing_designs.arg("norm_kind"), "bias": False}
+    design = designs.qwen3()
+    kind = designs.field("norm_kind", "str", "rms", "hf_config.norm_kind", "")
+    norm = {**design["head"]["norm"], "kind": designs.arg("norm_kind"), "bias": False}
     for when, text in (
         (True, "self.norm = ({} if {} else {})"),
-        (writing_designs.expr("args.n_layers > 1"), "self.norm = (({} if {} else {}) if args"),
+        (designs.expr("args.n_layers > 1"), "self.norm = (({} if {} else {}) if args"),
     ):
         head = {**design["head"], "norm": {**norm, "when": when}}
         files = write_model({**design, "args": [*design["args"], kind], "head": head})
@@ -270,8 +270,8 @@ def test_the_config_may_choose_the_kind_of_norms() -> None:
 
 
 def test_the_config_may_choose_whether_layer_norms_have_weights() -> None:
-    design = writing_designs.qwen3()
-    flag = writing_designs.arg("attention_bias")
+    design = designs.qwen3()
+    flag = designs.arg("attention_bias")
     for bias, text in ((flag, ""), (True, ""), (False, ", bias=False")):
         norm = {**design["head"]["norm"], "kind": "layer", "weight": flag, "bias": bias}
         files = write_model({**design, "head": {**design["head"], "norm": norm}})
@@ -281,12 +281,12 @@ def test_the_config_may_choose_whether_layer_norms_have_weights() -> None:
 
 
 def test_a_design_that_contradicts_itself_is_refused() -> None:
-    design = writing_designs.qwen3()
+    design = designs.qwen3()
     steps = [{"out": "y", "call": "mixer", "in": "z"}]
     modules = [*design["block"]["modules"], {"name": "moe", "kind": "moe"}]
     design["block"] = {"modules": modules, "variants": [{"steps": steps}]}
-    design["attention"]["softcap"] = writing_designs.expr("args.cap * 2")
-    design["attention"]["window"] = writing_designs.layer_arg("lengths")
+    design["attention"]["softcap"] = designs.expr("args.cap * 2")
+    design["attention"]["window"] = designs.layer_arg("lengths")
     with pytest.raises(TemplateError) as caught:
         write_model(design)
     assert str(caught.value) == (
@@ -311,7 +311,7 @@ def test_fields_say_what_the_model_uses_them_for() -> None:
 
 def test_tensors_that_nothing_computes_with_need_not_come_back() -> None:
     """A checkpoint may hold experts that are never run; the model saves zeros in their place."""
-    design = writing_designs.mixtral()
+    design = designs.mixtral()
     assert "unused_names" not in write_model(design)["test.py"]
     parts = ["layers.{i}.moe.experts.w1", "layers.{i}.moe.router.gate.weight"]
     design["weights"] += [{"rule": "Unused", "hub": "model.idle.{i}.weight", "archon": parts}]
