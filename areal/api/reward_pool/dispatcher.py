@@ -12,15 +12,15 @@ import threading
 import time
 from collections import deque
 
-from areal.api import reward_worker as wire
 from areal.api.errors import (
     ConfigError,
     RewardError,
     RewardTimeoutError,
     RewardWorkerDiedError,
 )
-from areal.api.reward_function import RewardFunction, load_error, unpack_error
-from areal.api.reward_launcher import Nursery, describe_exit, kill_group, split_messages
+from areal.api.reward_pool import worker as wire
+from areal.api.reward_pool.function import RewardFunction, load_error, unpack_error
+from areal.api.reward_pool.launcher import Nursery, describe_exit, kill_group, split_messages
 
 logger = logging.getLogger("RewardPool")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from areal.api.errors import ConfigError, RewardError
-from areal.api.reward_worker import Origin
+from areal.api.reward_pool.worker import Origin
 
 
 class RewardFunction:

@@ -10,8 +10,8 @@ import socket
 import subprocess
 import sys
 
-from areal.api import reward_worker as wire
-from areal.api.reward_worker import Origin
+from areal.api.reward_pool import worker as wire
+from areal.api.reward_pool.worker import Origin
 
 # A grader is one thread of work; without this, numerical libraries would start one per core in
 # every worker.

@@ -15,10 +15,10 @@ import threading
 import weakref
 from typing import Any
 
-from areal.api import reward_worker as wire
 from areal.api.errors import RewardError
-from areal.api.reward_dispatcher import SHUT_DOWN, Call, Dispatcher
-from areal.api.reward_function import RewardFunction
+from areal.api.reward_pool import worker as wire
+from areal.api.reward_pool.dispatcher import SHUT_DOWN, Call, Dispatcher
+from areal.api.reward_pool.function import RewardFunction
 
 
 class RewardPool:

@@ -362,7 +362,7 @@ def main(control_fd: int, parent_pid: int) -> NoReturn:
     global is_worker_process
     is_worker_process = True
     # What rewards import must find this flag, and not a second copy of this module.
-    sys.modules["areal.api.reward_worker"] = sys.modules["__main__"]
+    sys.modules["areal.api.reward_pool.worker"] = sys.modules["__main__"]
     _die_with(parent_pid)
     Nursery(socket.socket(fileno=control_fd)).serve()
     os._exit(0)

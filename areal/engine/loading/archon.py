@@ -14,10 +14,10 @@ from torch import nn
 
 from areal.api.cli_args import ArchonEngineConfig, ModelSpecConfig
 from areal.api.errors import ConfigError
-from areal.engine.archon_lm import ArchonCausalLM
-from areal.engine.cpu_kernels import use_cpu_kernels
-from areal.engine.fused_linear import fuse_siblings
-from areal.engine.model import make_config, require_path
+from areal.engine.loading.huggingface import make_config, require_path
+from areal.engine.model.archon import ArchonCausalLM
+from areal.engine.model.cpu_kernels import use_cpu_kernels
+from areal.engine.model.fused_linear import fuse_siblings
 from areal.experimental.models.archon import (
     ModelSpec,
     get_model_spec,

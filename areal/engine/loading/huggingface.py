@@ -12,12 +12,12 @@ from torch import nn
 
 from areal.api.cli_args import ModelSpecConfig
 from areal.api.errors import ConfigError
-from areal.engine.attention import IMPLEMENTATION
-from areal.engine.causal_lm import HFCausalLM
-from areal.engine.checkpoint import quiet_progress
-from areal.engine.cpu_kernels import use_cpu_kernels
-from areal.engine.fused_linear import fuse_siblings
-from areal.engine.suitability import check_declared, check_equal, own_logits, planned_logits
+from areal.engine.loading.suitability import check_declared, check_equal, own_logits, planned_logits
+from areal.engine.model.attention import IMPLEMENTATION
+from areal.engine.model.causal_lm import HFCausalLM
+from areal.engine.model.checkpoint import quiet_progress
+from areal.engine.model.cpu_kernels import use_cpu_kernels
+from areal.engine.model.fused_linear import fuse_siblings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from areal.api.errors import ConfigError
-from areal.engine.causal_lm import CausalLM
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
+from areal.engine.model.causal_lm import CausalLM
 
 # Anything else (convolutions, state spaces, chunks) mixes tokens in ways that no plan controls.
 _KNOWN_LAYER_TYPES = {"full_attention", "sliding_attention"}

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from areal.api.cli_args import ArchonEngineConfig
 from areal.api.errors import ConfigError
-from areal.engine.attention import AttentionPlan
-from areal.engine.causal_lm import UNLIMITED, CausalLM
+from areal.engine.loading.suitability import apart_logits, check_equal, planned_logits
+from areal.engine.model.attention import AttentionPlan
+from areal.engine.model.causal_lm import UNLIMITED, CausalLM
 from areal.engine.processes import is_first
-from areal.engine.suitability import apart_logits, check_equal, planned_logits
 from areal.experimental.models.archon import ModelSpec
 from areal.experimental.models.archon.activation_checkpoint import (
     ActivationCheckpointConfig,
@@ -26,8 +26,8 @@ from areal.experimental.models.archon.activation_checkpoint import (
 )
 from areal.experimental.models.archon.base import BaseArchonModel
 from areal.experimental.models.archon.compile import apply_compile
+from areal.experimental.models.archon.layers.rope import RopeArgs
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
-from areal.experimental.models.archon.rope import RopeArgs
 from areal.experimental.models.archon.state_dict import load_checkpoint, save_checkpoint
 from areal.experimental.models.archon.ulysses import (
     ulysses_gather_output,

@@ -103,7 +103,7 @@ def require_planned_attention(model: nn.Module) -> None:
     if found != IMPLEMENTATION:
         raise ConfigError(
             f"{type(model).__name__} has the attention implementation {found!r}; pass it through "
-            "areal.engine.model.prepare_model(model, device) first"
+            "areal.engine.loading.huggingface.prepare_model(model, device) first"
         )
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from areal.engine.attention import AttentionPlan, PackedPlan, require_planned_attention
-from areal.engine.checkpoint import load_hf_weights, write_hf_model
+from areal.engine.model.attention import AttentionPlan, PackedPlan, require_planned_attention
+from areal.engine.model.checkpoint import load_hf_weights, write_hf_model
 
 UNLIMITED = 1 << 30
 
@@ -111,7 +111,7 @@ class HFCausalLM(CausalLM):
     """Is a Hugging Face model whose attention follows plans.
 
     Args:
-        module: A model that ``areal.engine.model`` made, loaded or prepared.
+        module: A model that ``areal.engine.loading.huggingface`` made, loaded or prepared.
 
     Raises:
         ConfigError: It is another one; its attention would ignore where sequences begin.

@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from areal.api.errors import ConfigError
-from areal.engine.attention import IMPLEMENTATION
+from areal.engine.model.attention import IMPLEMENTATION
 from areal.engine.processes import from_first, is_first, wait_for_all
 
 TRAINING_STATE = "training_state"

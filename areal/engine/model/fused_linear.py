@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from areal.engine.cpu_kernels import FastLinear, linear_gradients, matmul_transposed
+from areal.engine.model.cpu_kernels import FastLinear, linear_gradients, matmul_transposed
 
 # Children of one module that may share an input; whether they do is seen at every call.
 SIBLINGS = (

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from areal.engine.causal_lm import CausalLM, HFCausalLM
+from areal.engine.model.causal_lm import CausalLM, HFCausalLM
 
 
 class SharedWeights:
@@ -19,8 +19,8 @@ class SharedWeights:
     whatever the label says.
 
     Args:
-        model: How the engines run it, or a Hugging Face model that ``areal.engine.model`` made,
-            loaded or prepared.
+        model: How the engines run it, or a Hugging Face model that
+            ``areal.engine.loading.huggingface`` made, loaded or prepared.
 
     Raises:
         ConfigError: It is another one; its attention would ignore where sequences begin.

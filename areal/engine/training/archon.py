@@ -11,14 +11,14 @@ from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
 from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec
-from areal.engine.archon_lm import ArchonCausalLM
-from areal.engine.archon_model import (
+from areal.engine.loading.archon import (
     load_archon_model,
     make_archon_model,
     prepare_archon_model,
 )
+from areal.engine.model.archon import ArchonCausalLM
 from areal.engine.processes import join_processes
-from areal.engine.train_engine import PackedTrainEngine
+from areal.engine.training.engine import PackedTrainEngine
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 
 if TYPE_CHECKING:

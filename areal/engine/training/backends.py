@@ -5,11 +5,11 @@ from __future__ import annotations
 from areal.api.alloc_mode import ModelAllocation
 from areal.api.errors import ConfigError
 from areal.api.registry import import_from_string
-from areal.engine.train_engine import PackedTrainEngine
+from areal.engine.training.engine import PackedTrainEngine
 
 TRAIN_ENGINES: dict[str, str] = {
-    "archon": "areal.engine.archon_train_engine:ArchonTrainEngine",
-    "fsdp": "areal.engine.train_engine:HFTrainEngine",
+    "archon": "areal.engine.training.archon:ArchonTrainEngine",
+    "fsdp": "areal.engine.training.engine:HFTrainEngine",
 }
 
 

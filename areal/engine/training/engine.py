@@ -22,17 +22,17 @@ from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
 from areal.api.engine_api import InferenceEngine, TrainEngine, Trajectory
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
-from areal.engine.causal_lm import CausalLM, HFCausalLM
-from areal.engine.checkpoint import (
+from areal.engine.loading.huggingface import load_model, make_model
+from areal.engine.model.causal_lm import CausalLM, HFCausalLM
+from areal.engine.model.checkpoint import (
     atomic_folder,
     load_training_state,
     save_training_state,
 )
-from areal.engine.cpu_kernels import even_size
-from areal.engine.model import load_model, make_model
-from areal.engine.optimizer import make_optimizer, make_schedule
+from areal.engine.model.cpu_kernels import even_size
+from areal.engine.model.shared_weights import SharedWeights
 from areal.engine.processes import largest_over, sums_over
-from areal.engine.weights import SharedWeights
+from areal.engine.training.optimizer import make_optimizer, make_schedule
 from areal.utils.data import (
     MicroBatchList,
     concat_padded_tensors,

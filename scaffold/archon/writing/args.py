@@ -24,7 +24,7 @@ _NO_USES = ("args", "evidence", "refusals", "unknown", "source", "tiny", "ropes"
 """Parts of a design in which the name of an argument does not mean that the model reads it."""
 
 _IMPORTED = {
-    "RopeArgs": ("rope", "RopeArgs"),
+    "RopeArgs": ("layers.rope", "RopeArgs"),
     "MoEArgs": ("moe", "MoEArgs"),
     "MLAArgs": ("mla", "MLAArgs"),
 }

@@ -54,7 +54,7 @@ def embedding_steps(part: Json, source: Source) -> list[str]:
 def _positions_text(positions: Json, source: Source, names: ModelNames) -> str:
     is_learned = positions.get("kind", "learned") == "learned"
     kind = "LearnedPositions" if is_learned else "SinusoidalPositions"
-    source.use(names.shared("positions"), kind)
+    source.use(names.shared("layers", "positions"), kind)
     options = [value_text(positions["size"])] if is_learned else []
     options.append("args.dim")
     if positions.get("offset", 0):

@@ -20,7 +20,7 @@ def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
     if has(part.get("transform")):
         transform: Json = part["transform"]
         bias = value_text(transform.get("bias", True))
-        source.use(names.shared("feed_forward"), "get_activation")
+        source.use(names.shared("layers", "feed_forward"), "get_activation")
         lines += [
             f"self.head_dense = nn.Linear(args.dim, args.dim, bias={bias})",
             f"self.head_act = get_activation({value_text(transform['activation'])})",

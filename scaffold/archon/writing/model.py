@@ -27,7 +27,7 @@ def model_file(design: Json, names: ModelNames) -> str:
     source.use("typing", "Any")
     source.use("torch", "Tensor", "nn")
     source.use(names.own("model", "args"), names.args)
-    source.use(names.shared("packing"), "AttentionPlan", "Packing")
+    source.use(names.shared("layers", "packing"), "AttentionPlan", "Packing")
     if design["attention"].get("kind", "gqa") == "mla":
         # Latent attention shares no projections with the other kind.
         from scaffold.archon.writing.mla import mla_class
@@ -91,7 +91,7 @@ def _model_class(design: Json, source: Source, names: ModelNames) -> str:
 def _ropes_setup(design: Json, source: Source, names: ModelNames) -> list[str]:
     if not takes_rope(design):
         return []
-    source.use(names.shared("rope"), "RotaryEmbedding")
+    source.use(names.shared("layers", "rope"), "RotaryEmbedding")
     ropes = cast("Mapping[str, Json]", design["ropes"])
     calls = {key: _rotary_text(key, rope) for key, rope in ropes.items()}
     if len(calls) == 1:

@@ -23,7 +23,7 @@ def rope_file(design: Json, names: ModelNames) -> str:
         return ""
     source = Source(f"Rotary positions of {names.prefix}.", names.first_party, annotations=False)
     exported = sorted([*SHARED, *CONTRACT], key=lambda name: (name.islower(), name))
-    source.use(names.shared("rope"), *exported)
+    source.use(names.shared("layers", "rope"), *exported)
     rows = "\n".join(f'    "{name}",' for name in exported)
     source.add(f"__all__ = [\n{rows}\n]")
     return source.text()

@@ -16,11 +16,13 @@ from areal.experimental.models.archon.attention import AttentionCore, merge_head
 from areal.experimental.models.archon.base import BaseArchonModel, BaseModelArgs, keep_tokens
 from areal.experimental.models.archon.compile import apply_compile
 from areal.experimental.models.archon.expert_parallel import apply_moe_ep_tp
-from areal.experimental.models.archon.feed_forward import FeedForward, GatedFeedForward
+from areal.experimental.models.archon.layers.feed_forward import FeedForward, GatedFeedForward
+from areal.experimental.models.archon.layers.norms import RMSNorm
+from areal.experimental.models.archon.layers.packing import Packing
+from areal.experimental.models.archon.layers.positions import AlibiSlopes, LearnedPositions
+from areal.experimental.models.archon.layers.rope import RopeArgs, RotaryEmbedding, apply_rotary
 from areal.experimental.models.archon.model_spec import ModelSpec
 from areal.experimental.models.archon.moe import MoE, MoEArgs
-from areal.experimental.models.archon.norms import RMSNorm
-from areal.experimental.models.archon.packing import Packing
 from areal.experimental.models.archon.parallel import (
     Colwise,
     PerHead,
@@ -34,8 +36,6 @@ from areal.experimental.models.archon.parallel import (
     replicate_rest,
 )
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
-from areal.experimental.models.archon.positions import AlibiSlopes, LearnedPositions
-from areal.experimental.models.archon.rope import RopeArgs, RotaryEmbedding, apply_rotary
 from areal.experimental.models.archon.utils import validate_parallelism
 
 

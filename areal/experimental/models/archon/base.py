@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from areal.api.errors import ConfigError
 from areal.api.registry import nearest_names
 from areal.experimental.models.archon.attention import ATTENTION_BACKENDS
-from areal.experimental.models.archon.packing import refuse_tree_attention
+from areal.experimental.models.archon.layers.packing import refuse_tree_attention
 
 __all__ = [
     "INITIALIZER_RANGE",

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from areal.api.cli_args import ModelSpecConfig
 from areal.api.errors import ConfigError
-from areal.engine.model import load_model, make_model, prepare_model, resolve_dtype
+from areal.engine.loading.huggingface import load_model, make_model, prepare_model, resolve_dtype
 from areal.utils.hf_utils import character_tokenizer
 from tests.tiny_models import tiny_model
 

@@ -20,12 +20,12 @@ from areal.api.cli_args import (
 )
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec
-from areal.engine.archon_model import load_archon_model, make_archon_model
-from areal.engine.archon_train_engine import ArchonTrainEngine
-from areal.engine.cpu_kernels import FusedRmsNorm
-from areal.engine.fused_linear import SiblingLinear
+from areal.engine.loading.archon import load_archon_model, make_archon_model
 from areal.engine.local.engine import LocalInferenceEngine
-from areal.engine.weights import SharedWeights
+from areal.engine.model.cpu_kernels import FusedRmsNorm
+from areal.engine.model.fused_linear import SiblingLinear
+from areal.engine.model.shared_weights import SharedWeights
+from areal.engine.training.archon import ArchonTrainEngine
 from areal.utils.hf_utils import character_tokenizer
 from tests.tiny_archon import archon_of, known, tiny_archon
 from tests.tiny_models import random_prompts, tiny_model

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from areal.api.errors import ConfigError
-from areal.engine.attention import IMPLEMENTATION, PackedPlan
+from areal.engine.model.attention import IMPLEMENTATION, PackedPlan
 from areal.utils.packed_rows import MIN_BUCKET_FILL, bucket_by_length
 from tests.tiny_models import random_prompts, tiny_model
 

@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from areal.api.errors import ConfigError
-from areal.engine import checkpoint
-from areal.engine.attention import IMPLEMENTATION
-from areal.engine.checkpoint import atomic_folder, load_hf_weights, save_hf_model
+from areal.engine.model import checkpoint
+from areal.engine.model.attention import IMPLEMENTATION
+from areal.engine.model.checkpoint import atomic_folder, load_hf_weights, save_hf_model
 from tests.fakes import tiny_tokenizer
 from tests.tiny_models import tiny_model
 

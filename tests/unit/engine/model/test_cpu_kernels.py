@@ -15,9 +15,9 @@ from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from areal.engine import cpu_kernels
-from areal.engine.cpu_kernels import FastLinear, FusedRmsNorm, even_size, use_cpu_kernels
-from areal.engine.fused_linear import SiblingLinear, fuse_siblings
+from areal.engine.model import cpu_kernels
+from areal.engine.model.cpu_kernels import FastLinear, FusedRmsNorm, even_size, use_cpu_kernels
+from areal.engine.model.fused_linear import SiblingLinear, fuse_siblings
 from tests.tiny_models import random_prompts, tiny_model
 
 

@@ -5,8 +5,8 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from areal.api.errors import ConfigError
-from areal.engine.model import prepare_model
-from areal.engine.weights import SharedWeights
+from areal.engine.loading.huggingface import prepare_model
+from areal.engine.model.shared_weights import SharedWeights
 
 
 def tiny_model() -> Qwen3ForCausalLM:

@@ -15,11 +15,11 @@ from areal.api.alloc_mode import ParallelStrategy
 from areal.api.cli_args import MicroBatchSpec, OptimizerConfig, TrainEngineConfig
 from areal.api.errors import ConfigError
 from areal.api.io_struct import FinetuneSpec, SaveLoadMeta
-from areal.engine.archon_train_engine import ArchonTrainEngine
-from areal.engine.backends import train_engine_class
-from areal.engine.model import prepare_model
-from areal.engine.train_engine import HFTrainEngine, PackedTrainEngine
-from areal.engine.weights import SharedWeights
+from areal.engine.loading.huggingface import prepare_model
+from areal.engine.model.shared_weights import SharedWeights
+from areal.engine.training.archon import ArchonTrainEngine
+from areal.engine.training.backends import train_engine_class
+from areal.engine.training.engine import HFTrainEngine, PackedTrainEngine
 from areal.utils.data import pad_sequences_to_tensors
 from tests.tiny_archon import BACKENDS, archon_of, known, named_gradients
 from tests.tiny_models import random_prompts, tiny_model

@@ -10,7 +10,7 @@ from torch import nn
 
 from areal.api.cli_args import OptimizerConfig
 from areal.api.errors import ConfigError
-from areal.engine.optimizer import lr_factor, make_optimizer, make_schedule
+from areal.engine.training.optimizer import lr_factor, make_optimizer, make_schedule
 from tests.tiny_models import tiny_model
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.packing import Packing
+from areal.experimental.models.archon.layers.packing import Packing
 
 
 class LearnedPositions(nn.Embedding):

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.packing import Packing
-from areal.experimental.models.archon.rope_kinds import ROPE_KINDS, RopeArgs
+from areal.experimental.models.archon.layers.packing import Packing
+from areal.experimental.models.archon.layers.rope_kinds import ROPE_KINDS, RopeArgs
 
 __all__ = [
     "ROPE_KINDS",

@@ -10,7 +10,7 @@ from transformers.models.bitnet.modeling_bitnet import BitNetMLP
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.feed_forward import (
+from areal.experimental.models.archon.layers.feed_forward import (
     ACTIVATIONS,
     LEARNED_ACTIVATIONS,
     XIELU,
@@ -18,7 +18,7 @@ from areal.experimental.models.archon.feed_forward import (
     GatedFeedForward,
     get_activation,
 )
-from areal.experimental.models.archon.norms import RMSNorm
+from areal.experimental.models.archon.layers.norms import RMSNorm
 
 
 @pytest.mark.parametrize("name", ACT2CLS)

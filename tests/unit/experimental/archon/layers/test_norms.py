@@ -10,7 +10,7 @@ from transformers.models.nemotron.modeling_nemotron import NemotronLayerNorm1P
 from transformers.models.olmo.modeling_olmo import OlmoLayerNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from areal.experimental.models.archon.norms import LayerNorm, RMSNorm
+from areal.experimental.models.archon.layers.norms import LayerNorm, RMSNorm
 
 DIM = 12
 CASES = {
@@ -81,7 +81,7 @@ def test_statistics_of_bf16_are_taken_in_fp32():
 
 def test_a_norm_over_a_sharded_projection_counts_all_slices(monkeypatch):
     """The group is a stand-in that adds the other rank's sum of squares."""
-    from areal.experimental.models.archon import norms
+    from areal.experimental.models.archon.layers import norms
 
     torch.manual_seed(0)
     whole = RMSNorm(2 * DIM, 0.1)

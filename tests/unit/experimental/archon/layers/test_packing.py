@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.packing import Packing, whole_row
+from areal.experimental.models.archon.layers.packing import Packing, whole_row
 
 LENGTHS = (5, 1, 12)
 CU_SEQLENS = torch.tensor([0, 5, 6, 18])

@@ -11,8 +11,8 @@ from transformers.models.opt.modeling_opt import OPTLearnedPositionalEmbedding
 from transformers.models.xglm.modeling_xglm import XGLMSinusoidalPositionalEmbedding
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.packing import Packing
-from areal.experimental.models.archon.positions import (
+from areal.experimental.models.archon.layers.packing import Packing
+from areal.experimental.models.archon.layers.positions import (
     AlibiSlopes,
     KeyBias,
     LearnedPositions,

@@ -20,8 +20,8 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as by_halves
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.packing import Packing
-from areal.experimental.models.archon.rope import (
+from areal.experimental.models.archon.layers.packing import Packing
+from areal.experimental.models.archon.layers.rope import (
     ROPE_KINDS,
     RopeArgs,
     RotaryEmbedding,

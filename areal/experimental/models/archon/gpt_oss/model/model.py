@@ -17,10 +17,10 @@ from areal.experimental.models.archon.base import (
     refuse_tree_attention,
 )
 from areal.experimental.models.archon.gpt_oss.model.args import GptOssModelArgs
+from areal.experimental.models.archon.layers.norms import RMSNorm
+from areal.experimental.models.archon.layers.packing import AttentionPlan, Packing
+from areal.experimental.models.archon.layers.rope import RopeTable, RotaryEmbedding, apply_rotary
 from areal.experimental.models.archon.moe import MoE
-from areal.experimental.models.archon.norms import RMSNorm
-from areal.experimental.models.archon.packing import AttentionPlan, Packing
-from areal.experimental.models.archon.rope import RopeTable, RotaryEmbedding, apply_rotary
 
 
 class Attention(nn.Module):

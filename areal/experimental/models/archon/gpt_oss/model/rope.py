@@ -1,6 +1,6 @@
 """Rotary positions of GptOss."""
 
-from areal.experimental.models.archon.rope import (
+from areal.experimental.models.archon.layers.rope import (
     RopeArgs,
     RopeTable,
     RotaryEmbedding,

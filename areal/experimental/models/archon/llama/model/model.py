@@ -15,11 +15,11 @@ from areal.experimental.models.archon.base import (
     keep_tokens,
     refuse_tree_attention,
 )
-from areal.experimental.models.archon.feed_forward import GatedFeedForward
+from areal.experimental.models.archon.layers.feed_forward import GatedFeedForward
+from areal.experimental.models.archon.layers.norms import RMSNorm
+from areal.experimental.models.archon.layers.packing import AttentionPlan, Packing
+from areal.experimental.models.archon.layers.rope import RopeTable, RotaryEmbedding, apply_rotary
 from areal.experimental.models.archon.llama.model.args import LlamaModelArgs
-from areal.experimental.models.archon.norms import RMSNorm
-from areal.experimental.models.archon.packing import AttentionPlan, Packing
-from areal.experimental.models.archon.rope import RopeTable, RotaryEmbedding, apply_rotary
 
 
 class Attention(nn.Module):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from areal.experimental.models.archon.base import BaseModelArgs
-from areal.experimental.models.archon.rope import RopeArgs
+from areal.experimental.models.archon.layers.rope import RopeArgs
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import Any
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.base import BaseModelArgs
-from areal.experimental.models.archon.rope import RopeArgs
+from areal.experimental.models.archon.layers.rope import RopeArgs
 
 
 @dataclass

@@ -21,11 +21,11 @@ from areal.experimental.models.archon.base import (
     refuse_tree_attention,
 )
 from areal.experimental.models.archon.every_thing.model.args import EveryThingModelArgs
-from areal.experimental.models.archon.feed_forward import FeedForward, get_activation
-from areal.experimental.models.archon.norms import LayerNorm, RMSNorm
-from areal.experimental.models.archon.packing import AttentionPlan, Packing
-from areal.experimental.models.archon.positions import LearnedPositions, log_temperature
-from areal.experimental.models.archon.rope import RopeTable, RotaryEmbedding, apply_rotary
+from areal.experimental.models.archon.layers.feed_forward import FeedForward, get_activation
+from areal.experimental.models.archon.layers.norms import LayerNorm, RMSNorm
+from areal.experimental.models.archon.layers.packing import AttentionPlan, Packing
+from areal.experimental.models.archon.layers.positions import LearnedPositions, log_temperature
+from areal.experimental.models.archon.layers.rope import RopeTable, RotaryEmbedding, apply_rotary
 
 
 class Attention(nn.Module):

@@ -1,0 +1,5 @@
+"""AReaL's place for ``GroupedRolloutWorkflow``."""
+
+from areal.infra.grouped_rollout import GroupedRolloutWorkflow
+
+__all__ = ["GroupedRolloutWorkflow"]
