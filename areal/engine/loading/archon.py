@@ -15,6 +15,7 @@ from torch import nn
 from areal.api.cli_args import ArchonEngineConfig, ModelSpecConfig
 from areal.api.errors import ConfigError
 from areal.engine.loading.huggingface import make_config, require_path
+from areal.engine.loading.suitability import apart_logits, check_equal, planned_logits
 from areal.engine.model.archon import ArchonCausalLM
 from areal.engine.model.cpu_kernels import use_cpu_kernels
 from areal.engine.model.fused_linear import fuse_siblings
@@ -140,7 +141,25 @@ def build_archon_model(
     module.to_empty(device=device)
     module.tie_weights()  # to_empty gives every name a tensor of its own
     module.init_buffers(device)
-    return ArchonCausalLM(module.eval(), hf_config, model_spec, options)
+    return ArchonCausalLM(module.eval(), hf_config, model_spec, options, try_plans=try_plans)
+
+
+def try_plans(lm: ArchonCausalLM) -> None:
+    """Compare what a model computes by the plans of the embedded engine with what it does without.
+
+    Raises:
+        ConfigError: It does not run by plans, or its logits differ by more than rounding.
+    """
+    was_training = lm.module.training
+    lm.module.eval()
+    try:
+        found = planned_logits(lm)
+    except (ConfigError, RuntimeError) as error:
+        raise ConfigError(
+            f"{type(lm.module).__name__} does not run in the embedded engine: {error}"
+        ) from error
+    check_equal(lm.module, apart_logits(lm), found)
+    lm.module.train(was_training)
 
 
 def _model_args(args_class: Any, hf_config: Any, options: ArchonEngineConfig) -> Any:

@@ -5,7 +5,7 @@ Shape letters: T packed tokens, N tokens whose logits are wanted, V vocabulary, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from torch import Tensor
 
 from areal.api.cli_args import ArchonEngineConfig
 from areal.api.errors import ConfigError
-from areal.engine.loading.suitability import apart_logits, check_equal, planned_logits
 from areal.engine.model.attention import AttentionPlan
 from areal.engine.model.causal_lm import UNLIMITED, CausalLM
 from areal.engine.processes import is_first
@@ -47,6 +46,7 @@ class ArchonCausalLM(CausalLM):
         hf_config: The Hugging Face configuration that it was made from.
         spec: What the package knows of its model_type.
         options: Of the engine.
+        try_plans: Refuses, by a ConfigError, a model that plans cannot steer.
 
     Attributes:
         source: Folder of the checkpoint it came from, whose generation settings are kept.
@@ -62,8 +62,10 @@ class ArchonCausalLM(CausalLM):
         hf_config: Any,
         spec: ModelSpec,
         options: ArchonEngineConfig,
+        try_plans: Callable[[ArchonCausalLM], None],
     ) -> None:
         super().__init__(module)
+        self._try_plans = try_plans
         self.args: Any = module.model_args
         self.hf_config = hf_config
         self.spec = spec
@@ -159,16 +161,7 @@ class ArchonCausalLM(CausalLM):
                 "engine has other shapes, and compiling for them takes longer than it saves; set "
                 "it to false"
             )
-        was_training = self.module.training
-        self.module.eval()
-        try:
-            found = planned_logits(self)
-        except (ConfigError, RuntimeError) as error:
-            raise ConfigError(
-                f"{type(self.module).__name__} does not run in the embedded engine: {error}"
-            ) from error
-        check_equal(self.module, apart_logits(self), found)
-        self.module.train(was_training)
+        self._try_plans(self)
 
     def enable_checkpointing(self) -> None:
         """Notes what ``ac_mode`` says for ``wrap``."""
