@@ -13,11 +13,11 @@ from pathlib import Path
 
 from benchmarks.results import Result
 from benchmarks.settings import Settings
-from scaffold.vcs.commit_settings import CommitSettings
-from scaffold.vcs.history import DEPTH, Header, Past, past_commits
-from scaffold.vcs.inference import ENOUGH, Manner, infer_scope, infer_type
-from scaffold.vcs.key_changes import KeyChanges, depth_of
-from scaffold.vcs.opening import is_empty, open_repository
+from scaffold.vcs.commit.history import DEPTH, Header, Past, past_commits
+from scaffold.vcs.commit.inference import ENOUGH, Manner, infer_scope, infer_type
+from scaffold.vcs.commit.key_changes import KeyChanges, depth_of
+from scaffold.vcs.commit.settings import CommitSettings
+from scaffold.vcs.repository import is_empty, open_repository
 
 ROOT = Path(__file__).parents[1]
 NO_SCOPE = "(none)"

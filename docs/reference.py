@@ -16,12 +16,13 @@ from typing import Any
 import click
 
 from areal.trainer.cli import main as areal_main
-from scaffold.cli import Cli, KindGroup, main
+from scaffold.analysis.cli.cli_json import CLI_SCHEMA
+from scaffold.cli.main import Cli, KindGroup, main
 from scaffold.edit.shapes import SHAPES
-from scaffold.layouts import load_layouts
-from scaffold.manifests import builtin_catalogue, templates_folder
-from scaffold.repository.cli_json import CLI_SCHEMA
-from scaffold.spec import CODES, Answer, Kind, Style
+from scaffold.errors import declared_codes
+from scaffold.target.layouts import load_layouts
+from scaffold.templating.manifests import builtin_catalogue, templates_folder
+from scaffold.templating.spec import Answer, Kind, Style
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "en" / "scaffold.md"
@@ -216,7 +217,7 @@ def shapes_part() -> str:
 
 def codes_table() -> str:
     """Returns the table of error codes."""
-    rows = [[f"`{code}`", escape(text)] for code, text in sorted(CODES.items())]
+    rows = [[f"`{code}`", escape(text)] for code, text in sorted(declared_codes().items())]
     return table(["code", "meaning"], rows)
 
 

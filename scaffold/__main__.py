@@ -12,6 +12,6 @@ except OSError:  # the working folder was deleted, and there is nothing to look 
 if sys.path[0] == here != os.path.dirname(os.path.dirname(os.path.abspath(__file__))):
     del sys.path[0]
 
-from scaffold.cli import main
+from scaffold.cli.main import main
 
 main()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from scaffold.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 
 REPORT_SCHEMA = 1
 """The version of the JSON report; docs/schema/report.schema.json describes it."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from scaffold.disk import Disk
+from scaffold.transaction.disk import Disk
 
 
 class Death(BaseException):

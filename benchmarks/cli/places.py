@@ -32,8 +32,8 @@ def copy_project(root: Path, place: Path) -> Path:
 
 def add_units(root: Path, count: int) -> None:
     """Adds so many units, each as the command would, without starting a process for each."""
-    from scaffold import commands
-    from scaffold.manifests import catalogue_for
+    from scaffold.templating.manifests import catalogue_for
+    from scaffold.units import add as commands
 
     kind = catalogue_for(root).kind("reward")
     options = commands.Options(root, with_format=False)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from scaffold.archon.explain import features, unknown_lines
-from scaffold.archon.proof import proof_lines, variations
+from scaffold.archon.proof_report import proof_lines, variations
 
 Row = Mapping[str, Any]
 MAX_LINE = 300

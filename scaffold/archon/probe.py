@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.spec import CODES, TargetError
+from scaffold.archon.codes import CODES
+from scaffold.errors import TargetError
 from scaffold.verify.interpreter import Interpreter
 from scaffold.verify.process import Finished, run_limited
 
@@ -87,7 +88,7 @@ def last_stage(path: Path) -> str:
 
 def _refusal(name: str, result: Mapping[str, Any]) -> TargetError:
     error = cast("dict[str, str]", result["error"])
-    code = error["code"] if error["code"] in CODES else "probe_failed"
+    code = error["code"] if error["code"] in {*CODES, "interpreter_lacks"} else "probe_failed"
     message = error["message"]
     if code == "probe_failed":
         where = str(result.get("traceback", "")).strip().splitlines()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.spec import RequestError
+from scaffold.errors import RequestError
 
 CONFIG = "config.json"
 HINT = "name a model_type of transformers, a config.json or a checkpoint folder"

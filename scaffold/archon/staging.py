@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from scaffold.spec import TargetError
+from scaffold.errors import TargetError
 
 if TYPE_CHECKING:
-    from scaffold.render import RenderedFile
+    from scaffold.templating.render import RenderedFile
 
 
 def stage_files(files: Iterable[RenderedFile], inside: str, folder: Path) -> Path | None:

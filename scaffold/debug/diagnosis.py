@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from scaffold.debug.describing import (
+from scaffold.debug.call_matching import Divergence, first_divergence, line_divergence
+from scaffold.debug.records import POINT_TO_POINT, SET_UP, Call, Job, Place, Process
+from scaffold.debug.stacks import Stack, own_frames
+from scaffold.debug.wait_graph import Wait, blamed, cycle, waits
+from scaffold.debug.wording import (
     call_text,
     end_text,
     group_text,
@@ -13,10 +17,6 @@ from scaffold.debug.describing import (
     ranks_text,
     where_text,
 )
-from scaffold.debug.matching import Divergence, first_divergence, line_divergence
-from scaffold.debug.recording import POINT_TO_POINT, SET_UP, Call, Job, Place, Process
-from scaffold.debug.stacks import Stack, own_frames
-from scaffold.debug.waiting import Wait, blamed, cycle, waits
 
 KINDS: dict[str, str] = {
     "collective": "Ranks of a group make different collectives.",

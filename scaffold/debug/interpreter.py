@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaffold.spec import RequestError
+from scaffold.errors import RequestError
 
-PROBE = Path(__file__).parents[1] / "runners" / "debug" / "env_probe.py"
+PROBE = Path(__file__).parents[1] / "runners" / "rank_recorder" / "env_probe.py"
 TIMEOUT_S = 120
 
 

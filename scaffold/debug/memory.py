@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scaffold.debug.recording import Job
+from scaffold.debug.records import Job
 
 KINDS = ("parameters", "gradients", "optimizer", "saved")
 MAX_MODULES = 12

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.spec import RequestError
+from scaffold.errors import RequestError
 
 AXES = {
     "d": "dp_shard",

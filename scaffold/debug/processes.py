@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from scaffold.debug.recording import Process
+from scaffold.debug.records import Process
 
 GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
 TERM_GRACE_S = 3.0

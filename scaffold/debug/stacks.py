@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaffold.debug.recording import Place, Process
+from scaffold.debug.records import Place, Process
 
 ANSWER_S = 2.0
 """How long processes have for their answers; the C code that answers needs milliseconds."""

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from scaffold.debug import processes, stacks
 from scaffold.debug.diagnosis import Scene, Verdict, diagnose, end_of, failing_ranks, is_definite
-from scaffold.debug.flight import add_native_calls, ask_flights
-from scaffold.debug.recording import Process, Records
-from scaffold.debug.waiting import waits
-from scaffold.spec import RequestError
+from scaffold.debug.flight_recorder import add_native_calls, ask_flights
+from scaffold.debug.records import Process, Records
+from scaffold.debug.wait_graph import waits
+from scaffold.errors import RequestError
 
 RECORD = "SCAFFOLD_DEBUG_RECORD"
 OPTIONS = "SCAFFOLD_DEBUG_OPTIONS"
@@ -23,7 +23,7 @@ POLL_S = 0.2
 CERTAIN_S = 3.0
 """How long ranks wait where it is certain that it is in vain; shorter than any timeout."""
 
-BROUGHT = Path(__file__).parents[1] / "runners" / "debug"
+BROUGHT = Path(__file__).parents[1] / "runners" / "rank_recorder" / "startup"
 """The folder that is put before the others on PYTHONPATH."""
 
 

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from scaffold.deps.collecting import collect
-from scaffold.deps.fetching import fetch_release, parse_version
+from scaffold.analysis.files.files import Files, list_files
+from scaffold.deps.collect import collect
+from scaffold.deps.download import fetch_release, parse_version
 from scaffold.deps.finding import LEVELS, Finding
-from scaffold.deps.judging import Judge
-from scaffold.deps.naming import Names, names_of, read_names
+from scaffold.deps.import_names import Names, names_of, read_names
 from scaffold.deps.release import Release
 from scaffold.deps.servers import Server, ServerJudge
 from scaffold.deps.use import Use
+from scaffold.deps.verdicts import Judge
 from scaffold.report import Report, Step
-from scaffold.repository.files import Files, list_files
 
 _ORDER = {level: number for number, level in enumerate(LEVELS)}
 

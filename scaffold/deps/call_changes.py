@@ -6,19 +6,19 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from scaffold.deps.finding import Level
-from scaffold.deps.forwarding import place_of, takes
-from scaffold.deps.keywords import taken_by_kwargs
-from scaffold.deps.release import Meaning, Release
-from scaffold.deps.texts import (
+from scaffold.analysis.python.binding import bind_names
+from scaffold.analysis.python.index import Parameter, Signature
+from scaffold.deps.deprecation_texts import (
     Function,
     names_in,
     parameter_deprecation,
     renamed_parameter,
     taken_by_decorator,
 )
-from scaffold.repository.binding import bind_names
-from scaffold.repository.python_index import Parameter, Signature
+from scaffold.deps.finding import Level
+from scaffold.deps.forwarding import place_of, takes
+from scaffold.deps.keywords import taken_by_kwargs
+from scaffold.deps.release import Meaning, Release
 
 
 @dataclass(frozen=True)

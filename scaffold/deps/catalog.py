@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from scaffold.deps.collecting import Collected, collect
-from scaffold.deps.naming import Names, names_of
+from scaffold.analysis.files.files import list_files
+from scaffold.deps.collect import Collected, collect
+from scaffold.deps.import_names import Names, names_of
 from scaffold.deps.use import KINDS, Use
 from scaffold.report import Report
-from scaffold.repository.files import list_files
 
 
 def catalog(root: Path, package: str) -> Report:

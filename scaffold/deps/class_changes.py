@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from scaffold.analysis.python.index import Signature
+from scaffold.analysis.python.signatures import read_signature
 from scaffold.deps.call_changes import Change
-from scaffold.deps.own_code import own_names
 from scaffold.deps.release import Meaning, Release, dotted_ask
+from scaffold.deps.source_code import own_names
 from scaffold.deps.use import CALLED
-from scaffold.repository.python_index import Signature
-from scaffold.repository.signatures import read_signature
 
 End = tuple[Release, Meaning]
 

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import yaml
 
-from scaffold.deps.naming import Names
-from scaffold.deps.own_code import Code
+from scaffold.analysis.cli.shell_words import commands_of, read_shell
+from scaffold.analysis.files.files import Files
+from scaffold.deps.import_names import Names
+from scaffold.deps.source_code import Code
 from scaffold.deps.use import Use
-from scaffold.repository.files import Files
-from scaffold.repository.shell_words import commands_of, read_shell
 
 _SHELL = re.compile(r"\.(sh|bash|zsh|slurm|sbatch|mk)$|(^|/)(Makefile|justfile|Justfile)$")
 _DOCKER = re.compile(r"(^|/)(Dockerfile|Containerfile)[^/]*$|\.[Dd]ockerfile$")

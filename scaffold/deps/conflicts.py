@@ -10,12 +10,12 @@ from typing import Any
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from scaffold.analysis.files.files import Files
 from scaffold.deps.groups import groups_of
 from scaffold.deps.pin import Pin
 from scaffold.deps.pins import find_pins
-from scaffold.deps.resolving import Resolution, Want, resolve_with_pip
+from scaffold.deps.resolver import Resolution, Want, resolve_with_pip
 from scaffold.deps.specifiers import admits
-from scaffold.repository.files import Files
 
 _WITH_VERSION = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*?)(?:==|\s+)(?P<version>\d\S*)$")
 

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scaffold.analysis.python.sources import Source
+from scaffold.deps.deprecation_texts import Function
 from scaffold.deps.keywords import taken_by_kwargs
 from scaffold.deps.release import Release
-from scaffold.deps.texts import Function
-from scaffold.repository.sources import Source
 
 _DEEPEST = 6
 

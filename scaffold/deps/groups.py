@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, cast
 
+from scaffold.analysis.files.files import Files
 from scaffold.deps.pin import Pin
 from scaffold.deps.pins import is_requirements
-from scaffold.repository.files import Files
 
 _INCLUDE = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[ =]\s*(\S+)")
 _LOCAL = re.compile(r"^\s*(-e|--editable)\b|^\s*(\.|/|file:)")

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import Literal
 
-from scaffold.deps.texts import Function, has_warning, raised_text
+from scaffold.deps.deprecation_texts import Function, has_warning, raised_text
 
 Treatment = Literal["refused", "deprecated", "read", "passed", "unread"]
 

@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 
 from packaging.utils import canonicalize_name
 
+from scaffold.analysis.files.files import Files
 from scaffold.deps.loose_pins import pins_in_commands
 from scaffold.deps.pin import Pin, line_of, name_pattern
 from scaffold.edit.toml_scan import brackets, read_value, statements
-from scaffold.repository.files import Files
 
 _COPIES = re.compile(
     r"(^|/)(fixtures?|testdata|corpus|golden|vendor(ed)?|_vendor|third_?party|site-packages"

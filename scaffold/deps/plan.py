@@ -10,23 +10,23 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
-from scaffold.changes import Change
+from scaffold.analysis.files.files import Files, list_files
 from scaffold.deps.conflicts import Choice, choices_for
 from scaffold.deps.groups import groups_of
-from scaffold.deps.naming import distribution_name
+from scaffold.deps.import_names import distribution_name
 from scaffold.deps.pin import Pin
 from scaffold.deps.pins import find_locks, find_pins
-from scaffold.deps.resolving import (
+from scaffold.deps.resolver import (
     Resolution,
     own_resolver,
     resolve_with_lock,
     resolve_with_pip,
 )
 from scaffold.deps.specifiers import moved
-from scaffold.journal import describe_leftover
+from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report, ReportedChange, Step, unified_diff
-from scaffold.repository.files import Files, list_files
-from scaffold.spec import ConflictError, RequestError, TargetError
+from scaffold.transaction.change import Change
+from scaffold.transaction.journal import describe_leftover
 
 COMMAND = "deps plan"
 
@@ -101,7 +101,7 @@ def plan(root: Path, wish: Wish) -> Report:
         report.dry_run = True  # nothing is written, whatever was asked
         report.fail_in_part([_conflict(choices, answers, releases)])
     elif wish.apply and changes:
-        from scaffold.apply import apply_changes
+        from scaffold.transaction.apply import apply_changes
 
         apply_changes(root, changes, COMMAND)
     diffs = [each.diff for each in report.changes] if report.dry_run else []
@@ -118,7 +118,7 @@ def _leftovers(root: Path, *, may_settle: bool) -> tuple[str, ...]:
     if not may_settle:
         told = f"{left.command} was interrupted; --apply settles it first"
         return () if left.is_running else (told,)
-    from scaffold.apply import settle
+    from scaffold.transaction.apply import settle
 
     done = settle(root, COMMAND)
     return (f"{left.command} was interrupted; it was {done} first",) if done else ()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from scaffold.deps.guards import guard_of_test, guard_of_try, guard_of_with
-from scaffold.deps.own_code import Code, Tree
-from scaffold.deps.scoping import Assigned, Scope
+from scaffold.deps.scopes import Assigned, Scope
+from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.use import CALLED, Chain, Kind, Use
 
 _LONGEST = 110

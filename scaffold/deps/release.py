@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from scaffold.deps.refusing import Given, given_on_first_use
-from scaffold.deps.texts import Defined, Function
+from scaffold.analysis.files.files import Files, walk
+from scaffold.analysis.python.index import PythonIndex, Signature
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.signatures import read_signature
+from scaffold.analysis.python.sources import Source, Sources
+from scaffold.deps.deprecation_texts import Defined, Function
+from scaffold.deps.module_getattr import Given, given_on_first_use
 from scaffold.deps.use import CALLED
-from scaffold.repository.files import Files, walk
-from scaffold.repository.found import Found
-from scaffold.repository.python_index import PythonIndex, Signature
-from scaffold.repository.signatures import read_signature
-from scaffold.repository.sources import Source, Sources
 
 _TRUSTED = re.compile(
     r"deprecat|docstring|doc_|^wraps|requires?_|^staticmethod$|^classmethod$|no_grad|override"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from scaffold.deps.own_code import Code
+from scaffold.deps.source_code import Code
 from scaffold.deps.use import Use
 
 _METHODS = frozenset({"get", "post", "put", "delete", "patch", "head", "options"})

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
+from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.cli.programs import Programs
 from scaffold.deps.finding import Finding
-from scaffold.deps.naming import read_scripts
+from scaffold.deps.import_names import read_scripts
 from scaffold.deps.release import Release
 from scaffold.deps.use import Use
-from scaffold.repository.commands import Command
-from scaffold.repository.programs import Programs
 
 _ROUTE = re.compile(
     r"(?:@[\w.]+\.(?P<method>get|post|put|delete|patch|head|options|route|api_route|websocket)"

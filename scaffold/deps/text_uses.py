@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from scaffold.analysis.files.files import Files
 from scaffold.deps.use import Use
-from scaffold.repository.files import Files
 
 _SUFFIXES = (".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".jsonc")
 _FILES = frozenset({"py", "toml", "cfg", "txt", "json", "yaml", "yml", "md", "rst", "com", "org"})

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from scaffold.spec import ScaffoldError
+from scaffold.errors import ScaffoldError
 
 _TEXTS = (".py", ".pyi", ".pyx")
 _METADATA = frozenset(

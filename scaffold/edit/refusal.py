@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scaffold.spec import RegistryError
+from scaffold.errors import RegistryError
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, cast
 
-from scaffold.patterns import lazy_re
-from scaffold.yaml_depth import check_depth
+from scaffold.analysis.files.yaml_depth import check_depth
+from scaffold.analysis.lazy_re import lazy_re
 
 _OPEN = lazy_re(r"\A---[ \t]*\n")
 _CLOSE = lazy_re(r"^---[ \t]*$", re.MULTILINE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from scaffold.errors import escaped
 from scaffold.report import Report
-from scaffold.spec import escaped
 from scaffold.translation.agreement import check_page
 from scaffold.translation.documents import Documents
 from scaffold.translation.finding import Finding

@@ -6,9 +6,9 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
-from scaffold.repository.files import Files, list_files
-from scaffold.repository.tool_table import read_tool_table
-from scaffold.spec import RequestError
+from scaffold.analysis.files.files import Files, list_files
+from scaffold.analysis.project.tool_table import read_tool_table
+from scaffold.errors import RequestError
 from scaffold.translation.glossary import Glossary, read_glossary
 from scaffold.translation.layout import Layout, find_layout
 from scaffold.translation.page import Page

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
-from scaffold.repository.files import Files
-from scaffold.spec import RequestError
+from scaffold.analysis.files.files import Files
+from scaffold.errors import RequestError
 
 
 class Term(NamedTuple):

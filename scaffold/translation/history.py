@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scaffold.repository.files import Files, git_output
+from scaffold.analysis.files.files import Files, git_output
 from scaffold.translation.reading import read_page
 
 MAX_REVISIONS = 300

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from scaffold.repository.files import Files
-from scaffold.spec import TargetError
+from scaffold.analysis.files.files import Files
+from scaffold.errors import TargetError
 from scaffold.translation.settings import Settings
 
 LANGUAGE = r"(?:zh|cn)(?:[-_](?:cn|hans|hans[-_]cn))?"

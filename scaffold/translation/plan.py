@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from scaffold.errors import RequestError, nearest
 from scaffold.report import unified_diff
-from scaffold.spec import RequestError, nearest
 from scaffold.translation.documents import Documents
 from scaffold.translation.freshness import WORDS, count_of
 from scaffold.translation.glossary import Term

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
-from scaffold.repository.files import Files
-from scaffold.repository.tool_table import read_tool_table
-from scaffold.spec import RequestError, nearest
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.tool_table import read_tool_table
+from scaffold.errors import RequestError, nearest
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple, cast
 
-from scaffold.repository.projects import normal_name
+from scaffold.analysis.project.projects import normal_name
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
 _GO = re.compile(r"^\s*(?:require\s+)?([\w.-]+\.[\w./-]+)\s+(v\S+)", re.MULTILINE)

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaffold.spec import TargetError
-from scaffold.target import Target
+from scaffold.errors import TargetError
+from scaffold.target.target import Target
 
 PROBE_TIMEOUT_S = 60
 PROBED = ("areal", "pytest", "torch", "transformers", "datasets")

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.ledger import Unit
-from scaffold.spec import TargetError
-from scaffold.target import Target
+from scaffold.errors import TargetError
+from scaffold.target.target import Target
+from scaffold.units.ledger import Unit
 from scaffold.verify.findings import Finding, Level, failed, judged, not_needed, not_run
 from scaffold.verify.interpreter import PROBED, Interpreter
 from scaffold.verify.process import Finished, run_limited
 
-RUNNERS = Path(__file__).resolve().parent.parent / "runners"
+UNIT_PROBE = Path(__file__).resolve().parent.parent / "runners" / "unit_probe"
 AUTHORS_PART = "NotImplementedError: YOURS"
 """What a generated test raises where it needs what only the author knows."""
 
@@ -162,14 +162,14 @@ def run_episodes(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> Level:
     if isinstance(request, str):
         return not_run("episodes", request)
     with tempfile.TemporaryDirectory() as folder:
-        return _run_runner(bench, RUNNERS / f"{runner}.py", request, Path(folder))
+        return _run_probe(bench, runner, request, Path(folder))
 
 
-def _run_runner(bench: Bench, runner: Path, request: dict[str, Any], folder: Path) -> Level:
+def _run_probe(bench: Bench, name: str, request: dict[str, Any], folder: Path) -> Level:
     asked, answered = folder / "request.json", folder / "result.jsonl"
     asked.write_text(json.dumps(request), encoding="utf-8")
     done = run_limited(
-        [*bench.python.argv, str(runner), str(asked), str(answered)],
+        [*bench.python.argv, str(UNIT_PROBE), name, str(asked), str(answered)],
         bench.target.root,
         bench.limits.process_s,
         {"HF_DATASETS_CACHE": str(folder / "cache")},

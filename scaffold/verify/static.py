@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from scaffold.edit.shapes import has_entry, text_to_add
-from scaffold.ledger import Unit
-from scaffold.places import find_places
-from scaffold.spec import ScaffoldError
-from scaffold.target import Target
+from scaffold.errors import ScaffoldError
+from scaffold.target.target import Target
+from scaffold.units.ledger import Unit
+from scaffold.units.todos import find_places
 from scaffold.verify.findings import Finding, Level, failed, judged, warning
 
 FORBIDDEN = ("areal.engine", "areal.trainer", "scaffold", "tests")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from scaffold.ledger import Unit, find_unit, read_units
-from scaffold.places import OpenPlace, open_places
+from scaffold.errors import LedgerError
 from scaffold.report import Report, Step
-from scaffold.spec import LedgerError
-from scaffold.target import Target, describe
+from scaffold.target.target import Target, describe
+from scaffold.units.ledger import Unit, find_unit, read_units
+from scaffold.units.todos import OpenPlace, open_places
 from scaffold.verify.findings import Level, not_run
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests

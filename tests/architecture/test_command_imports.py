@@ -27,9 +27,9 @@ HEAVY = {
 }  # fmt: skip
 # Of this package, what brings heavy things or is large, by its first two names.
 OWN = {
-    "scaffold.apply", "scaffold.commands", "scaffold.edit", "scaffold.formatter",
-    "scaffold.journal", "scaffold.manifests", "scaffold.merge", "scaffold.plan", "scaffold.render",
-    "scaffold.debug", "scaffold.deps", "scaffold.repository", "scaffold.samples",
+    "scaffold.transaction.apply", "scaffold.units.add", "scaffold.edit", "scaffold.target.formatters",
+    "scaffold.transaction.journal", "scaffold.templating.manifests", "scaffold.units.merge", "scaffold.units.plan", "scaffold.templating.render",
+    "scaffold.debug", "scaffold.deps", "scaffold.analysis", "scaffold.units.sample",
     "scaffold.skills", "scaffold.translation", "scaffold.vcs", "scaffold.verify",
 }  # fmt: skip
 # Comes with others, in this release of them or that.
@@ -42,26 +42,26 @@ INDIRECT = {
 HELP = {"shutil", "textwrap"}
 COMPLETION = {"shlex"}
 # A manifest is TOML, and pathlib brings urllib.
-MANIFESTS = {"dataclasses", "pathlib", "scaffold.manifests", "tomllib", "urllib"}
-COMMANDS = MANIFESTS | {"scaffold.commands"}
-EDITS = COMMANDS | {"hashlib", "scaffold.edit", "scaffold.formatter"}
+MANIFESTS = {"dataclasses", "pathlib", "scaffold.templating.manifests", "tomllib", "urllib"}
+COMMANDS = MANIFESTS | {"scaffold.units.add"}
+EDITS = COMMANDS | {"hashlib", "scaffold.edit", "scaffold.target.formatters"}
 # Of jinja2, what it brings is listed with it.
 RENDERS = {
-    "jinja2", "json", "markupsafe", "numbers", "pickle", "random", "scaffold.render", "shlex",
+    "jinja2", "json", "markupsafe", "numbers", "pickle", "random", "scaffold.templating.render", "shlex",
     "shutil", "tempfile",
 }  # fmt: skip
-PLANS = EDITS | RENDERS | {"difflib", "scaffold.plan", "tomli_w"}
-WRITES = {"scaffold.apply", "scaffold.journal"}
-KEEPS_UP = EDITS | WRITES | {"scaffold.merge"}
+PLANS = EDITS | RENDERS | {"difflib", "scaffold.units.plan", "tomli_w"}
+WRITES = {"scaffold.transaction.apply", "scaffold.transaction.journal"}
+KEEPS_UP = EDITS | WRITES | {"scaffold.units.merge"}
 FORMATS = {"select", "signal", "subprocess"}
 # YAML in front matter; git lists the files.
-SKILLS = FORMATS | (MANIFESTS - {"scaffold.manifests"})
-SKILLS |= {"cython_runtime", "hashlib", "scaffold.repository", "scaffold.skills", "shlex", "yaml"}
+SKILLS = FORMATS | (MANIFESTS - {"scaffold.templating.manifests"})
+SKILLS |= {"cython_runtime", "hashlib", "scaffold.analysis", "scaffold.skills", "shlex", "yaml"}
 
 # Markdown and its parser; git lists the files.
 DOCS = {
     "dataclasses", "decimal", "difflib", "hashlib", "html", "logging", "markdown_it", "mdurl",
-    "numbers", "pathlib", "scaffold.repository", "scaffold.translation", "select", "signal",
+    "numbers", "pathlib", "scaffold.analysis", "scaffold.translation", "select", "signal",
     "subprocess", "textwrap", "tomllib", "traceback", "urllib",
 }  # fmt: skip
 
@@ -70,11 +70,15 @@ RECORDS = {"dataclasses", "json", "pathlib", "scaffold.debug", "signal", "urllib
 LOOKS = RECORDS | {"glob", "psutil", "select", "shutil", "socket", "subprocess"}
 WATCHES = LOOKS | {"random", "tempfile", "textwrap"}
 # A message is a file, and the form of messages stands in pyproject.toml.
-CHECKS = FORMATS | (MANIFESTS - {"scaffold.manifests"}) | {"scaffold.repository", "scaffold.vcs"}
+CHECKS = (
+    FORMATS
+    | (MANIFESTS - {"scaffold.templating.manifests"})
+    | {"scaffold.analysis", "scaffold.vcs"}
+)
 # git is asked through GitPython, which brings much of the standard library.
-GITS = FORMATS | (MANIFESTS - {"scaffold.manifests"})
+GITS = FORMATS | (MANIFESTS - {"scaffold.templating.manifests"})
 GITS |= {"configparser", "git", "gitdb", "glob", "hashlib", "json", "logging", "random", "shlex"}
-GITS |= {"scaffold.repository", "scaffold.vcs", "shutil", "smmap", "tempfile", "textwrap"}
+GITS |= {"scaffold.analysis", "scaffold.vcs", "shutil", "smmap", "tempfile", "textwrap"}
 GITS |= {"traceback"}
 
 CATALOGS = SKILLS - {"scaffold.skills"}
@@ -126,11 +130,11 @@ WAYS: dict[str, Way] = {
     "skills sync --check": Way(
         # Blocks of our own skills are templates and signatures.
         f"skills sync --check --target {ROOT}",
-        SKILLS | {"textwrap"} | PLANS - {"scaffold.commands", "scaffold.formatter"},
+        SKILLS | {"textwrap"} | PLANS - {"scaffold.units.add", "scaffold.target.formatters"},
     ),
     "skills install --check": Way(
         f"skills install --check --target {ROOT}",
-        MANIFESTS - {"scaffold.manifests"}
+        MANIFESTS - {"scaffold.templating.manifests"}
         | WRITES
         | FORMATS
         | {"scaffold.skills", "shlex", "textwrap"},
@@ -138,7 +142,9 @@ WAYS: dict[str, Way] = {
     "help of deps audit": Way("deps audit --help", HELP),
     "deps catalog": Way("deps catalog click", CATALOGS),
     "deps audit of no version": Way("deps audit click one two", AUDITS, status=2),
-    "deps plan of no pin": Way("deps plan click", PINS | {"scaffold.journal"}, status=2),
+    "deps plan of no pin": Way(
+        "deps plan click", PINS | {"scaffold.transaction.journal"}, status=2
+    ),
     "skills list": Way(f"skills list --target {ROOT}", SKILLS),
     "help of pr": Way("pr --help", HELP),
     "commit-msg --check": Way("commit-msg --check no-such-file", CHECKS, status=2),
@@ -162,7 +168,7 @@ def modules_of(way: Way, folder: Path, out: Path) -> set[str]:
     code = (
         f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n"
         f"sys.argv = ['scaffold', *{way.argv.split()!r}]\n"
-        "from scaffold.cli import main\nstatus = None\n"
+        "from scaffold.cli.main import main\nstatus = None\n"
         "try:\n    main()\nexcept SystemExit as end:\n    status = end.code or 0\n"
         f"with open({str(out)!r}, 'w') as file:\n    print(status, *sys.modules, file=file)\n"
     )
@@ -204,9 +210,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     adds = [["add-reward", name, "--no-format"] for name in ("there", "edited", "removed")]
     for argv in (["new", "my_rl"], *adds):
         place = folder if argv[0] == "new" else folder / "my_rl"
-        script = (
-            f"import sys; sys.path.insert(0, {str(ROOT)!r}); import scaffold.cli as c; c.main()"
-        )
+        script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import scaffold.cli.main as c; c.main()"
         subprocess.run([sys.executable, "-c", script, *argv], cwd=place, check=True)
     return folder / "my_rl"
 

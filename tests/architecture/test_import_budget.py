@@ -36,7 +36,7 @@ CASES = {
     "import areal.api.cli_args": HEAVY,
     "import areal.reward": {"torch", "transformers"},
     "import areal.dataset": {"torch", "transformers"},
-    "import scaffold.cli": {"torch", "transformers", "areal"},
+    "import scaffold.cli.main": {"torch", "transformers", "areal"},
 }
 
 

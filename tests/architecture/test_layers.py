@@ -74,15 +74,15 @@ def test_a_workflow_may_import_from_the_root_package(copied_root: Path):
         ),
         (
             "areal/trainer/report/records.py",
-            "scaffold.spec",
+            "scaffold.templating.spec",
             "areal is not allowed to import scaffold",
         ),
         (
-            "scaffold/spec.py",
-            "scaffold.plan",
-            "scaffold.spec is not allowed to import scaffold.plan",
+            "scaffold/templating/spec.py",
+            "scaffold.units.plan",
+            "scaffold.templating.spec is not allowed to import scaffold.units.plan",
         ),
-        ("scaffold/ledger.py", "areal.api.errors", "scaffold is not allowed to import areal"),
+        ("scaffold/units/ledger.py", "areal.api.errors", "scaffold is not allowed to import areal"),
     ],
 )
 def test_a_seeded_violation_breaks_its_contract(

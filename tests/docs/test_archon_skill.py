@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from scaffold.spec import CODES
+from scaffold.errors import declared_codes
 from tests.docs.test_skills import SECTIONS, console_blocks, everything_said, run, table_under
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_the_codes_are_those_of_errors() -> None:
     }
     codes = {word for word in told if re.fullmatch(r"[a-z]+_[a-z_]+", word)}
     assert codes
-    assert codes <= set(CODES)
+    assert codes <= set(declared_codes())
 
 
 def test_the_findings_of_a_bisection_have_these_keys() -> None:
@@ -70,7 +70,7 @@ def test_the_findings_of_a_bisection_have_these_keys() -> None:
         for row in table.splitlines()[2:]
         for word in re.findall("`([^`]+)`", row.split("|")[1])
     }
-    source = (ROOT / "scaffold/runners/archon_probe/bisect.py").read_text(encoding="utf-8")
+    source = (ROOT / "scaffold/runners/archon_probe/proof/bisect.py").read_text(encoding="utf-8")
     assert len(told) > 5
     for key in told:
         assert json.dumps(key) in source, f"no finding has a {key!r}"

@@ -21,7 +21,7 @@ import yaml
 
 from areal.api.cli_args import GRPOConfig, SFTConfig, load_expr_config
 from areal.trainer.cli import main as areal_main
-from scaffold.cli import main as scaffold_main
+from scaffold.cli.main import main as scaffold_main
 
 ROOT = Path(__file__).parents[2]
 COMMANDS: dict[str, click.Command] = {"areal": areal_main, "scaffold": scaffold_main}

@@ -8,8 +8,8 @@ import click
 import pytest
 
 from areal.trainer.cli import main as areal_main
-from scaffold.cli import main as scaffold_main
-from scaffold.repository.cli_json import read_cli
+from scaffold.analysis.cli.cli_json import read_cli
+from scaffold.cli.main import main as scaffold_main
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS: dict[str, click.Group] = {"areal": areal_main, "scaffold": scaffold_main}

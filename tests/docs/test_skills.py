@@ -295,7 +295,7 @@ def test_the_columns_are_those_that_verify_counts() -> None:
 
 def test_the_tensors_are_those_that_verify_checks() -> None:
     rows = table_under(_text("add-workflow"), "The contract")
-    file = ROOT / "scaffold" / "runners" / "trajectory_checks.py"
+    file = ROOT / "scaffold" / "runners" / "unit_probe" / "trajectory.py"
     tree = ast.parse(file.read_text(encoding="utf-8"))
     values = {
         ast.unparse(node.target): node.value

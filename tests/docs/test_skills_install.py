@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from scaffold.skills.install import hidden, permissions, places, tree
+from scaffold.skills.install import hidden_text as hidden
+from scaffold.skills.install import permissions, places
+from scaffold.skills.install import source_tree as tree
 from scaffold.skills.install.lock import LOCK
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.archon.writing import write_model
+from scaffold.archon.codegen import write_model
 from tests.unit.scaffold.archon import writing_designs
 
 TREES = Path(__file__).parent / "trees" / "archon"

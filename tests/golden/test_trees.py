@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from scaffold import commands
-from scaffold.ledger import base_path, read_units
-from scaffold.manifests import load_kind, style_names
+from scaffold.templating.manifests import load_kind, style_names
+from scaffold.units import add as commands
+from scaffold.units.ledger import base_path, read_units
 
 ROOT = Path(__file__).parents[2]
 TREES = Path(__file__).parent / "trees"

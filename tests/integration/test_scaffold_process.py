@@ -99,7 +99,7 @@ def test_a_run_with_nothing_to_do_loads_no_heavy_library(project: Path):
     scaffold("add-reward", "sums", cwd=project)
     code = (
         "import sys\nsys.argv = ['scaffold', 'add-reward', 'sums']\n"
-        "from scaffold.cli import main\n"
+        "from scaffold.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
         "heavy = {'libcst', 'jinja2', 'difflib', 'subprocess', 'tomli_w'} & set(sys.modules)\n"
         "assert not heavy, heavy"

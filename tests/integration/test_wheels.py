@@ -82,7 +82,7 @@ def test_the_training_wheel_holds_the_package_and_nothing_else(training_wheel: P
 
 
 def test_the_unpacked_toolkit_runs_and_finds_its_templates(toolkit_wheel: Path, tmp_path: Path):
-    code = "import scaffold.cli; print(scaffold.__file__); scaffold.cli.main()"
+    code = "import scaffold.cli.main; print(scaffold.__file__); scaffold.cli.main.main()"
     result = run_unpacked(toolkit_wheel, tmp_path, code, "--help")
     assert result.returncode == 0, result.stderr
     assert str(tmp_path / "unpacked") in result.stdout
@@ -91,7 +91,7 @@ def test_the_unpacked_toolkit_runs_and_finds_its_templates(toolkit_wheel: Path, 
 
 def test_the_unpacked_toolkit_makes_a_project(toolkit_wheel: Path, tmp_path: Path):
     result = run_unpacked(
-        toolkit_wheel, tmp_path, "from scaffold.cli import main; main()", "new", "my_rl"
+        toolkit_wheel, tmp_path, "from scaffold.cli.main import main; main()", "new", "my_rl"
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert (tmp_path / "my_rl" / "pyproject.toml").is_file()

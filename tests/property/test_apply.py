@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaffold import disk
-from scaffold.apply import apply_changes, settle
-from scaffold.changes import Change
-from scaffold.spec import ApplyError, ScaffoldError
-from scaffold.state import has_journal
+from scaffold.errors import ApplyError, ScaffoldError
+from scaffold.transaction import disk
+from scaffold.transaction.apply import apply_changes, settle
+from scaffold.transaction.change import Change
+from scaffold.transaction.state import has_journal
 from tests.faulty_disk import NO_SPACE, Death, FaultyDisk, die
 
 # Few names, so that files share folders and folders hold one another.

@@ -16,7 +16,7 @@ RUNNERS = str(Path(__file__).parents[2] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.rules import fill_distinct, find_rules  # noqa: E402
+from archon_probe.weight_rules.find import fill_distinct, find_rules  # noqa: E402
 
 
 @st.composite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaffold.vcs.message_format import check_bytes, check_message
+from scaffold.vcs.commit.conventional import check_bytes, check_message
 
 PIECES = st.sampled_from(
     ["feat", "fix", "(", ")", "!", ":", " ", "\uff1a", "\n", "\r", "#", "adds", "the", ".", "```",

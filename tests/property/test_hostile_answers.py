@@ -13,17 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaffold import upkeep
-from scaffold.answers import MAX_TEXT, complete_answers
-from scaffold.commands import Options, add_unit, new_project, request_for
-from scaffold.ledger import dump_unit, find_unit, parse_unit
-from scaffold.manifests import load_kind, load_style, style_names
-from scaffold.names import canonical_key
-from scaffold.plan import render_request
-from scaffold.records import unit_of
-from scaffold.render import RenderedFile
-from scaffold.spec import Answer, RequestError, ScaffoldError, all_answers
-from scaffold.target import Target, target_at
+from scaffold.errors import RequestError, ScaffoldError
+from scaffold.target.target import Target, target_at
+from scaffold.templating.answers import MAX_TEXT, complete_answers
+from scaffold.templating.manifests import load_kind, load_style, style_names
+from scaffold.templating.names import canonical_key
+from scaffold.templating.render import RenderedFile
+from scaffold.templating.request import render_request
+from scaffold.templating.spec import Answer, all_answers
+from scaffold.units import maintain as upkeep
+from scaffold.units.add import add_unit, request_for
+from scaffold.units.context import Options
+from scaffold.units.ledger import dump_unit, find_unit, parse_unit
+from scaffold.units.project import new_project
+from scaffold.units.records import unit_of
 
 MARK = "zqxj"
 """Begins every text, and stands in no template: where it is found, the text has come through."""

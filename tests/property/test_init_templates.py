@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaffold.names import fold
-from scaffold.render import render_files
-from scaffold.spec import FileRule, fill
-from scaffold.target import key_names
-from scaffold.teaching.spelling import Spelling, as_pattern, as_template
+from scaffold.target.target import key_names
+from scaffold.templating.names import fold
+from scaffold.templating.render import render_files
+from scaffold.templating.spec import FileRule, fill
+from scaffold.units.init.name_forms import Spelling, as_pattern, as_template
 
 KEYS = st.sampled_from(["heise", "new_site", "a", "x2", "two_words_more"])
 PIECES = st.one_of(

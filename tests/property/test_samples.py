@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scaffold.columns import ALIASES, ROLES, describe_columns, find_columns, is_missing
-from scaffold.render import rows_literal
-from scaffold.samples import MAX_TEXT, NUM_KEPT, rows_for_test
-from scaffold.spec import RequestError
+from scaffold.errors import RequestError
+from scaffold.templating.render import rows_literal
+from scaffold.units.columns import ALIASES, ROLES, describe_columns, find_columns, is_missing
+from scaffold.units.sample import MAX_TEXT, NUM_KEPT, rows_for_test
 
 NAMES = sorted({name for tiers in ALIASES.values() for name in " ".join(tiers).split()})
 TEXTS = st.text(st.characters(), max_size=200)

@@ -24,14 +24,17 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from scaffold import upkeep
-from scaffold.commands import Options, add_unit, new_project
 from scaffold.edit import shapes
-from scaffold.ledger import MadeEntry, Unit, base_path, find_unit
-from scaffold.manifests import catalogue_for, load_kind, load_style
+from scaffold.edit.entry import Entry
+from scaffold.errors import ScaffoldError
 from scaffold.report import Report
-from scaffold.spec import ScaffoldError
-from scaffold.views import show_status
+from scaffold.templating.manifests import catalogue_for, load_kind, load_style
+from scaffold.units import maintain as upkeep
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
+from scaffold.units.ledger import Unit, base_path, find_unit
+from scaffold.units.project import new_project
+from scaffold.units.status import show_status
 
 ROOT = Path(__file__).parents[2]
 LAYOUTS = ROOT / "tests" / "fixtures" / "layouts"
@@ -73,7 +76,7 @@ def attempt(call: Callable[[], Report]) -> tuple[Report | None, str]:
         return None, f"{error.code}: {error.message}"
 
 
-def group_of(entry: MadeEntry) -> Group:
+def group_of(entry: Entry) -> Group:
     return entry.file, entry.table, entry.shape
 
 
@@ -90,8 +93,8 @@ class Made:
     answers: dict[str, Any]
     states: dict[str, str]
     versions: dict[str, int]
-    lost: set[MadeEntry] = field(default_factory=set[MadeEntry])
-    differing: set[MadeEntry] = field(default_factory=set[MadeEntry])
+    lost: set[Entry] = field(default_factory=set[Entry])
+    differing: set[Entry] = field(default_factory=set[Entry])
 
 
 class Sequences(RuleBasedStateMachine):
@@ -194,17 +197,17 @@ class Sequences(RuleBasedStateMachine):
         return made
 
     def _tables(self, kind: str) -> dict[Group, set[str]]:
-        from scaffold.target import registry_rules, target_at
+        from scaffold.target.target import registry_rules, target_at
 
         target = target_at(self.root)
         assert target is not None
         found: dict[Group, set[str]] = {}
         for each in registry_rules(target, target.catalogue.kind(kind)):
-            entry = MadeEntry(each.file, each.table, each.shape, "", "")
+            entry = Entry(each.file, each.table, each.shape, "", "")
             found[group_of(entry)] = self._keys(entry)
         return found
 
-    def _keys(self, entry: MadeEntry) -> set[str]:
+    def _keys(self, entry: Entry) -> set[str]:
         found = shapes.read_entries((self.root / entry.file).read_bytes(), entry)
         return {_plain(key, entry.shape) for key in found}
 
@@ -399,7 +402,7 @@ class Sequences(RuleBasedStateMachine):
             data = (ast.unparse(ast.parse(data)) + "\n").encode()
         elif shape == "dict":
             self.count += 1
-            own = MadeEntry(file, table, shape, f"mine_{self.count}", "some.where:thing")
+            own = Entry(file, table, shape, f"mine_{self.count}", "some.where:thing")
             data = shapes.add_entry(data, own).data
             self.rows[group].add(own.key)
         place.write_bytes(data)
@@ -443,7 +446,7 @@ class Sequences(RuleBasedStateMachine):
     def _registries_hold_what_they_should(self) -> None:
         for group, keys in self.rows.items():
             ast.parse((self.root / group[0]).read_bytes())
-            assert self._keys(MadeEntry(*group, "", "")) == keys, group
+            assert self._keys(Entry(*group, "", "")) == keys, group
 
     def _status_agrees(self) -> None:
         report = show_status(self.options())

@@ -70,11 +70,11 @@ def _told(error: Exception) -> dict[str, str]:
 
 def derive_model(request: Request) -> dict[str, Any]:
     """Returns the design of the model that a request names."""
-    from archon_probe.model_source import resolve
+    from archon_probe.measure.model_source import resolve
 
     stage("reading the configuration")
     config = resolve(request)  # what cannot be ported is refused before torch is imported
-    design = importlib.import_module("archon_probe.derive").derive(request)
+    design = importlib.import_module("archon_probe.design.derive").derive(request)
     design.setdefault("tiny", tiny_values(config))
     return {"design": design}
 
@@ -84,7 +84,7 @@ def tiny_values(config: Any) -> dict[str, Any]:
 
     A configuration that holds others is left out: the test then does without one.
     """
-    tiny = importlib.import_module("archon_probe.tiny")
+    tiny = importlib.import_module("archon_probe.measure.tiny")
     values = tiny.explicit_values(tiny.tiny_config(config))
     try:
         return json.loads(json.dumps(values))
@@ -94,22 +94,22 @@ def tiny_values(config: Any) -> dict[str, Any]:
 
 def prove_model(request: Request) -> dict[str, Any]:
     """Proves staged or present files of a model against the one of transformers."""
-    from archon_probe.model_source import resolve
+    from archon_probe.measure.model_source import resolve
 
     stage("reading the configuration")
     resolve(request)
     if request.get("overlay"):
         lay_over(request["package"], Path(request["overlay"]))
-    prove = importlib.import_module("archon_probe.prove").prove
+    prove = importlib.import_module("archon_probe.proof.prove").prove
     stage("proving")
     proof = prove(request)
     if request.get("split") and proof["ok"]:
-        from archon_probe.split import measure_split
+        from archon_probe.proof.parallel import measure_split
 
         stage("splitting it over processes")
         proof["parallel"] = measure_split(request)
     if request.get("test") and proof["ok"]:
-        from archon_probe.staged_test import run_staged_test
+        from archon_probe.proof.staged_test import run_staged_test
 
         stage("running the test that was written")
         proof["test"] = run_staged_test(Path(request["test"]))
@@ -120,7 +120,7 @@ def prove_model(request: Request) -> dict[str, Any]:
 
 def list_types(request: Request) -> dict[str, Any]:
     """Returns every model_type of a decoder, with a hash of its source."""
-    from archon_probe.model_source import decoder_types
+    from archon_probe.measure.model_source import decoder_types
 
     return {"types": decoder_types()}
 

@@ -8,7 +8,7 @@ class ProbeError(Exception):
 
     Args:
         message: What was found, and where.
-        code: One of the codes of `scaffold.spec.CODES`; the caller reports it.
+        code: One of the codes of `scaffold.archon.codes.CODES`; the caller reports it.
         hint: What to do about it.
     """
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.markers import Block
 from scaffold.skills.blocks.sources import BlockError, Sources
-from scaffold.spec import ScaffoldError
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
     from scaffold.skills.blocks.settings import Settings
 
 REPAIR = "scaffold skills sync"

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 
 KINDS = ("options", "output", "registry", "signature", "template", "tree")
 """What a block can hold."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from scaffold.fields import FieldError
-from scaffold.patterns import lazy_re
-from scaffold.repository.cli_json import read_cli
+from scaffold.analysis.cli.cli_json import read_cli
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.config import FieldError
 from scaffold.skills.blocks.markers import Block, table
 from scaffold.skills.blocks.sources import BlockError
 
 if TYPE_CHECKING:
-    from scaffold.repository.commands import Command, Option
-    from scaffold.repository.files import Files
+    from scaffold.analysis.cli.commands import Command, Option
+    from scaffold.analysis.files.files import Files
     from scaffold.skills.blocks.settings import Settings
 
 _TOLD = lazy_re(r"(?P<text>.*?)\s*\[default: (?P<default>[^\[\]]+)\]", re.DOTALL)

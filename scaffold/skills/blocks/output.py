@@ -16,7 +16,7 @@ from scaffold.skills.blocks.sources import BlockError
 from scaffold.skills.blocks.tree import matches
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
 
 
 def command_of(block: Block) -> tuple[str, ...]:

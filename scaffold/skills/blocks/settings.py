@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from scaffold.fields import FieldError, Fields
-from scaffold.repository.tool_table import inner_table, read_project_file
-from scaffold.spec import ScaffoldError, TargetError, nearest
+from scaffold.analysis.project.tool_table import inner_table, read_project_file
+from scaffold.config import FieldError, Fields
+from scaffold.errors import ScaffoldError, TargetError, nearest
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
 
 CLIENTS = ("claude", "codex", "opencode")
 """The clients that skills and subagents can be rendered for."""

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
-    from scaffold.repository.found import Found
+    from scaffold.analysis.files.files import Files
+    from scaffold.analysis.python.lookup_result import Found
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -53,7 +53,7 @@ class Sources:
 
     def __init__(self, files: Files) -> None:
         # Brings thirty modules: most packs have no block that asks it.
-        from scaffold.repository.python_index import PythonIndex
+        from scaffold.analysis.python.index import PythonIndex
 
         self.files = files
         self._index = PythonIndex(files)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scaffold.answers import complete_answers, parse_answer
-from scaffold.layouts import KindPlace, Registry
-from scaffold.manifests import Catalogue, TemplateSource, builtin_catalogue
-from scaffold.names import canonical_key
-from scaffold.request import Request
 from scaffold.skills.blocks.markers import Block, fenced
 from scaffold.skills.blocks.sources import BlockError
-from scaffold.sources import OWN_TEMPLATES
-from scaffold.spec import Kind, Style, all_answers
-from scaffold.target import Target, registry_rules, target_at, unit_names
+from scaffold.target.layouts import KindPlace, Registry
+from scaffold.target.target import Target, registry_rules, target_at, unit_names
+from scaffold.templating.answers import complete_answers, parse_answer
+from scaffold.templating.manifests import Catalogue, TemplateSource, builtin_catalogue
+from scaffold.templating.names import canonical_key
+from scaffold.templating.request import Request
+from scaffold.templating.sources import OWN_TEMPLATES
+from scaffold.templating.spec import Kind, Style, all_answers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scaffold.render import RenderedFile
+    from scaffold.templating.render import RenderedFile
 
 OWN_KEYS = ("file", "package")
 """Options of the block itself; every other one is an answer."""
@@ -47,7 +47,7 @@ def template_text(block: Block, root: Path) -> str:
         raise BlockError(f"units of the kind {kind.name} are written, and not rendered")
     styles = catalogue.styles(kind, style_names.split(","))
     request = _request(block, root, kind, styles)
-    from scaffold.plan import render_request  # brings jinja2: only blocks of this kind need it
+    from scaffold.templating.request import render_request
 
     return _shown(block, render_request(request, catalogue.files(kind.name)))
 

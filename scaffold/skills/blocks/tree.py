@@ -11,7 +11,7 @@ from scaffold.skills.blocks.markers import Block, fenced
 from scaffold.skills.blocks.sources import BlockError
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
 
 MAX_ROWS = 200
 """A longer tree is nothing to read; its block is to be narrowed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.doubt import is_doubted
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.check.sentence import SPAN, any_of, compiled, plain, sentence_around

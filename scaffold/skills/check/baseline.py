@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from scaffold.errors import RequestError
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.output.json import fingerprint
-from scaffold.spec import RequestError
 
 SCHEMA = 1
 

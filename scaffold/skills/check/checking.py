@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from scaffold.repository.whole import Repository
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Finding, Judged
 from scaffold.skills.check.documents import Document, Unreadable, find_documents
 from scaffold.skills.check.memory import (

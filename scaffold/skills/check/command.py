@@ -9,20 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from scaffold.analysis.files.files import Files, list_files
+from scaffold.analysis.files.gc_pause import uncollected
+from scaffold.analysis.python.installed import installed_files
+from scaffold.analysis.repository import Repository
+from scaffold.errors import RequestError
 from scaffold.report import Report, ReportedChange, unified_diff
-from scaffold.repository.files import Files, list_files
-from scaffold.repository.installed import installed_files
-from scaffold.repository.uncollected import uncollected
-from scaffold.repository.whole import Repository
 from scaffold.skills.check.checking import Outcome, check_repository
 from scaffold.skills.check.output.human import to_text
 from scaffold.skills.check.output.json import to_json
 from scaffold.skills.check.settings import Settings, check_rule_names, read_settings
-from scaffold.spec import RequestError
 
 # What only some options need is imported where it is needed: most checks do without.
 if TYPE_CHECKING:
-    from scaffold.changes import Change
+    from scaffold.transaction.change import Change
 
 FORMATS = ("human", "json", "sarif", "github")
 
@@ -133,7 +133,7 @@ def _write(report: Report, root: Path, changes: Sequence[Change], wish: CheckWis
         for each in changes
     )
     if not wish.dry_run:
-        from scaffold.apply import apply_changes
+        from scaffold.transaction.apply import apply_changes
 
         apply_changes(root, list(changes), "skills check")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.assertion import Stance
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.check.sentence import sentence_around

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from scaffold.fields import FieldError, Fields
-from scaffold.patterns import lazy_re
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.config import FieldError, Fields
 from scaffold.skills.check.markdown import Markdown, parse_markdown
 from scaffold.skills.front_matter import FrontMatter, read_front_matter
 

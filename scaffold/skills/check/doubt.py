@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.markdown import Block, Span
 from scaffold.skills.check.sentence import (
     any_of,

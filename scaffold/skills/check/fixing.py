@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from scaffold.changes import Change
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
 from scaffold.skills.check.claim import Finding
+from scaffold.transaction.change import Change
 
 
 def fix_changes(findings: Sequence[Finding], files: Files) -> list[Change]:

@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Iterator
 from typing import Any, cast
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.claim import Finding, Fix
 from scaffold.skills.check.documents import Document, Unreadable
 from scaffold.skills.check.rules import RULES
@@ -113,7 +113,7 @@ def _other_fields(document: Document) -> Iterator[Finding]:
     known = SPEC_KEYS | (frozenset[str]() if document.path.startswith(".agents/") else CLAUDE_KEYS)
     for key, value in matter.fields.items():
         if key not in known:
-            from scaffold.spec import nearest
+            from scaffold.errors import nearest
 
             message = f"the key {key!r} does nothing{nearest(key, known)}"
             line = matter.lines.get(key, 1)

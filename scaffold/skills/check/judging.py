@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scaffold.repository.whole import Repository
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
 from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
 from scaffold.skills.check.claims.config_key import CONFIG_KEYS

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

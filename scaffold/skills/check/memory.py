@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import scaffold
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
 from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.rules import RULES

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
-from scaffold.repository.files import Files
-from scaffold.repository.tool_table import read_tool_table
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.tool_table import read_tool_table
+from scaffold.errors import RequestError, TargetError, nearest
 from scaffold.skills.check.rules import RULES
-from scaffold.spec import RequestError, TargetError, nearest
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
 
 WORTHWHILE = 12
 """Fewer documents take no longer than a process that is made for them."""

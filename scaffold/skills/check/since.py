@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.files import git_output
-from scaffold.repository.revision import revision_files
-from scaffold.repository.whole import Repository
+from scaffold.analysis.files.files import git_output
+from scaffold.analysis.files.revision import revision_files
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.checking import Outcome
 from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import Document, find_documents

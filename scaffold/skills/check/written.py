@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.documents import Document
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.errors import RequestError
 from scaffold.skills.install import git
-from scaffold.spec import RequestError
 
 BUILTIN = "builtin"
 """What the pack that comes with the tool is called."""

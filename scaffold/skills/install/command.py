@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from scaffold.errors import ConflictError, RequestError, ScaffoldError, nearest
 from scaffold.report import Report
 from scaffold.skills.install.address import Source, parse_source, with_revision
-from scaffold.skills.install.heads import check_name
-from scaffold.skills.install.listing import compare
+from scaffold.skills.install.front_matter import check_name
 from scaffold.skills.install.lock import LockedSkill, read_lock, source_text
 from scaffold.skills.install.permissions import find_permissions
 from scaffold.skills.install.places import check_free, distinct, roots_for
@@ -23,14 +23,7 @@ from scaffold.skills.install.plan import (
     plan_files,
 )
 from scaffold.skills.install.render import render
-from scaffold.skills.install.source import (
-    Opened,
-    Skill,
-    open_source,
-    take_again,
-    take_skills,
-)
-from scaffold.skills.install.work import (
+from scaffold.skills.install.run import (
     COMMAND,
     Options,
     Outcome,
@@ -39,7 +32,14 @@ from scaffold.skills.install.work import (
     leftover_warning,
     target_of,
 )
-from scaffold.spec import ConflictError, RequestError, ScaffoldError, nearest
+from scaffold.skills.install.source import (
+    Opened,
+    Skill,
+    open_source,
+    take_again,
+    take_skills,
+)
+from scaffold.skills.install.summary import compare
 
 
 @dataclass(frozen=True)

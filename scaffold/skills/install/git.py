@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.spec import ScaffoldError
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.errors import ScaffoldError
 
 TIMEOUT_S = 600
 REVISION = lazy_re(r"[A-Za-z0-9](?:[\w.+/-]*[\w+-])?", re.ASCII)

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.fields import FieldError, Fields
+from scaffold.config import FieldError, Fields
+from scaffold.errors import LedgerError, RequestError, ScaffoldError, is_private
 from scaffold.skills.install.address import BUILTIN, Source, checked, is_address
-from scaffold.skills.install.heads import MAX_NAME, NAME
+from scaffold.skills.install.front_matter import MAX_NAME, NAME
 from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.places import ROOTS
-from scaffold.spec import LedgerError, RequestError, ScaffoldError, is_private
 
 LOCK_SCHEMA = 1
 """The newest format of the lock file that this version reads."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.blocks.markers import parse_blocks
-from scaffold.skills.install.heads import granting_keys, other_keys
-from scaffold.skills.install.hidden import hidden_runs, hidden_text, look_alikes
-from scaffold.skills.install.tree import SKILL_FILE, SkillFile
+from scaffold.skills.install.front_matter import granting_keys, other_keys
+from scaffold.skills.install.hidden_text import hidden_runs, hidden_text, look_alikes
+from scaffold.skills.install.source_tree import SKILL_FILE, SkillFile
 
 Kind = Literal[
     "script",

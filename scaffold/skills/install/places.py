@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from scaffold.spec import ConflictError, ScaffoldError, TargetError
+from scaffold.errors import ConflictError, ScaffoldError, TargetError
 
 AGENTS = ".agents/skills"
 CLAUDE = ".claude/skills"

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from scaffold.changes import Change
-from scaffold.ledger import digest
+from scaffold.errors import ScaffoldError
 from scaffold.skills.install.lock import LockedFile, LockedSkill
 from scaffold.skills.install.permissions import Permission
-from scaffold.skills.install.tree import SkillFile
-from scaffold.spec import ScaffoldError
+from scaffold.skills.install.source_tree import SkillFile
+from scaffold.transaction.change import Change, digest
 
 State = Literal["intact", "edited", "missing", "added"]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.markers import parse_blocks
-from scaffold.skills.claude import for_claude
 from scaffold.skills.front_matter import read_front_matter
-from scaffold.skills.install.heads import granted_in, with_name, without_grants
+from scaffold.skills.install.front_matter import granted_in, with_name, without_grants
 from scaffold.skills.install.permissions import is_markdown, is_skill_file
 from scaffold.skills.install.places import CLAUDE
 from scaffold.skills.install.source import Skill
-from scaffold.skills.install.tree import SKILL_FILE, SkillFile
-from scaffold.spec import ScaffoldError
+from scaffold.skills.install.source_tree import SKILL_FILE, SkillFile
+from scaffold.skills.pack.claude_format import for_claude
 
 
 def render(

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaffold import __version__
+from scaffold.errors import ScaffoldError, nearest
 from scaffold.skills.install import git
 from scaffold.skills.install.address import Source, is_address
-from scaffold.skills.install.heads import NAME, check_name, read_head
-from scaffold.skills.install.tree import (
+from scaffold.skills.install.front_matter import NAME, check_name, read_head
+from scaffold.skills.install.source_tree import (
     SKILL_FILE,
     Entry,
     SkillFile,
@@ -19,7 +20,6 @@ from scaffold.skills.install.tree import (
     read_skill,
     tree_of_folder,
 )
-from scaffold.spec import ScaffoldError, nearest
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scaffold.skills.claude import as_value, client_keys, for_claude, yaml_rows
+from scaffold.skills.pack.claude_format import as_value, client_keys, for_claude, yaml_rows
 from scaffold.skills.pack.sources import Document, Pack, Skill
 
 COMMAND = """\

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.changes import Change
-from scaffold.skills.pack.record import RECORD, digest, read_record, record_text
+from scaffold.errors import ConflictError
+from scaffold.skills.pack.checksums import RECORD, digest, read_record, record_text
 from scaffold.skills.pack.sources import AGENTS, SKILLS
-from scaffold.spec import ConflictError
+from scaffold.transaction.change import Change
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
 
 
 class Rendered(NamedTuple):

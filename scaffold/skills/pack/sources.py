@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scaffold.errors import ScaffoldError, TargetError
 from scaffold.skills.front_matter import FrontMatter, read_front_matter
-from scaffold.spec import ScaffoldError, TargetError
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
 
 SKILLS = ".agents/skills"
 AGENTS = ".agents/agents"

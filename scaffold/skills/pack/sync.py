@@ -7,21 +7,21 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold.changes import Change
+from scaffold.analysis.files.files import list_files
+from scaffold.errors import ConflictError, RequestError, ScaffoldError
 from scaffold.report import Report, ReportedChange, unified_diff
-from scaffold.repository.files import list_files
 from scaffold.skills.blocks.expected import REPAIR, Repository
 from scaffold.skills.blocks.settings import Settings, read_settings
+from scaffold.skills.pack.checksums import is_same_text
 from scaffold.skills.pack.clients import claude_folder, render_clients
 from scaffold.skills.pack.manifests import render_manifests
 from scaffold.skills.pack.plan import SyncPlan, plan_sync
-from scaffold.skills.pack.record import is_same_text
-from scaffold.skills.pack.renewal import Renewal, renew_blocks
+from scaffold.skills.pack.refresh import Renewal, renew_blocks
 from scaffold.skills.pack.sources import SKILLS, Pack, read_bytes, read_pack
-from scaffold.spec import ConflictError, RequestError, ScaffoldError
+from scaffold.transaction.change import Change
 
 if TYPE_CHECKING:
-    from scaffold.repository.files import Files
+    from scaffold.analysis.files.files import Files
 
 
 def sync_skills(
@@ -40,7 +40,7 @@ def sync_skills(
     """
     writes = not (check or dry_run)
     if writes:
-        from scaffold.apply import settle
+        from scaffold.transaction.apply import settle
 
         settle(root, "skills sync")  # what a run that was killed has left beside the sources
     files = list_files(root)
@@ -59,7 +59,7 @@ def sync_skills(
     report.warnings = tuple(_warnings(files, pack, plan, renewal, overwrite))
     report.extra = {"edited": plan.edited, "stray": plan.stray, "stale": renewal.stale}
     if changes and writes:
-        from scaffold.apply import apply_changes
+        from scaffold.transaction.apply import apply_changes
 
         apply_changes(root, changes, "skills sync", prune=True)
     if check:

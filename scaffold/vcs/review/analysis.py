@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from scaffold.repository.files import Files
-from scaffold.repository.python_index import PythonIndex
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.index import PythonIndex
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
-from scaffold.vcs.review.altered import Altered, Line, read_altered
-from scaffold.vcs.review.altering import SymbolChange, symbol_changes
-from scaffold.vcs.review.comparing import Comparison
+from scaffold.vcs.review.changed_file import Altered, Line, read_altered
+from scaffold.vcs.review.checklist import Reading, read_agents, readings
+from scaffold.vcs.review.definition_changes import SymbolChange, symbol_changes
 from scaffold.vcs.review.findings import (
     Finding,
     broken_calls,
@@ -19,14 +19,14 @@ from scaffold.vcs.review.findings import (
     lost_names,
     unread_syntax,
 )
-from scaffold.vcs.review.matching import Matcher, Signal, is_at
-from scaffold.vcs.review.passes import Reading, read_agents, readings
-from scaffold.vcs.review.reach import Reach, reach_of
+from scaffold.vcs.review.revisions import Comparison
 from scaffold.vcs.review.roles import SOURCE, role_of
 from scaffold.vcs.review.rule import RISKS, Risk, Rule, RuleSet, worst
+from scaffold.vcs.review.rule_matching import Matcher, Signal, is_at
 from scaffold.vcs.review.settings import Settings, passes_of, rules_of
+from scaffold.vcs.review.test_reach import Reach, reach_of
 from scaffold.vcs.review.uses import Use, Uses
-from scaffold.vcs.review.wanted import Key, wanted_symbols
+from scaffold.vcs.review.watched_definitions import Key, wanted_symbols
 from scaffold.vcs.symbols import why_unread
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")

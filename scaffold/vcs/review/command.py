@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scaffold.analysis.files.gc_pause import uncollected
+from scaffold.errors import TargetError
 from scaffold.report import Report
-from scaffold.repository.uncollected import uncollected
-from scaffold.spec import TargetError
-from scaffold.vcs.opening import open_repository
+from scaffold.vcs.repository import open_repository
 from scaffold.vcs.review.analysis import Analysis, analyse
-from scaffold.vcs.review.comparing import Which, compare
-from scaffold.vcs.review.data import to_data
-from scaffold.vcs.review.printing import to_markdown
+from scaffold.vcs.review.json_report import to_data
+from scaffold.vcs.review.markdown_report import to_markdown
+from scaffold.vcs.review.revisions import Which, compare
 from scaffold.vcs.review.settings import read_settings
 
 if TYPE_CHECKING:

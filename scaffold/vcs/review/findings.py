@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from scaffold.repository.files import Files
-from scaffold.repository.python_index import PythonIndex
-from scaffold.repository.statements import all_nodes
-from scaffold.vcs.review.altered import Altered
-from scaffold.vcs.review.scopes import read_view
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.statements import all_nodes
+from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.name_uses import read_view
 from scaffold.vcs.review.uses import Lost, Use, Uses
-from scaffold.vcs.review.wanted import Wanted
+from scaffold.vcs.review.watched_definitions import Wanted
 
 
 class Finding(NamedTuple):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from scaffold.repository.statements import dotted_name
+from scaffold.analysis.python.statements import dotted_name
 
 _ANY = frozenset({"Exception", "BaseException"})
 _LACKS = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError"}) | _ANY

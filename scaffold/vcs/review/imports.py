@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
-from scaffold.repository.files import Files
-from scaffold.repository.modules import Module, Modules
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.modules import Module, Modules
 
 _FROM = re.compile(
     rb"^[ \t]*from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]+)", re.MULTILINE

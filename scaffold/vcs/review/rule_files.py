@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from scaffold.spec import RequestError, nearest
+from scaffold.errors import RequestError, nearest
 from scaffold.vcs.review.rule import (
     DEPENDENCY_CHANGES,
     FACTS,

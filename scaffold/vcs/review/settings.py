@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from scaffold.repository.files import Files
-from scaffold.repository.tool_table import read_tool_table
-from scaffold.spec import RequestError, TargetError, nearest
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.tool_table import read_tool_table
+from scaffold.errors import RequestError, TargetError, nearest
 from scaffold.vcs.review.roles import Role, role_names
 from scaffold.vcs.review.rule import RISKS, Pass, Risk, Rule, RuleSet
 from scaffold.vcs.review.rule_files import built_in_rules, invalid, read_rules

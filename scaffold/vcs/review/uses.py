@@ -10,12 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from scaffold.repository.files import Files
-from scaffold.repository.found import Found
-from scaffold.repository.python_index import PythonIndex
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.lookup_result import Found
 from scaffold.vcs.review.languages import language_of
-from scaffold.vcs.review.scopes import Mention, SourceView, read_view
-from scaffold.vcs.review.wanted import Key, Wanted
+from scaffold.vcs.review.name_uses import Mention, SourceView, read_view
+from scaffold.vcs.review.watched_definitions import Key, Wanted
 from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 
 How = Literal["call", "name", "import", "likely", "word"]

@@ -19,14 +19,14 @@ import pytest
 import torch
 
 import areal.experimental.models.archon as archon
-from scaffold.archon.writing import write_model
+from scaffold.archon.codegen import write_model
 
 RUNNERS = str(Path(__file__).parents[3] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.derive import derive  # noqa: E402
-from archon_probe.prove import prove  # noqa: E402
+from archon_probe.design.derive import derive  # noqa: E402
+from archon_probe.proof.prove import prove  # noqa: E402
 
 PACKAGE = archon.__name__
 

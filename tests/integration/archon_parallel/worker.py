@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from typing import Any
 from unittest import mock
 
-from archon_probe.split_cases import Case, Subject, run_all, run_case
-from archon_probe.tiny import tiny_config
+from archon_probe.measure.tiny import tiny_config
+from archon_probe.proof.parallel_cases import Case, Subject, run_all, run_case
 
 # torchrun starts this file by its path, so its folder is the first of the import path.
 from zoo import ZOO_SPEC

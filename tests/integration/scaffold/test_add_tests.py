@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from scaffold import commands
-from scaffold.manifests import load_kind
-from scaffold.modules import find_subject
-from scaffold.spec import RequestError
+from scaffold.errors import RequestError
+from scaffold.templating.manifests import load_kind
+from scaffold.units import add as commands
+from scaffold.units.subject_kinds import find_subject
 
 ROOT = Path(__file__).parents[3]
 Scaffold = Callable[..., Any]

@@ -20,9 +20,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from scaffold.cli import main
-from scaffold.spec import CODES, HINTS
-from scaffold.state import locked
+from scaffold.cli.main import main
+from scaffold.errors import HINTS, declared_codes
+from scaffold.transaction.state import locked
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
@@ -323,8 +323,10 @@ ROWS = [*USAGE, *TARGETS, *REGISTRIES, *RECORDS, *TEMPLATES]
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from scaffold.commands import Options, add_unit, new_project
-    from scaffold.manifests import load_kind
+    from scaffold.templating.manifests import load_kind
+    from scaffold.units.add import add_unit
+    from scaffold.units.context import Options
+    from scaffold.units.project import new_project
 
     place = tmp_path_factory.mktemp("bad")
     new_project(load_kind("project"), "my_rl", [], {"areal_source": ""}, Options(place))
@@ -578,6 +580,6 @@ def test_every_code_is_raised_by_a_test() -> None:
     sources = [path.read_text("utf-8") for path in modules]
     tests = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     raised = {code for text in sources for code in re.findall(r"\"([a-z_]+)\"", text)}
-    assert [code for code in CODES if code not in raised] == []
-    assert [code for code in CODES if f'"{code}"' not in tests] == []
-    assert HINTS.keys() <= CODES.keys()
+    assert [code for code in declared_codes() if code not in raised] == []
+    assert [code for code in declared_codes() if f'"{code}"' not in tests] == []
+    assert HINTS.keys() <= declared_codes().keys()

@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from scaffold.cli import main
-from scaffold.vcs.message_format import WHY
+from scaffold.cli.main import main
+from scaffold.vcs.commit.conventional import WHY
 from tests.integration.scaffold.git_places import (
     ENV,
     ROOT,

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from scaffold.state import has_journal, locked
+from scaffold.transaction.state import has_journal, locked
 
 ROOT = Path(__file__).parents[3]
 # The real command; only its patience is set, since a busy machine is no failure.
 COMMAND = """
 import sys
 from scaffold import state
-from scaffold.cli import main
+from scaffold.cli.main import main
 state.LOCK_WAIT_S = float(sys.argv.pop(1))
 main()
 """
@@ -119,7 +119,7 @@ def test_the_lock_of_a_killed_command_does_not_block(root: Path):
             sys.executable,
             "-c",
             "import sys, time, pathlib\n"
-            "from scaffold.state import locked\n"
+            "from scaffold.transaction.state import locked\n"
             "with locked(pathlib.Path(sys.argv[1]).resolve(), 'killed'):\n"
             "    print('held', flush=True)\n"
             "    time.sleep(600)",

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from scaffold.cli import main
+from scaffold.cli.main import main
 from tests.deps_places import NEW, OLD, SCRIPTS, TREE, make_sdist, make_wheel, use_index, write
 from tests.integration.scaffold.git_places import ENV, commit, git
 

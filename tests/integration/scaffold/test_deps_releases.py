@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from scaffold.cli import main
+from scaffold.cli.main import main
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "deps"
 PAIRS = {

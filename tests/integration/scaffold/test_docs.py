@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from scaffold.cli import main
+from scaffold.cli.main import main
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text("utf-8"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.manifests import load_kind, load_style, style_names
+from scaffold.templating.manifests import load_kind, load_style, style_names
 
 QUOTES = 'it\'s "quoted", {{ braced }} {% raw %}\\n\\\nand \N{GRINNING FACE} \'\'\'"""'
 TEXTS: dict[str, list[str]] = {

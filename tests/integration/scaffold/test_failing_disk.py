@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.apply import apply_changes, settle
-from scaffold.changes import Change
-from scaffold.spec import ScaffoldError
-from scaffold.state import has_journal
+from scaffold.errors import ScaffoldError
+from scaffold.transaction.apply import apply_changes, settle
+from scaffold.transaction.change import Change
+from scaffold.transaction.state import has_journal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions and mounts")
 
@@ -203,7 +203,7 @@ def test_without_a_place_for_state_nothing_is_written(root: Path):
 
 def add_here(root: Path) -> str:
     """Adds a reward with the real command, and returns the code of its refusal, or ""."""
-    from scaffold.cli import main
+    from scaffold.cli.main import main
 
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from scaffold.state import has_journal
+from scaffold.transaction.state import has_journal
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="no fork, no SIGKILL"),
@@ -65,7 +65,7 @@ def start(root: Path, command: list[str]) -> int:
         silence = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(silence, stream)
-        from scaffold.cli import main
+        from scaffold.cli.main import main
 
         main([*command, "--target", str(root)])
     except SystemExit as done:
@@ -110,7 +110,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.write("\n\nWEIGHT = 1.0\n")
     (root / "my_rl" / "uncommitted.py").write_bytes(b"a person's work \xff\r\n")
     (root / "train.py").chmod(0o755)
-    from scaffold.cli import main
+    from scaffold.cli.main import main
 
     scratch = root.parent / "warm"  # what commands import late is imported before they are forked
     shutil.copytree(root, scratch)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from scaffold.cli import main
+from scaffold.cli.main import main
 
 KIND = '''
 schema = 1

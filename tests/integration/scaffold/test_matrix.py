@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from scaffold import upkeep
-from scaffold.commands import Options, add_unit, new_project
-from scaffold.ledger import read_units
-from scaffold.manifests import load_kind, style_names
-from scaffold.views import show_status
+from scaffold.templating.manifests import load_kind, style_names
+from scaffold.units import maintain as upkeep
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
+from scaffold.units.ledger import read_units
+from scaffold.units.project import new_project
+from scaffold.units.status import show_status
 from tests.integration.scaffold.test_every_choice import choices
 
 ROOT = Path(__file__).parents[3]

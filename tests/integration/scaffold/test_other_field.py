@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.target import key_names
+from scaffold.target.target import key_names
 
 Command = Callable[..., Any]
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from scaffold import disk
-from scaffold.apply import apply_changes
-from scaffold.changes import Change
-from scaffold.state import has_journal, locked, state_folders
+from scaffold.transaction import disk
+from scaffold.transaction.apply import apply_changes
+from scaffold.transaction.change import Change
+from scaffold.transaction.state import has_journal, locked, state_folders
 from tests.faulty_disk import Death, FaultyDisk, die
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ def hook(event, arguments):
         if isinstance(arguments[0], (str, bytes, os.PathLike)):
             seen.append([event, os.path.abspath(os.fsdecode(arguments[0]))])
 sys.addaudithook(hook)
-from scaffold.cli import main
+from scaffold.cli.main import main
 try:
     main()
 finally:

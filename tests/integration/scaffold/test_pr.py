@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import jsonschema
 import pytest
 
-from scaffold.cli import main
-from scaffold.spec import ScaffoldError
-from scaffold.vcs.pull.command import Options, pull_request
+from scaffold.cli.main import main
+from scaffold.errors import ScaffoldError
+from scaffold.vcs.pull_request.command import Options, pull_request
 from tests.integration.scaffold.git_places import (
     ENV,
     ROOT,
@@ -362,7 +362,7 @@ def test_edits_that_git_was_told_not_to_see_are_kept(place: Place) -> None:
 
 
 def test_a_git_that_is_too_old_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scaffold.vcs.pull.calling.MIN_VERSION", (99, 1))
+    monkeypatch.setattr("scaffold.vcs.pull_request.git_process.MIN_VERSION", (99, 1))
     before = everything(place.here)
     status, report = place.pr(*REWRITE)
     assert (status, report["error"]["code"]) == (1, "git_old")
@@ -806,7 +806,7 @@ def test_a_stop_in_the_middle_leaves_all_as_it_was(
 def test_a_stop_while_refs_move_comes_too_late(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from scaffold.vcs.pull import placing
+    from scaffold.vcs.pull_request import rewrite as placing
 
     moved = placing.move_refs
 

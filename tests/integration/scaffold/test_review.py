@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from scaffold.cli import main
+from scaffold.cli.main import main
 
 from .conftest import SCHEMA, Outcome, run_scaffold
 

@@ -280,8 +280,8 @@ def test_what_may_not_be_read_is_told(repository: Path) -> None:
 def test_an_unreadable_file_is_told_to_root_too(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from scaffold.repository import files
-    from scaffold.repository.whole import Repository
+    from scaffold.analysis.files import files
+    from scaffold.analysis.repository import Repository
     from scaffold.skills.check.checking import check_repository
 
     def refuse(*_: object, **__: object) -> bytes:

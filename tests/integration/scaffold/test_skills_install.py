@@ -18,7 +18,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from scaffold.cli import main
+from scaffold.cli.main import main
 from scaffold.skills.pack.sync import sync_skills
 
 ROOT = Path(__file__).parents[3]
@@ -788,7 +788,7 @@ def hook(event, args):
 
 sys.addaudithook(hook)
 log = sys.argv.pop(1)
-from scaffold.cli import main
+from scaffold.cli.main import main
 try:
     main()
 finally:

@@ -108,7 +108,7 @@ def run(target: Path, site: Path, *argv: str) -> tuple[int, dict[str, Any]]:
     """Runs the command as one that is installed beside these packages."""
     code = (
         f"import site, sys; site.addsitedir({str(site)!r}); sys.path.append({str(ROOT)!r}); "
-        "from scaffold.cli import main; main(sys.argv[1:])"
+        "from scaffold.cli.main import main; main(sys.argv[1:])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *argv, "--json"],

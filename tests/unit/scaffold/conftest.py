@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from scaffold.commands import Options, new_project
-from scaffold.manifests import load_kind
+from scaffold.templating.manifests import load_kind
+from scaffold.units.context import Options
+from scaffold.units.project import new_project
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,3 +36,16 @@ def checkout(tmp_path: Path) -> Path:
     (root / ".git").mkdir()
     (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     return root
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Runs tiny models on one thread; where torch is not loaded, there are none."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scaffold.repository.statements import nodes_of
+from scaffold.analysis.python.statements import nodes_of
 
 _BINDING = frozenset(
     {ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Name, ast.arg, ast.ExceptHandler}

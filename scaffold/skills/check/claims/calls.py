@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.repository.signatures import Signature
-from scaffold.repository.statements import nodes_of
-from scaffold.repository.whole import Repository
+from scaffold.analysis.python.signatures import Signature
+from scaffold.analysis.python.statements import nodes_of
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.bound_names import bound_names, imported, set_attributes
 from scaffold.skills.check.claims.imports import is_surely_ours

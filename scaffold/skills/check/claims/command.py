@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.commands import Command
-from scaffold.repository.fitting import Fit, Problem, fit
-from scaffold.repository.programs import Program
-from scaffold.repository.whole import Repository
+from scaffold.analysis.cli.argument_check import Fit, Problem, fit
+from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.cli.programs import Program
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import inputs, shell_of

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.shell_words import Word, read_shell
+from scaffold.analysis.cli.shell_words import Word, read_shell
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.context import block_silence, lead_silence, silence
 from scaffold.skills.check.documents import Document
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.shell_words import Word
-from scaffold.repository.whole import Repository
+from scaffold.analysis.cli.shell_words import Word
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import Invocation, shell_of

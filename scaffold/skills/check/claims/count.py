@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.counting import Counted, count_collection, count_folder
-from scaffold.repository.whole import Repository
+from scaffold.analysis.counts import Counted, count_collection, count_folder
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.numbers import NUMBER, value_of

@@ -11,14 +11,14 @@ import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.whole import Repository
+from scaffold.analysis.files.yaml_depth import check_depth
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import block_silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
-from scaffold.yaml_depth import check_depth
 
 _LANGUAGES = {"json": "json", "yaml": "yaml", "yml": "yaml", "toml": "toml"}
 _OPEN_ENDS = lazy_re(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from scaffold.repository.files import Files
-from scaffold.repository.whole import Repository
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.documents import Document

@@ -7,9 +7,9 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.repository.found import Found
-from scaffold.repository.statements import nodes_of
-from scaffold.repository.whole import Repository
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.statements import nodes_of
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import is_made, python_sources, written_names

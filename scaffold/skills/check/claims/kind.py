@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from scaffold.repository.whole import Repository
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.documents import Document
 

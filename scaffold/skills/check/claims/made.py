@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.whole import Repository
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.assertion import Stance
 from scaffold.skills.check.claims.places import locate
 from scaffold.skills.check.context import MADE, is_placeholder, silence

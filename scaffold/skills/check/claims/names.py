@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import NamedTuple, cast
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.standard import standard_name
-from scaffold.repository.statements import nodes_of
-from scaffold.repository.whole import Repository
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.python.builtins_table import standard_name
+from scaffold.analysis.python.statements import nodes_of
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.bound_names import imported
 from scaffold.skills.check.claims.kind import Kind

@@ -8,8 +8,8 @@ import re
 from bisect import bisect_left
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.whole import Repository
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Fix, Verdict
 from scaffold.skills.check.context import is_placeholder
 from scaffold.skills.check.documents import Document

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.fitting import Input
-from scaffold.repository.shell_words import Script, Simple, Word, read_shell
+from scaffold.analysis.cli.argument_check import Input
+from scaffold.analysis.cli.shell_words import Script, Simple, Word, read_shell
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.context import is_placeholder, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.doubt import is_doubted, is_doubtful_lead

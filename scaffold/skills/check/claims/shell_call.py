@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from scaffold.patterns import lazy_re
+from scaffold.analysis.lazy_re import lazy_re
 from scaffold.skills.check.claims.shell import Invocation, Word, with_words
 
 CallKind = Literal["script", "module", "interpreted", "name"]

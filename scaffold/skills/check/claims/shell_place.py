@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.whole import Repository
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Confidence, Verdict
 from scaffold.skills.check.claims.made import WHY, is_made_by
 from scaffold.skills.check.claims.places import bases, locate, missing

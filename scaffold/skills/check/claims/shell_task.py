@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository import tasks
-from scaffold.repository.modules import is_scenery
-from scaffold.repository.projects import normal_name
-from scaffold.repository.tasks import Tasks
-from scaffold.repository.whole import Repository
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.project import tasks
+from scaffold.analysis.project.projects import normal_name
+from scaffold.analysis.project.tasks import Tasks
+from scaffold.analysis.python.modules import is_scenery
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import Invocation, Word, shell_of, with_words

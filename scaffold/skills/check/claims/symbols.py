@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.found import Found
-from scaffold.repository.signatures import Signature
-from scaffold.repository.whole import Repository
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.signatures import Signature
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.imports import is_surely_ours
 from scaffold.skills.check.claims.kind import Kind

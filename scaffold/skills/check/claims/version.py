@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.project import Version, as_version, normal_name
-from scaffold.repository.whole import Repository
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.project.project import Version, as_version, normal_name
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Fix, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
 from scaffold.skills.check.claims.kind import Kind

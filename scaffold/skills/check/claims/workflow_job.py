@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from scaffold.patterns import lazy_re
-from scaffold.repository.whole import Repository
+from scaffold.analysis.lazy_re import lazy_re
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import is_placeholder, silence

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scaffold.spec import TargetError
+from scaffold.errors import TargetError
 
 ARCHON = "areal/experimental/models/archon"
 TABLE = """\
@@ -124,26 +123,13 @@ def proof_of(is_equal: bool) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Runs tiny models on one thread; where torch is not loaded, there are none."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Puts stand-ins in the place of the probes and of the writing."""
     made = Bench()
     monkeypatch.setattr("scaffold.archon.probe.probe", made.probe)
-    monkeypatch.setattr("scaffold.models.survey.probe", made.probe)
-    monkeypatch.setattr("scaffold.archon.writing.write_model", made.write)
+    monkeypatch.setattr("scaffold.archon.coverage.probe", made.probe)
+    monkeypatch.setattr("scaffold.archon.codegen.write_model", made.write)
     return made
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from archon_probe.random_weights import build_model
+from archon_probe.measure.random_weights import build_model
 from torch import Tensor, nn
 
 from areal.api.errors import ConfigError

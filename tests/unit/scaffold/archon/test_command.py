@@ -11,10 +11,10 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
-from scaffold.cli import main
-from scaffold.commands import Options
-from scaffold.ledger import find_unit
-from scaffold.spec import TargetError
+from scaffold.cli.main import main
+from scaffold.errors import TargetError
+from scaffold.units.context import Options
+from scaffold.units.ledger import find_unit
 from scaffold.verify.findings import Level, not_run
 from scaffold.verify.interpreter import Interpreter
 from scaffold.verify.static import check_static

@@ -8,7 +8,7 @@ import pytest
 
 from scaffold.archon.coverage_page import coverage_page, coverage_row
 from scaffold.archon.explain import explain_lines, features
-from scaffold.archon.proof import proof_lines
+from scaffold.archon.proof_report import proof_lines
 from tests.unit.scaffold.archon.conftest import design_of, proof_of
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scaffold.archon import probe as probes
-from scaffold.spec import TargetError
+from scaffold.errors import TargetError
 from scaffold.verify.interpreter import Interpreter
 
 PYTHON = Interpreter((sys.executable,), "test", "3", frozenset(["torch", "transformers"]))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.archon.source import read_source, source_of
-from scaffold.spec import RequestError
+from scaffold.errors import RequestError
 
 
 def write(folder: Path, data: object, name: str = "config.json") -> Path:

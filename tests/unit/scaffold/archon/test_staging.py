@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.archon.sources import shared_digest
+from scaffold.archon.digest import shared_digest
 from scaffold.archon.staging import check_shared_parts, stage_files
-from scaffold.render import RenderedFile
-from scaffold.spec import TargetError
+from scaffold.errors import TargetError
+from scaffold.templating.render import RenderedFile
 from tests.unit.scaffold.archon.conftest import ARCHON
 
 OWN = {f"{ARCHON}/foo/spec.py": b"", f"{ARCHON}/foo/model/model.py": b""}

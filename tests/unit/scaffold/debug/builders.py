@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from scaffold.debug.diagnosis import Scene
-from scaffold.debug.recording import Call, Failure, Group, Job, Place, Process
+from scaffold.debug.records import Call, Failure, Group, Job, Place, Process
 
 NOW_S = 1000.0
 

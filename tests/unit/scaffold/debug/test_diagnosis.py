@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.debug.diagnosis import KINDS, diagnose, is_definite
-from scaffold.debug.recording import SET_UP, Group, Job, Place
+from scaffold.debug.records import SET_UP, Group, Job, Place
 from scaffold.debug.stacks import Stack
 from tests.unit.scaffold.debug.builders import call, failure, job, process, scene, waiting
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scaffold.debug.memory import Held, memory_json, memory_text, read_memory, size_text
-from scaffold.debug.recording import Job
+from scaffold.debug.records import Job
 from tests.unit.scaffold.debug.builders import job
 
 

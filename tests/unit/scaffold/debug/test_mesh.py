@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.debug.mesh import Launch, meshes_of_config, read_launch, read_mesh
-from scaffold.spec import RequestError
+from scaffold.errors import RequestError
 
 
 @pytest.mark.parametrize(

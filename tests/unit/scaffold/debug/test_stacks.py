@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scaffold.debug.recording import Place
+from scaffold.debug.records import Place
 from scaffold.debug.stacks import own_frames, parse_faulthandler, parse_spy
 
 DUMP = """\

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from scaffold.analysis.files.files import Files
 from scaffold.deps.plan import edit_pins
-from scaffold.repository.files import Files
 from tests.deps_places import write
 
 VERSION = Version("2.3.4")

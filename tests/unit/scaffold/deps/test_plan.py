@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold import disk
 from scaffold.deps.plan import Wish, plan
-from scaffold.state import has_journal
+from scaffold.transaction import disk
+from scaffold.transaction.state import has_journal
 from tests.deps_places import write
 from tests.faulty_disk import Death, FaultyDisk, die
 

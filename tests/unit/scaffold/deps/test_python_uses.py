@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.deps.own_code import Tree
+from scaffold.analysis.files.files import Files
 from scaffold.deps.python_uses import uses_in
-from scaffold.repository.files import Files
+from scaffold.deps.source_code import Tree
 from tests.deps_places import write
 
 

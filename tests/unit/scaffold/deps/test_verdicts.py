@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.analysis.files.files import Files
 from scaffold.deps.audit import judge_tree
 from scaffold.deps.finding import LEVELS, VERDICTS, Finding
-from scaffold.deps.naming import Names
+from scaffold.deps.import_names import Names
 from scaffold.deps.release import Release
 from scaffold.deps.use import Use
-from scaffold.repository.files import Files
 from tests.deps_places import write
 
 Sources = str | Mapping[str, str]

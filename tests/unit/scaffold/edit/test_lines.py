@@ -6,7 +6,7 @@ import pytest
 
 from scaffold.edit.lines import Span, line_for, list_index, read_text
 from scaffold.edit.refusal import Context
-from scaffold.spec import RegistryError
+from scaffold.errors import RegistryError
 
 CONTEXT = Context("a.txt", "a.txt")
 

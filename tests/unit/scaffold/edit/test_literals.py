@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.literals import (
     add_entry,
     has_entry,
@@ -15,11 +16,10 @@ from scaffold.edit.literals import (
     remove_entry,
     text_to_add,
 )
-from scaffold.ledger import MadeEntry
-from scaffold.spec import RegistryError
+from scaffold.errors import RegistryError
 
 FILE = "pkg/reward/__init__.py"
-ENTRY = MadeEntry(FILE, "T", "dict", "k", "m:f")
+ENTRY = Entry(FILE, "T", "dict", "k", "m:f")
 
 # name: (before, after adding "k": "m:f", line of the entry)
 CASES = {

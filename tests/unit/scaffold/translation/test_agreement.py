@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import list_files
+from scaffold.analysis.files.files import list_files
 from scaffold.translation.agreement import check_page
 from scaffold.translation.documents import Documents
 from scaffold.translation.finding import Finding

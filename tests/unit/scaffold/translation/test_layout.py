@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import list_files
-from scaffold.spec import ScaffoldError
+from scaffold.analysis.files.files import list_files
+from scaffold.errors import ScaffoldError
 from scaffold.translation.documents import Documents
 from scaffold.translation.glossary import read_glossary
 

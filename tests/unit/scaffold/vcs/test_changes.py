@@ -17,7 +17,7 @@ from scaffold.vcs.changes import (
     staged_changes,
     unstaged_changes,
 )
-from scaffold.vcs.opening import commit_at, open_repository
+from scaffold.vcs.repository import commit_at, open_repository
 from tests.integration.scaffold.git_places import commit, git, make_repository
 
 LONG = "".join(f"line {number}\n" for number in range(30))

@@ -8,7 +8,7 @@ import pytest
 
 from scaffold.vcs import grammars
 from scaffold.vcs.symbols import read_symbols, why_unread
-from tests.unit.scaffold.vcs.test_key_changes import Files, between
+from tests.unit.scaffold.vcs.commit.test_key_changes import Files, between
 
 # A file, its text, and its definitions: "+" for public ones, "-" for others, with their heads.
 SOURCES: dict[str, tuple[str, list[str]]] = {

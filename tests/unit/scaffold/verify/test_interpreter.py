@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.spec import TargetError
-from scaffold.target import Target
+from scaffold.errors import TargetError
+from scaffold.target.target import Target
 from scaffold.verify.interpreter import find_interpreter
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="makes shell scripts")

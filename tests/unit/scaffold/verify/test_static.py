@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.layouts import KindPlace, Registry
-from scaffold.ledger import MadeEntry, MadeFile, Unit
-from scaffold.target import Target
+from scaffold.edit.entry import Entry
+from scaffold.target.layouts import KindPlace, Registry
+from scaffold.target.target import Target
+from scaffold.units.ledger import MadeFile, Unit
 from scaffold.verify.findings import Level
 from scaffold.verify.static import check_static, has_broken_file
 
@@ -47,7 +48,7 @@ def level(
         ("sft",),
         {},
         files=(MadeFile(f"pkg/{kind}/x.py", "source", ""),),
-        entries=(MadeEntry(registry.file, registry.table, "dict", "x", value),),
+        entries=(Entry(registry.file, registry.table, "dict", "x", value),),
         symbol=value,
     )
     return check_static(target, unit, kind)
@@ -101,7 +102,11 @@ FAULTS = [
         "yields; it must return its result",
     ),
     ("workflow", "from areal.engine.local import x\n" + GOOD["workflow"], "imports areal.engine."),
-    ("workflow", "import scaffold.spec\n" + GOOD["workflow"], "imports scaffold.spec; use areal."),
+    (
+        "workflow",
+        "import scaffold.templating.spec\n" + GOOD["workflow"],
+        "imports scaffold.templating.spec; use areal.",
+    ),
     ("workflow", "from areal import trainer\n" + GOOD["workflow"], "imports areal.trainer; use"),
     ("reward", "x_reward_fn = lambda *a, **k: 0.0", "has no function x_reward_fn at its top level"),
     (

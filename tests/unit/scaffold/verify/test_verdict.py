@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.commands import Options, add_unit
-from scaffold.ledger import MadeFile, Unit
-from scaffold.manifests import load_kind
-from scaffold.places import OpenPlace
-from scaffold.target import find_target
+from scaffold.target.target import find_target
+from scaffold.templating.manifests import load_kind
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
+from scaffold.units.ledger import MadeFile, Unit
+from scaffold.units.todos import OpenPlace
 from scaffold.verify import verify_units
 from scaffold.verify.findings import Finding, Level, failed, judged, not_needed, not_run, warning
 from scaffold.verify.interpreter import Interpreter

@@ -36,7 +36,7 @@ RUNNERS = str(Path(__file__).parents[5] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.rules import fill_distinct, find_rules  # noqa: E402
+from archon_probe.weight_rules.find import fill_distinct, find_rules  # noqa: E402
 
 NORM = Rename("model.norm.weight", "norm.weight")
 QKV = Fused("h.{}.qkv", ("layers.{}.wq", "layers.{}.wk", "layers.{}.wv"), groups="n_kv_heads")

@@ -28,8 +28,8 @@ from typing import Any
 import pytest
 
 from scaffold.edit.shapes import SHAPES, add_entry, has_entry, read_entries, remove_entry
-from scaffold.ledger import MadeEntry
-from scaffold.spec import CODES, RegistryError
+from scaffold.ledger import Entry
+from scaffold.errors import declared_codes, RegistryError
 
 CORPUS = Path(__file__).parent
 FIELDS = {"title", "shape", "table", "key", "value", "code", "file", "line", "gains"}
@@ -46,9 +46,9 @@ class Case:
     after: bytes
 
     @property
-    def entry(self) -> MadeEntry:
+    def entry(self) -> Entry:
         fields = self.fields
-        return MadeEntry(
+        return Entry(
             fields.get("file", "pkg/registry.py"),
             *(fields[name] for name in ("table", "shape", "key")),
             value=fields.get("value", ""),
@@ -88,7 +88,7 @@ def test_a_case_is_complete(case: Case):
     assert case.fields["shape"] in SHAPES
     assert ("line" in case.fields) != case.is_refused
     if case.is_refused:
-        assert case.fields["refused"] in CODES
+        assert case.fields["refused"] in declared_codes()
         assert case.fields["hint"], "a refusal says what to add by hand"
         assert not (CORPUS / case.id / "after").exists()
 

@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from scaffold.repository.files import list_files
+from scaffold.analysis.files.files import list_files
 from scaffold.skills.blocks.expected import Problem, Repository, expected, is_in_step
 from scaffold.skills.blocks.markers import Block, parse_blocks
 from scaffold.skills.blocks.output import with_output

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import list_files
+from scaffold.analysis.files.files import list_files
+from scaffold.errors import ScaffoldError, TargetError
 from scaffold.skills.blocks.settings import Plugin, Settings, read_settings
-from scaffold.spec import ScaffoldError, TargetError
 
 PROJECT = '[project]\nname = "p"\nversion = "1"\ndescription = "d"\nauthors = [{name = "us"}]\n'
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import Files
-from scaffold.repository.whole import Repository
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Judged, Verdict
 from scaffold.skills.check.context import silence
 from scaffold.skills.check.documents import Document, find_documents

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import scaffold
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
 from scaffold.skills.check.memory import identity_of, tool_state
 from scaffold.skills.check.settings import Settings
 
@@ -47,7 +47,7 @@ def test_a_source_that_is_changed_added_or_removed_changes_the_state(tool: Path)
 
 def test_every_module_that_a_check_imports_has_a_say():
     code = (
-        "import sys, scaffold.skills.check.command, scaffold.repository.programs\n"
+        "import sys, scaffold.skills.check.command, scaffold.analysis.cli.programs\n"
         "print(*[each.__file__ for name, each in sys.modules.items() if name[:8] == 'scaffold'])"
     )
     ran = subprocess.run(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.whole import Repository
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.checking import Outcome, check_repository
 
 HEAD = "---\nname: {0}\ndescription: Checks that {0} is used when it is needed.\n---\n"

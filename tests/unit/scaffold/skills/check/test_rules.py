@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.whole import Repository
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.checking import Outcome, check_repository
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.since import since

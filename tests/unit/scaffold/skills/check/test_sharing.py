@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
 from scaffold.skills.check.sharing import WORTHWHILE, work_through
 
 ROOT = Path(__file__).parents[5]
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 _SCRIPT = """
 import json, os, sys, warnings
 from pathlib import Path
-from scaffold.repository.files import Files
+from scaffold.analysis.files.files import Files
 from scaffold.skills.check.sharing import work_through
 
 warnings.simplefilter("error")

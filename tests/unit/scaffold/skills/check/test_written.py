@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.repository.files import Files
-from scaffold.repository.whole import Repository
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.judging import finding_of, judge_document
 

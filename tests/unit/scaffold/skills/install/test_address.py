@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.errors import RequestError
 from scaffold.skills.install.address import Source, parse_source
-from scaffold.spec import RequestError
 
 ADDRESSES: dict[str, tuple[str, str]] = {
     "https://example.org/a/b": ("https://example.org/a/b", ""),

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.whole import Repository
+from scaffold.analysis.repository import Repository
+from scaffold.errors import ConflictError
 from scaffold.skills.check.checking import check_repository
 from scaffold.skills.check.output.human import to_text
 from scaffold.skills.install.command import Wish, install_skills, update_skills
-from scaffold.skills.install.work import Options
-from scaffold.spec import ConflictError
+from scaffold.skills.install.run import Options
 from tests.unit.scaffold.skills.install.conftest import SKILL, write
 
 

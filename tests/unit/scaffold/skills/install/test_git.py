@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.install import git
 from scaffold.skills.install.address import Source
 from scaffold.skills.install.source import open_source, take_skills
-from scaffold.spec import ScaffoldError
 from tests.unit.scaffold.skills.install.conftest import SKILL, commit_all, run_git, write
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the traps are shell scripts")

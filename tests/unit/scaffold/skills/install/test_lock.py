@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.errors import LedgerError
 from scaffold.skills.install.address import Source
 from scaffold.skills.install.lock import (
     LOCK,
@@ -19,7 +20,6 @@ from scaffold.skills.install.lock import (
     source_text,
 )
 from scaffold.skills.install.permissions import Permission
-from scaffold.spec import LedgerError
 
 FULL = LockedSkill(
     name="acme-one",

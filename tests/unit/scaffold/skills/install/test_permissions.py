@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scaffold.skills.install.permissions import Permission, find_permissions
-from scaffold.skills.install.tree import SkillFile
+from scaffold.skills.install.source_tree import SkillFile
 from tests.unit.scaffold.skills.install.conftest import SKILL
 
 HEAD = SKILL.format(name="one")

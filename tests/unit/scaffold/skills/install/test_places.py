@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.errors import ConflictError, TargetError
 from scaffold.skills.install.places import check_free, distinct, find_target, roots_for
-from scaffold.spec import ConflictError, TargetError
 from tests.unit.scaffold.skills.install.conftest import write
 
 

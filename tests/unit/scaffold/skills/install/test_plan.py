@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scaffold.apply import apply_changes
 from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.plan import (
     FilePlan,
@@ -22,7 +21,8 @@ from scaffold.skills.install.plan import (
     locked_files,
     plan_files,
 )
-from scaffold.skills.install.tree import SkillFile
+from scaffold.skills.install.source_tree import SkillFile
+from scaffold.transaction.apply import apply_changes
 
 PATH = ".agents/skills/one/SKILL.md"
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scaffold.errors import ScaffoldError
 from scaffold.skills.front_matter import read_front_matter
-from scaffold.skills.install.heads import granted_in
+from scaffold.skills.install.front_matter import granted_in
 from scaffold.skills.install.render import render
 from scaffold.skills.install.source import Skill
-from scaffold.skills.install.tree import SkillFile
-from scaffold.spec import ScaffoldError
+from scaffold.skills.install.source_tree import SkillFile
 
 ROOTS = (".agents/skills", ".claude/skills")
 HEAD = "---\nname: one\ndescription: Does it.\n{more}---\n\n# Do it\n"

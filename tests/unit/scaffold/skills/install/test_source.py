@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scaffold import __version__
+from scaffold.errors import ScaffoldError
 from scaffold.skills.install.address import Source
 from scaffold.skills.install.source import (
     Opened,
@@ -15,8 +16,7 @@ from scaffold.skills.install.source import (
     take_again,
     take_skills,
 )
-from scaffold.skills.install.tree import tree_of_folder
-from scaffold.spec import ScaffoldError
+from scaffold.skills.install.source_tree import tree_of_folder
 from tests.unit.scaffold.skills.install.conftest import SKILL, write
 
 

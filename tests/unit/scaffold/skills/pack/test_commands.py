@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from scaffold.cli import main
+from scaffold.cli.main import main
 
 SCHEMA = json.loads((Path(__file__).parents[5] / "docs/schema/report.schema.json").read_text())
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import list_files
+from scaffold.analysis.files.files import list_files
+from scaffold.errors import ScaffoldError
 from scaffold.skills.pack.sources import documents_of, find_pack, read_pack, read_what_can_be
-from scaffold.spec import ScaffoldError
 
 SKILL = "---\nname: {name}\ndescription: >-\n  Does a\n  thing.\n---\n\nBody.\n"
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scaffold import disk
-from scaffold.skills.pack.record import RECORD
+from scaffold.errors import ConflictError, RequestError, ScaffoldError, TargetError
+from scaffold.skills.pack.checksums import RECORD
 from scaffold.skills.pack.sources import find_pack
 from scaffold.skills.pack.sync import overwritten, sync_skills
-from scaffold.spec import ConflictError, RequestError, ScaffoldError, TargetError
+from scaffold.transaction import disk
 from tests.faulty_disk import NO_SPACE, Death, FaultyDisk, die
 
 SKILL = """---

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 
 from scaffold.vcs.changes import FileChange, Hunk
-from scaffold.vcs.review.altered import Altered
+from scaffold.vcs.review.changed_file import Altered
 from scaffold.vcs.review.roles import role_of
 
 ZEROS, NAME = "0" * 40, "1" * 40

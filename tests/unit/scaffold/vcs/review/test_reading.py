@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import list_files
-from scaffold.repository.modules import Modules
-from scaffold.spec import RequestError
+from scaffold.analysis.files.files import list_files
+from scaffold.analysis.python.modules import Modules
+from scaffold.errors import RequestError
 from scaffold.vcs.review.imports import imported_by_tests
 from scaffold.vcs.review.languages import views
 from scaffold.vcs.review.roles import Role, role_names, role_of

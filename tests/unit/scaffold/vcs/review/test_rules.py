@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from scaffold.vcs.dependencies import dependency_changes
-from scaffold.vcs.review.altered import Altered
-from scaffold.vcs.review.altering import symbol_changes
-from scaffold.vcs.review.matching import Matcher
+from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.definition_changes import symbol_changes
 from scaffold.vcs.review.rule import Rule
 from scaffold.vcs.review.rule_files import built_in_rules
+from scaffold.vcs.review.rule_matching import Matcher
 
 from .conftest import altered
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import list_files
+from scaffold.analysis.files.files import list_files
 from scaffold.vcs.review.uses import Uses
-from scaffold.vcs.review.wanted import Wanted
+from scaffold.vcs.review.watched_definitions import Wanted
 
 FILES = {
     "pkg/__init__.py": "from .core import Engine, run as start\n",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.repository.files import list_files
-from scaffold.repository.whole import Repository
+from scaffold.analysis.files.files import list_files
+from scaffold.analysis.repository import Repository
 from scaffold.skills.check.checking import check_repository
 from scaffold.skills.check.rules.shell import SHELL_RULES
 

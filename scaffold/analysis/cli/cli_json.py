@@ -1,0 +1,77 @@
+"""Descriptions of command lines: commands, options and choices as committed JSON.
+
+Such a file says what a command line takes without running it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from scaffold.analysis.cli.commands import Argument, Command, Option
+from scaffold.config import FieldError, Fields
+
+CLI_SCHEMA = 1
+"""The newest format that this version reads."""
+
+
+def read_cli(text: str, where: str) -> dict[str, Command]:
+    """Returns the programs that a description names.
+
+    Args:
+        text: The file.
+        where: What to call it in messages.
+
+    Raises:
+        FieldError: It is no JSON, newer than this version, or holds what the format does not know.
+    """
+    try:
+        data: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FieldError(f"{where} is no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise FieldError(f"{where} must hold one JSON object")
+    fields = Fields(cast("dict[str, Any]", data), where)
+    schema = fields.integer("schema")
+    if schema > CLI_SCHEMA:
+        raise FieldError(f"{where} has schema {schema}; this version reads up to {CLI_SCHEMA}")
+    programs = [_command(each, where) for each in fields.tables("programs")]
+    return {each.name: each for each in programs}
+
+
+def _command(fields: Fields, where: str) -> Command:
+    inner = [_command(each, where) for each in fields.tables("commands")]
+    is_open = fields.boolean("open", False)
+    return Command(
+        fields.text("name"),
+        fields.text("help", ""),
+        tuple(_option(each) for each in fields.tables("options")),
+        tuple(_argument(each) for each in fields.tables("arguments")),
+        {each.name: each for each in inner} if "commands" in fields.names() else None,
+        is_open,
+        f"{where} says that it takes more" if is_open else "",
+        where,
+    )
+
+
+def _option(fields: Fields) -> Option:
+    metavar, choices = fields.text("metavar", ""), fields.texts("choices", ())
+    return Option(
+        fields.texts("names"),
+        fields.text("help", ""),
+        metavar,
+        choices,
+        fields.text("default", ""),
+        fields.boolean("repeatable", False),
+        fields.boolean("required", False),
+        1 if metavar or choices else 0,
+    )
+
+
+def _argument(fields: Fields) -> Argument:
+    return Argument(
+        fields.text("name"),
+        fields.boolean("required", False),
+        fields.boolean("repeatable", False),
+        fields.texts("choices", ()),
+    )

@@ -1,0 +1,193 @@
+"""Options and arguments as click's decorators and typer's signatures declare them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from scaffold.analysis.cli.commands import Argument, Option
+from scaffold.analysis.python.sources import Source
+
+Values = Callable[[ast.expr, Source], ast.expr | None]
+"""Returns the expression that a name stands for, or None."""
+
+STANDARD_OPTIONS = {
+    "version_option": Option(("--version",)),
+    "help_option": Option(("--help",)),
+    "confirmation_option": Option(("--yes",)),
+    "password_option": Option(("--password",), num_values=1),
+}
+
+
+def literal(node: ast.expr | None) -> Any:
+    """Returns a value that is written out; None for any other."""
+    if node is None:
+        return None
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """Returns the expression of a keyword."""
+    return next((each.value for each in call.keywords if each.arg == name), None)
+
+
+def click_option(call: ast.Call, source: Source, values: Values) -> Option | None:
+    """Returns what `click.option(...)` declares; None where that is not written out."""
+    words = [literal(each) for each in call.args]
+    if not all(isinstance(each, str) for each in words):
+        return None
+    names, has_two = _split_names([each for each in words if each.lstrip(" /").startswith("-")])
+    if not names:
+        return None
+    choices, folds = _choices(keyword(call, "type"), source, values)
+    return Option(
+        tuple(names),
+        choices=choices,
+        is_repeatable=literal(keyword(call, "multiple")) is True,
+        is_required=literal(keyword(call, "required")) is True
+        and not {"default", "prompt", "envvar", None} & {each.arg for each in call.keywords},
+        num_values=None if _has_rest(call) else _num_values(call, has_two=has_two),
+        folds_case=folds,
+    )
+
+
+def _split_names(words: Sequence[str]) -> tuple[list[str], bool]:
+    """Splits `--shout/--no-shout`; tells whether there was any."""
+    names = [part.strip() for word in words for part in word.split("/") if part.strip()]
+    return [each for each in names if each.startswith("-")], len(names) > len(words)
+
+
+def _has_rest(call: ast.Call) -> bool:
+    return any(each.arg is None for each in call.keywords)
+
+
+def _num_values(call: ast.Call, *, has_two: bool) -> int | None:
+    given = {each.arg for each in call.keywords}
+    if "cls" in given or ("flag_value" in given and "is_flag" not in given):
+        return None
+    for name in ("is_flag", "count"):
+        value = literal(keyword(call, name))
+        if name in given and value is None:
+            return None
+        if value:
+            return 0
+    if has_two and "is_flag" not in given:
+        return 0
+    kind = keyword(call, "type")
+    if isinstance(kind, ast.Tuple):
+        return len(kind.elts)
+    if "nargs" in given:
+        count = literal(keyword(call, "nargs"))
+        return count if isinstance(count, int) and count > 0 else None
+    return None if isinstance(kind, ast.Call) and _name_of(kind.func) == "Tuple" else 1
+
+
+def click_argument(call: ast.Call, source: Source, values: Values) -> Argument | None:
+    """Returns what `click.argument(...)` declares; None where that is not written out."""
+    name = literal(call.args[0]) if call.args else None
+    given = {each.arg for each in call.keywords}
+    if not isinstance(name, str) or None in given or "cls" in given:
+        return None
+    count = literal(keyword(call, "nargs")) if "nargs" in given else 1
+    required = literal(keyword(call, "required")) if "required" in given else None
+    if count not in (1, -1) or ("required" in given and required is None):
+        return None
+    is_required = bool(required) if required is not None else count == 1 and "default" not in given
+    choices, folds = _choices(keyword(call, "type"), source, values)
+    return Argument(
+        name.upper(), is_required and "envvar" not in given, count == -1, choices, folds
+    )
+
+
+def _choices(kind: ast.expr | None, source: Source, values: Values) -> tuple[tuple[str, ...], bool]:
+    if not (isinstance(kind, ast.Call) and source.dotted(kind.func).endswith("click.Choice")):
+        return (), False
+    if not kind.args:
+        return (), False
+    given = literal(kind.args[0])
+    if given is None:
+        given = literal(values(kind.args[0], source))
+    if not isinstance(given, (list, tuple, dict, set)):
+        return (), False
+    rows = cast("list[Any]", [*given])
+    folds = keyword(kind, "case_sensitive")
+    return tuple(str(each) for each in rows), folds is not None and literal(folds) is not True
+
+
+def _name_of(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def typer_parameter(
+    parameter: ast.arg, default: ast.expr | None, source: Source
+) -> Option | Argument | str | None:
+    """Returns what a parameter of a typer command declares; a text says why that is unsure.
+
+    None is returned for the parameters that are none of the command line, as `typer.Context` is.
+    """
+    kind, info = _annotation(parameter.annotation, source)
+    if isinstance(default, ast.Call) and _is_info(default, source):
+        info, default = default, _default_of(default)
+    shown = "" if kind is None else ast.unparse(kind)
+    if shown.rpartition(".")[2] in ("Context", "CallbackParam", "FileText"):
+        return None if shown.endswith("Context") else "a parameter of a special type"
+    if info is not None and any(each.arg is None for each in info.keywords):
+        return "an option is not written out"
+    is_option = default is not None if info is None else _name_of(info.func) == "Option"
+    if not is_option:
+        return _typer_argument(parameter.arg, kind, default)
+    return _typer_option(parameter.arg, kind, info)
+
+
+def _annotation(node: ast.expr | None, source: Source) -> tuple[ast.expr | None, ast.Call | None]:
+    if isinstance(node, ast.Subscript) and _name_of(node.value) == "Annotated":
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else []
+        infos = [e for e in parts[1:] if isinstance(e, ast.Call) and _is_info(e, source)]
+        return (parts[0] if parts else None), (infos[0] if infos else None)
+    return node, None
+
+
+def _is_info(call: ast.Call, source: Source) -> bool:
+    return source.dotted(call.func) in ("typer.Option", "typer.Argument")
+
+
+def _default_of(info: ast.Call) -> ast.expr | None:
+    first = info.args[0] if info.args else keyword(info, "default")
+    is_none_given = isinstance(first, ast.Constant) and first.value is ...
+    return None if is_none_given else first
+
+
+def _typer_argument(name: str, kind: ast.expr | None, default: ast.expr | None) -> Argument:
+    shown = "" if kind is None else ast.unparse(kind).lower()
+    is_many = shown.startswith(("list", "typing.list", "tuple", "optional[list"))
+    return Argument(name.upper(), default is None, is_many, _literal_choices(kind))
+
+
+def _typer_option(name: str, kind: ast.expr | None, info: ast.Call | None) -> Option | str:
+    given = [literal(each) for each in info.args] if info is not None else []
+    written = [each for each in given if isinstance(each, str) and each.startswith("-")]
+    names, _ = _split_names(written)
+    shown = "" if kind is None else ast.unparse(kind)
+    is_flag = shown in ("bool", "bool | None", "Optional[bool]", "typing.Optional[bool]")
+    if not names:
+        dashed = name.replace("_", "-").strip("-")
+        names = [f"--{dashed}", *([f"--no-{dashed}"] if is_flag else [])]
+    counts = info is not None and literal(keyword(info, "count")) is True
+    known = shown in ("str", "int", "float", "Path") or is_flag or counts
+    return Option(
+        tuple(names),
+        choices=_literal_choices(kind),
+        num_values=0 if is_flag or counts else 1 if known else None,
+    )
+
+
+def _literal_choices(kind: ast.expr | None) -> tuple[str, ...]:
+    if isinstance(kind, ast.Subscript) and _name_of(kind.value) == "Literal":
+        given = literal(kind.slice)
+        rows = cast("tuple[Any, ...]", given) if isinstance(given, tuple) else (given,)
+        return tuple(str(each) for each in rows if each is not None)
+    return ()

@@ -1,0 +1,178 @@
+"""The programs of a repository: its console scripts, its modules and the files it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from typing import NamedTuple
+
+from scaffold.analysis.cli.argparse_reader import read_argparse
+from scaffold.analysis.cli.cli_json import read_cli
+from scaffold.analysis.cli.click_reader import read_click
+from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.files.files import Files, git_output
+from scaffold.analysis.project.projects import Projects, normal_name
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.sources import Sources
+from scaffold.config import FieldError
+
+_EXECUTABLE = 0o111
+
+
+class Program(NamedTuple):
+    """Is one program of the repository.
+
+    Args:
+        evidence: Where it is declared or defined.
+        command: What it takes; None where that cannot be read.
+        fault: Why it cannot run, or "".
+        near: For a fault, what there is in its place, or "".
+    """
+
+    evidence: str
+    command: Command | None = None
+    fault: str = ""
+    near: str = ""
+
+
+class Programs:
+    """Finds the programs of a repository and reads what they take.
+
+    Args:
+        files: The repository's files.
+        python: Its Python names.
+    """
+
+    def __init__(self, files: Files, python: PythonIndex) -> None:
+        self._files = files
+        self._python = python
+        self._sources = Sources(files, python.modules)
+        self._read: dict[tuple[str, str], Command | None] = {}
+        self._consoles: dict[str, Program | None] = {}
+        self.projects = Projects(files, self._sources)
+
+    @cached_property
+    def described(self) -> dict[str, Command]:
+        """The programs that committed descriptions of command lines know."""
+        found: dict[str, Command] = {}
+        for path in self.projects.descriptions:
+            text = self._files.text(path) if path in self._files.paths else None
+            try:
+                found |= read_cli(text, path) if text is not None else {}
+            except FieldError:
+                continue  # whoever generates it says so
+        return found
+
+    def console(self, name: str) -> Program | None:
+        """Returns the program that an installed repository calls by this name, or None."""
+        if name not in self._consoles:
+            self._consoles[name] = self._console(name)
+        return self._consoles[name]
+
+    def _console(self, name: str) -> Program | None:
+        entries = self.projects.scripts.get(name, [])
+        described = self.described.get(name)
+        if not entries:
+            return None if described is None else Program(described.place, described)
+        targets = {target for target, _ in entries}
+        if len(targets) > 1:
+            return Program(f"{len(targets)} projects have the script {name}")
+        target, project = entries[0]
+        module, _, function = target.partition("[")[0].strip().partition(":")
+        evidence = f"{project.path} has the script {name}"
+        if not function:
+            return Program(evidence, described)
+        found = self._python.find(f"{module}.{function}")
+        if found.is_missing:
+            near = found.near or ""
+            return Program(evidence, None, f"{target} does not exist: {found.evidence}", near)
+        if described is not None:
+            return Program(described.place, described)
+        place = self._python.find(module).path
+        command = self.command_of(place, function) if place else None
+        return Program(evidence, command)
+
+    def module(self, dotted: str) -> Program | None:
+        """Returns what `python -m` runs; None where it is no module of this repository."""
+        top = dotted.partition(".")[0]
+        if top in sys.stdlib_module_names:
+            return None
+        found = self._python.find(dotted)
+        if found.is_missing:
+            return Program("", None, found.evidence, found.near or "")
+        if found.kind != "module" or found.path is None:
+            return None
+        if not self._is_firm(top):
+            return None
+        folder = self._folder(dotted, found.path)
+        if folder is None:
+            return Program(f"git lists {found.path}", self.command_of(found.path, ""))
+        main = f"{folder}/__main__.py"
+        if main in self._files.paths:
+            return Program(f"git lists {main}", self.command_of(main, ""))
+        return Program("", None, f"the package {folder} has no __main__.py")
+
+    def _folder(self, dotted: str, path: str) -> str | None:
+        """Returns the folder of a package; None for a plain module."""
+        if path.endswith(("/__init__.py", "/__init__.pyi")):
+            return path.rpartition("/")[0]
+        return None if path.endswith((".py", ".pyi")) else path
+
+    def _is_firm(self, top: str) -> bool:
+        return any(each.is_firm for each in self._python.modules.top(top))
+
+    def script(self, path: str) -> Program:
+        """Returns the program that a file is."""
+        evidence = f"git lists {path}"
+        if not path.endswith(".py"):
+            return Program(evidence)
+        return Program(evidence, self.command_of(path, ""))
+
+    def command_of(self, path: str, function: str) -> Command | None:
+        """Returns what a Python source takes when a function of it, or all of it, is run."""
+        key = path, function
+        if key not in self._read:
+            self._read[key] = self._command_of(path, function)
+        return self._read[key]
+
+    def _command_of(self, path: str, function: str) -> Command | None:
+        source = self._sources.get(path)
+        if source is None:
+            return None
+        command = read_click(path, function, self._sources, self._python)
+        if command is None:
+            command = read_argparse(path, function, self._sources, self._python)
+        if command is None and path.endswith("/__main__.py"):
+            return None
+        return command
+
+    def is_own_name(self, name: str) -> bool:
+        """Tells whether a word is the name of one of the repository's distributions."""
+        own = {normal_name(each.name) for each in self.projects.all if each.name}
+        return normal_name(name) in own
+
+    def is_executable(self, path: str) -> bool:
+        """Tells whether a file has its run bit, on the disk or in git's index."""
+        place = self._files.root / path
+        try:
+            if os.stat(place).st_mode & _EXECUTABLE:
+                return True
+        except OSError:
+            return True
+        return path in self._executables
+
+    @cached_property
+    def _executables(self) -> frozenset[str]:
+        output = git_output(self._files.root, "ls-files", "-s", "-z") or b""
+        rows = (row.partition(b"\t") for row in output.split(b"\0"))
+        return frozenset(
+            path.decode("utf-8", "surrogateescape")
+            for head, _, path in rows
+            if head.startswith(b"100755")
+        )
+
+    def has_shebang(self, path: str) -> bool:
+        """Tells whether a file says who runs it; one that is no text needs none."""
+        text = self._files.text(path)
+        return text is None or text.startswith("#!")

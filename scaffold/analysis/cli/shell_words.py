@@ -1,0 +1,340 @@
+"""The commands of a text of shell, each with its words and the place of each word.
+
+No shell is asked. Where a text is no real shell, as in a usage line, the words that stand for
+others are marked so, and whoever judges them does not take them by the letter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from scaffold.analysis.lazy_re import lazy_re
+
+_TOKEN = lazy_re(
+    r"""
+    (?P<blank>(?:[ \t]|\\\n)+)
+  | (?P<newline>\n)
+  | (?P<heredoc><<-?[ \t]*(?P<quote>['"\\]?)(?P<end>[A-Za-z_]\w*)['"]?)
+  | (?P<herestring><<<)
+  | (?P<redirect>(?:\d+|&)?(?:>>|>\||>&|<&|<>|>|<)(?!\())
+  | (?P<operator>&&|\|\||;;|\|&|[;&|()])
+    """,
+    re.VERBOSE,
+)
+_PLACEHOLDER = lazy_re(r"<[A-Za-z][^<>\n=&;]*>")
+_PLAIN = lazy_re(r"[^\s\\'\"`$<>|&;()\[\]{}*?~…]+")
+_VARIABLE = lazy_re(r"\$(?:[A-Za-z_]\w*|\d|[@*#?$!-]|\{[^{}\n]*\})")
+_SUBSTITUTION = lazy_re(r"\$\(\(?|[<>]\(")
+_USAGE = lazy_re(r"\[[^\[\]\n]*\]")
+_HEREDOC = lazy_re(
+    r"<<-?[ \t]*['\"\\]?(?P<end>[A-Za-z_]\w*)['\"]?[^\n]*\n"
+    r"(?:.*\n){0,100}?[ \t]*(?P=end)[ \t]*(?=\n|$)"
+)
+_MOST_DEPTH = 50
+"""Nobody nests commands in quotes in commands deeper."""
+_ELLIPSIS = lazy_re(r"\.{3}|…")
+
+
+class Word(NamedTuple):
+    """Is one word of a command.
+
+    Args:
+        text: The word without its quotes; what a variable or a command gives stands as written.
+        line: The line it begins on, from 0 for the first of the text.
+        column: Its first character on that line, from 0.
+        is_sure: Whether it is meant as it stands; `$x`, `<name>`, `[--flag]`, `*` are not.
+        is_many: Whether it may be several words or none.
+        is_quoted: Whether any of it stands in quotes.
+        raw: The word as it is written.
+    """
+
+    text: str
+    line: int
+    column: int
+    is_sure: bool = True
+    is_many: bool = False
+    is_quoted: bool = False
+    raw: str = ""
+
+
+@dataclass
+class Simple:
+    """Is one simple command.
+
+    Args:
+        words: Its words, those of assignments in front among them.
+        outputs: The files that it is redirected to.
+        inputs: The files that it reads by a redirection.
+        before: The operator in front of it: "", ";", "&&", "||", "|", "(", "\\n".
+    """
+
+    words: list[Word] = field(default_factory=list[Word])
+    outputs: list[Word] = field(default_factory=list[Word])
+    inputs: list[Word] = field(default_factory=list[Word])
+    before: str = ""
+
+
+class Fault(NamedTuple):
+    """Is what keeps a text from being shell.
+
+    Args:
+        line: Where it begins, from 0.
+        what: "quote" or "heredoc".
+        text: The mark that is not closed.
+    """
+
+    line: int
+    what: str
+    text: str
+
+
+@dataclass
+class Script:
+    """Is a text of shell: its simple commands in order, and the faults that end it early."""
+
+    commands: list[Simple] = field(default_factory=list[Simple])
+    faults: list[Fault] = field(default_factory=list[Fault])
+
+
+@lru_cache(maxsize=32)
+def read_shell(text: str) -> Script:
+    """Reads a text of shell; one text is asked for by several claims, and nobody changes it."""
+    return _Reader(text).read()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._script = Script()
+        self._simple = Simple()
+        self._redirect = ""
+        self._heredocs: list[tuple[str, int]] = []
+        self._line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
+
+    def read(self) -> Script:
+        """Reads all of the text."""
+        while self._at < len(self._text):
+            if self._text[self._at] == "#":
+                self._skip_comment()
+                continue
+            token = None if self._is_placeholder() else _TOKEN.match(self._text, self._at)
+            if token is None or (token["operator"] and self._is_alternative(token)):
+                self._read_word()
+            else:
+                self._at = token.end()
+                self._take(token)
+        self._end("")
+        for end, at in self._heredocs:
+            self._script.faults.append(Fault(self._place(at)[0], "heredoc", end))
+        return self._script
+
+    def _is_placeholder(self) -> bool:
+        return self._text[self._at] == "<" and _PLACEHOLDER.match(self._text, self._at) is not None
+
+    def _is_alternative(self, token: re.Match[str]) -> bool:
+        """Tells whether `|` stands between two words without blanks: one or the other."""
+        at = token.start()
+        if token["operator"] != "|" or at == 0 or token.end() >= len(self._text):
+            return False
+        return not self._text[at - 1].isspace() and not self._text[token.end()].isspace()
+
+    def _skip_comment(self) -> None:
+        end = self._text.find("\n", self._at)
+        self._at = len(self._text) if end < 0 else end
+
+    def _take(self, token: re.Match[str]) -> None:
+        if token["newline"]:
+            self._end("\n")
+            self._skip_heredocs()
+        elif token["heredoc"]:
+            self._heredocs.append((token["end"], token.start()))
+        elif token["herestring"]:
+            self._redirect = "<"
+        elif token["redirect"]:
+            self._redirect = token["redirect"]
+        elif token["operator"]:
+            self._end(token["operator"])
+
+    def _end(self, operator: str) -> None:
+        """Ends a simple command; the operator is the next one's."""
+        self._redirect = ""
+        if self._simple.words or self._simple.outputs:
+            self._script.commands.append(self._simple)
+            self._simple = Simple(before=operator)
+        elif operator not in ("\n", ""):
+            self._simple.before = operator
+
+    def _skip_heredocs(self) -> None:
+        for end, at in self._heredocs:
+            closing = re.compile(rf"^[ \t]*{re.escape(end)}[ \t]*$", re.MULTILINE)
+            found = closing.search(self._text, self._at)
+            if found is None:
+                self._script.faults.append(Fault(self._place(at)[0], "heredoc", end))
+                self._at = len(self._text)
+            else:
+                self._at = min(found.end() + 1, len(self._text))
+        self._heredocs = []
+
+    def _place(self, at: int) -> tuple[int, int]:
+        import bisect
+
+        line = bisect.bisect_right(self._line_starts, at) - 1
+        return line, at - self._line_starts[line]
+
+    def _read_word(self) -> None:
+        start = self._at
+        pieces = _Pieces()
+        while self._at < len(self._text) and self._read_piece(pieces):
+            pass
+        if self._at == start:  # a sign that belongs to nothing
+            self._at += 1
+            return
+        line, column = self._place(start)
+        raw = self._text[start : self._at]
+        word = Word(
+            "".join(pieces.texts), line, column, pieces.is_sure, pieces.is_many,
+            pieces.is_quoted, raw,
+        )  # fmt: skip
+        self._put(word)
+
+    def _put(self, word: Word) -> None:
+        if not self._redirect:
+            self._simple.words.append(word)
+        elif ">" in self._redirect:
+            self._simple.outputs.append(word)
+        else:
+            self._simple.inputs.append(word)
+        self._redirect = ""
+
+    def _read_piece(self, pieces: _Pieces) -> bool:
+        """Reads the next part of a word; returns False where the word ends."""
+        text, at = self._text, self._at
+        if text[at] in " \t\n":
+            return False
+        if found := _PLAIN.match(text, at):
+            return self._unsure_where_dots(pieces, found.group())
+        if found := _PLACEHOLDER.match(text, at):
+            return pieces.add_unsure(found.group(), self._move(found.end()))
+        if found := _SUBSTITUTION.match(text, at):
+            end = _closing(text, found.end())
+            is_many = not pieces.texts and text[at] == "$"
+            return pieces.add_unsure(text[at:end], self._move(end), is_many=is_many)
+        if found := _VARIABLE.match(text, at):
+            is_many = not pieces.texts
+            return pieces.add_unsure(found.group(), self._move(found.end()), is_many=is_many)
+        if found := _USAGE.match(text, at):
+            is_many = not pieces.texts
+            return pieces.add_unsure(found.group(), self._move(found.end()), is_many=is_many)
+        sign = text[at]
+        if sign in "'\"`":
+            return self._read_quoted(pieces, sign)
+        if sign == "\\" and at + 1 < len(text) and text[at + 1] != "\n":
+            pieces.texts.append(text[at + 1])
+            return self._move(at + 2)
+        if sign in "*?{}[]~…$":
+            is_whole = sign in "{}" and not pieces.texts and text[at + 1 : at + 2].isspace()
+            if sign == "~" or is_whole:
+                pieces.texts.append(sign)
+                return self._move(at + 1)
+            return pieces.add_unsure(sign, self._move(at + 1), is_many=sign == "…")
+        is_between = sign == "|" and pieces.texts and text[at + 1 : at + 2].strip()
+        if is_between and text[at + 1] not in "|&":
+            return pieces.add_unsure(sign, self._move(at + 1))
+        return False
+
+    def _unsure_where_dots(self, pieces: _Pieces, text: str) -> bool:
+        self._move(self._at + len(text))
+        if _ELLIPSIS.search(text):
+            return pieces.add_unsure(text, True, is_many=True)
+        pieces.texts.append(text)
+        return True
+
+    def _move(self, at: int) -> bool:
+        self._at = at
+        return True
+
+    def _read_quoted(self, pieces: _Pieces, sign: str) -> bool:
+        start = self._at
+        end = _end_of_quote(self._text, start, sign)
+        if end is None:
+            self._script.faults.append(Fault(self._place(start)[0], "quote", sign))
+            pieces.add_unsure(self._text[start:], True)
+            return self._move(len(self._text))
+        inner = self._text[start + 1 : end]
+        self._move(end + 1)
+        pieces.is_quoted = True
+        if sign == "`" or (sign == '"' and re.search(r"(?<!\\)[$`]", inner)):
+            is_command = sign == "`"
+            shown = f"`{inner}`" if is_command else inner
+            return pieces.add_unsure(shown, True, is_many=is_command and not pieces.texts)
+        if sign == '"':
+            inner = re.sub(r"\\([\"\\$`\n])", r"\1", inner)
+        pieces.texts.append(inner)
+        return True
+
+
+@dataclass
+class _Pieces:
+    """Collects the parts of one word."""
+
+    texts: list[str] = field(default_factory=list[str])
+    is_sure: bool = True
+    is_many: bool = False
+    is_quoted: bool = False
+
+    def add_unsure(self, text: str, _moved: bool, *, is_many: bool = False) -> bool:
+        """Adds a part that stands for something else."""
+        self.texts.append(text)
+        self.is_sure = False
+        self.is_many = self.is_many or is_many
+        return True
+
+
+def _end_of_quote(text: str, start: int, sign: str, depth: int = 0) -> int | None:
+    """Returns where a quote closes, or None."""
+    if sign == "'":
+        end = text.find("'", start + 1)
+        return end if end >= 0 else None
+    at = start + 1
+    while at < len(text):
+        if text[at] == "\\":
+            at += 2
+        elif text[at] == sign:
+            return at
+        elif sign == '"' and text.startswith("$(", at):
+            at = _closing(text, at + 2, depth + 1)
+        else:
+            at += 1
+    return None
+
+
+def _closing(text: str, at: int, depth: int = 0) -> int:
+    """Returns the place behind the bracket that closes one opened before ``at``."""
+    if depth > _MOST_DEPTH:
+        return len(text)
+    num_open = 1
+    while at < len(text) and num_open:
+        sign = text[at]
+        if sign == "\\":
+            at += 1
+        elif sign == "<" and (found := _HEREDOC.match(text, at)):
+            at = found.end() - 1
+        elif sign in "'\"":
+            end = _end_of_quote(text, at, sign, depth)
+            at = len(text) if end is None else end
+        elif sign == "(":
+            num_open += 1
+        elif sign == ")":
+            num_open -= 1
+        at += 1
+    return min(at, len(text))
+
+
+def commands_of(script: Script) -> Iterator[Simple]:
+    """Yields the commands that have words."""
+    return (each for each in script.commands if each.words)

@@ -1,0 +1,282 @@
+"""The files of a repository: as git lists them, or by walking where there is no git."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import subprocess
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from scaffold.analysis.lazy_re import lazy_re
+
+MAX_BYTES = 4_000_000
+"""Larger files are listed and never read: no source that people write is as long."""
+
+MAX_DEPTH = 100
+"""No folder of a repository lies deeper; what a text names may."""
+
+_SKIPPED_FOLDERS = frozenset(
+    {".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache"}
+    | {".ruff_cache", ".pytest_cache", ".tox", ".nox", ".eggs", ".idea", ".cache"}
+)
+
+
+# What a path has to hold for its normal form to be another one.
+_UNCLEAN = lazy_re(r"(?:^|/)\.{0,2}(?:/|$)" + (r"|\\" if os.sep == "\\" else ""))
+
+
+class Files:
+    """Is the list of a repository's files, and reads them once each.
+
+    Args:
+        root: The top folder, absolute.
+        paths: The files, relative to the root, with forward slashes.
+        has_git: Whether git listed them, so that ignored files are known not to count.
+    """
+
+    def __init__(self, root: Path, paths: Iterator[str] | list[str], *, has_git: bool) -> None:
+        self.root = root
+        self.paths = frozenset(paths)
+        self.has_git = has_git
+        self.read: set[str] = {path for path in self.paths if path.endswith(".gitignore")}
+        """What anything kept was drawn from, so far; the files that say what is ignored count."""
+        self._looked_into: set[str] = set()
+        self._texts: dict[str, str | None] = {}
+        self._ignored: dict[str, bool] = {}
+        self._real: dict[str, str] = {}
+
+    @cached_property
+    def listing(self) -> bytes:
+        """A digest of the list of files."""
+        names = "\0".join(self.sorted_paths).encode("utf-8", "surrogateescape")
+        return hashlib.sha256(names).digest()
+
+    @cached_property
+    def _real_root(self) -> str:
+        return os.path.realpath(self.root)
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """Every folder that holds a file, without the root."""
+        found: set[str] = set()
+        for path in self.paths:
+            folder = path.rpartition("/")[0]
+            while folder and folder not in found:
+                found.add(folder)
+                folder = folder.rpartition("/")[0]
+        return frozenset(found)
+
+    @cached_property
+    def sorted_paths(self) -> tuple[str, ...]:
+        """The files, sorted: those of one folder stand together."""
+        return tuple(sorted(self.paths))
+
+    @cached_property
+    def by_name(self) -> dict[str, list[str]]:
+        """The paths by their last part, sorted."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for path in self.sorted_paths:
+            found[path.rpartition("/")[2]].append(path)
+        return dict(found)
+
+    @cached_property
+    def folders_by_name(self) -> dict[str, list[str]]:
+        """The folders by their last part, sorted."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for folder in sorted(self.folders):
+            found[folder.rpartition("/")[2]].append(folder)
+        return dict(found)
+
+    @cached_property
+    def sorted_places(self) -> tuple[str, ...]:
+        """Files and folders, sorted: what begins with the same words stands together."""
+        return tuple(sorted(self.paths | self.folders))
+
+    @cached_property
+    def by_lower(self) -> dict[str, str]:
+        """Files and folders by their path in lower case; where two differ by case, one of them."""
+        return {path.lower(): path for path in sorted(self.paths | self.folders, reverse=True)}
+
+    @cached_property
+    def python(self) -> tuple[str, ...]:
+        """The Python sources, sorted."""
+        return tuple(path for path in self.sorted_paths if path.endswith((".py", ".pyi")))
+
+    def has(self, path: str) -> bool:
+        """Tells whether a file or folder of this relative path exists."""
+        if path in self.paths or path in self.folders:
+            return True
+        if not _UNCLEAN.search(path):
+            return False
+        clean = _normal(path)
+        return clean in self.paths or clean in self.folders or clean == "."
+
+    def below(self, folder: str) -> list[str]:
+        """Returns the files below a folder, sorted."""
+        if folder not in self.folders:
+            return []
+        # "0" is the character behind "/".
+        first = bisect_left(self.sorted_paths, f"{folder}/")
+        return list(self.sorted_paths[first : bisect_left(self.sorted_paths, f"{folder}0", first)])
+
+    def is_ignored(self, path: str) -> bool:
+        """Tells whether git would ignore a path, which need not exist."""
+        if path not in self._ignored:
+            self._ignored[path] = self.has_git and bool(
+                git_output(self.root, "check-ignore", "--no-index", "--", path)
+            )
+        return self._ignored[path]
+
+    def text(self, path: str) -> str | None:
+        """Returns a file's text; None where it is missing, binary, too long or unreadable.
+
+        What is drawn from it may be kept, in an index for example, and tell in whatever is asked
+        later. `look_into` is for what is not.
+        """
+        self.read.add(path)
+        return self._text(path)
+
+    def look_into(self, path: str) -> str | None:
+        """Returns a file's text as `text` does, for the question at hand alone."""
+        self._looked_into.add(path)
+        return self._text(path)
+
+    def take_looked_into(self) -> set[str]:
+        """Returns what was looked into since this was asked before."""
+        found, self._looked_into = self._looked_into, set()
+        return found
+
+    def data(self, path: str) -> bytes | None:
+        """Returns a file's bytes, not kept; None where they are missing, too many or unreadable."""
+        self.read.add(path)
+        return self._read_bytes(path)
+
+    def why_unreadable(self, path: str) -> str:
+        """Returns why `text` gives none for a path, as part of a sentence."""
+        place = self.root / path
+        try:
+            real = os.path.realpath(place, strict=True)
+            if not Path(real).is_relative_to(self._real_root):
+                return "is a link that leads out of the repository"
+            found = place.stat()
+            if not stat.S_ISREG(found.st_mode):
+                return "is no file"  # to read a pipe would wait for whoever writes into it
+            if found.st_size > MAX_BYTES:
+                return f"is {found.st_size / 1e6:.1f} MB long, which nobody reads"
+            place.read_bytes()
+        except OSError as error:
+            return f"cannot be read: {error.strerror}"
+        return "is no text: it holds null bytes"
+
+    def _text(self, path: str) -> str | None:
+        if path not in self._texts:
+            self._texts[path] = self._read(path)
+        return self._texts[path]
+
+    def _read(self, path: str) -> str | None:
+        data = self._read_bytes(path)
+        if data is None or b"\0" in data[:8192]:
+            return None
+        return data.decode("utf-8-sig", "replace")
+
+    def _read_bytes(self, path: str) -> bytes | None:
+        place = os.path.join(self.root, path)
+        try:
+            if not self._is_below_root(self.real(path.rpartition("/")[0])):
+                return None
+            found = os.lstat(place)
+            if stat.S_ISLNK(found.st_mode):
+                if not self._is_below_root(os.path.realpath(place)):
+                    return None
+                found = os.stat(place)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+                return None
+            with open(place, "rb", buffering=0) as file:  # half the cost of a path's own reading
+                return file.read()
+        except OSError:
+            return None
+
+    def real(self, path: str) -> str:
+        """Returns where a path below the root leads when all links are followed.
+
+        A link may lead out of the repository, to something that is nobody's business here. Each
+        folder is looked at once, where ``realpath`` looks at all that are above it.
+        """
+        if path not in self._real:
+            self._real[path] = self._find_real(path)
+        return self._real[path]
+
+    def _find_real(self, path: str) -> str:
+        if path.count("/") > MAX_DEPTH or _UNCLEAN.search(path):
+            return os.path.realpath(os.path.join(self._real_root, path))
+        folder, _, name = path.rpartition("/")
+        place = os.path.join(self.real(folder) if folder else self._real_root, name)
+        return os.path.realpath(place) if os.path.islink(place) else place
+
+    def _is_below_root(self, real: str) -> bool:
+        return real == self._real_root or real.startswith(os.path.join(self._real_root, ""))
+
+
+def list_files(root: Path) -> Files:
+    """Returns the files of a repository: tracked ones, and those that git does not ignore."""
+    listed = _git_list(root)
+    if listed is not None:
+        return Files(root, listed, has_git=True)
+    return Files(root, list(walk(root)), has_git=False)
+
+
+def git_output(root: Path, *argv: str) -> bytes | None:
+    """Runs git without the repository's monitor, hooks and pager; None where it fails."""
+    try:
+        done = subprocess.run(
+            git_command(*argv),
+            cwd=root,
+            env=git_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+        )
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def git_command(*argv: str) -> list[str]:
+    """Returns a command line of git that starts no program a repository names."""
+    off = ["-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null"]
+    return ["git", *off, "--no-pager", *argv]
+
+
+def git_environment() -> dict[str, str]:
+    """Returns the environment for git: it asks nothing and takes no locks."""
+    return {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def _git_list(root: Path) -> list[str] | None:
+    # With -t each row begins with a letter; a file that is gone has a second row with an R.
+    options = ["-z", "-t", "--cached", "--others", "--deleted", "--exclude-standard"]
+    output = git_output(root, "ls-files", *options)
+    if output is None:
+        return None
+    rows = output.split(b"\0")
+    gone = {row[2:] for row in rows if row.startswith(b"R ")}
+    return [
+        row[2:].decode("utf-8", "surrogateescape") for row in rows if row and row[2:] not in gone
+    ]
+
+
+def walk(root: Path) -> Iterator[str]:
+    """Yields the files below a folder; links to folders are not followed, so no cycle is met."""
+    for folder, names, files in os.walk(root, onerror=None, followlinks=False):
+        names[:] = sorted(name for name in names if name not in _SKIPPED_FOLDERS)
+        start = Path(folder).relative_to(root)
+        for name in files:
+            yield (start / name).as_posix()
+
+
+def _normal(path: str) -> str:
+    return os.path.normpath(path).replace(os.sep, "/")

@@ -1,0 +1,174 @@
+"""What a project's own files say of versions: floors, exact pins, and its own version."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, cast
+
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
+
+Version = tuple[int, ...]
+
+_FLOOR = lazy_re(r"(?:>=|\^|~=?|==)\s*v?(\d+(?:\.\d+)*)|^\s*v?(\d+(?:\.\d+)*)(?:\.x)?\s*$")
+_REQUIREMENTS = lazy_re(r"(?:^|/)[^/]*(?:requirements|constraints)[^/]*\.(?:txt|in|pip)$", re.I)
+_IN_FOLDER = lazy_re(r"(?:^|/)(?:requirements|constraints)/[^/]+\.(?:txt|in)$", re.IGNORECASE)
+_MANIFESTS = ("pyproject.toml", "setup.cfg", "setup.py", "environment.yml", "environment.yaml")
+# Pins of other files hold for one platform or one use.
+_GENERAL = frozenset({*_MANIFESTS, "package.json", "requirements.txt", "constraints.txt"})
+_PIN = lazy_re(
+    r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]*)(?:\[[\w,. -]+\])?\s*===?\s*"
+    r"(?P<version>\d[\w.!+]*)(?![\w.*])"
+)
+
+
+class Project:
+    """Is what the files of a project say of versions.
+
+    Args:
+        files: The repository's files.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def floors(self, tool: str) -> dict[str, Version]:
+        """Returns the lowest version of a tool ("python", "node", "go", "rust") by file."""
+        return self._floors.get(tool, {})
+
+    @cached_property
+    def _floors(self) -> dict[str, dict[str, Version]]:
+        found: dict[str, dict[str, Version]] = defaultdict(dict)
+        for tool, path, text in self._asked():
+            if floor := _FLOOR.search(text):
+                found[tool][path] = as_version(floor[1] or floor[2])
+        return found
+
+    def _asked(self) -> Iterator[tuple[str, str, str]]:
+        """Yields a tool, the file that asks for it, and how."""
+        for path, table in self._tables("pyproject.toml"):
+            asked = _at(table, "project", "requires-python")
+            asked = asked or _at(table, "tool", "poetry", "dependencies", "python")
+            yield "python", path, str(asked or "")
+        for path, table in self._tables("Cargo.toml"):
+            asked = _at(table, "package", "rust-version")
+            asked = asked or _at(table, "workspace", "package", "rust-version")
+            yield "rust", path, str(asked or "")
+        for path, table in self._packages():
+            yield "node", path, str(_at(table, "engines", "node") or "")
+        for name, pattern in (
+            ("setup.cfg", r"^python_requires\s*=\s*(.+)$"),
+            ("setup.py", r"python_requires\s*=\s*[\"']([^\"']+)"),
+        ):
+            for path, text in self._texts(name):
+                if found := re.search(pattern, text, re.MULTILINE):
+                    yield "python", path, found[1]
+        for path, text in self._texts("go.mod"):
+            if found := re.search(r"^go\s+([\d.]+)", text, re.MULTILINE):
+                yield "go", path, found[1]
+
+    @cached_property
+    def pins(self) -> dict[str, dict[str, str]]:
+        """The packages that are pinned exactly: each version with the file that says so."""
+        found: dict[str, dict[str, str]] = defaultdict(dict)
+        paths = [path for path in self._files.paths if _is_requirements(path)]
+        for name in _MANIFESTS:
+            paths += self._files.by_name.get(name, [])
+        for path in sorted(paths):
+            for row in (self._files.text(path) or "").splitlines():
+                for pin in _PIN.finditer(re.sub(r"(?:^|\s)#.*", "", row)):
+                    found[normal_name(pin["name"])].setdefault(pin["version"], path)
+        for path, table in self._packages():
+            for group in ("dependencies", "devDependencies"):
+                for name, version in _mapping(table.get(group)).items():
+                    if re.fullmatch(r"\d+\.\d+\.\d+[\w.-]*", str(version)):
+                        found[normal_name(name)].setdefault(str(version), path)
+        return found
+
+    def is_general(self, path: str, document: str) -> bool:
+        """Tells whether the pins of a file hold for all that stands in a document's folders."""
+        folder, _, name = path.rpartition("/")
+        return name in _GENERAL and (not folder or document.startswith(f"{folder}/"))
+
+    @cached_property
+    def own_versions(self) -> dict[str, str]:
+        """The versions of the project itself that stand literally in the files at its root."""
+        found: dict[str, str] = {}
+        for path, table in [*self._tables("pyproject.toml"), *self._tables("Cargo.toml")]:
+            version = _at(table, "project", "version") or _at(table, "package", "version")
+            version = version or _at(table, "tool", "poetry", "version")
+            if "/" not in path and isinstance(version, str):
+                found[path] = version
+        for path, table in self._packages():
+            if "/" not in path and isinstance(table.get("version"), str):
+                found[path] = str(table["version"])
+        return found
+
+    @cached_property
+    def versions_by_name(self) -> dict[str, dict[str, str]]:
+        """The versions of each package of the repository, each with the file that says so."""
+        found: dict[str, dict[str, str]] = defaultdict(dict)
+        for path, table in [*self._tables("pyproject.toml"), *self._tables("Cargo.toml")]:
+            for own in (table.get("project"), table.get("package"), _at(table, "tool", "poetry")):
+                name, version = _at(_mapping(own), "name"), _at(_mapping(own), "version")
+                if isinstance(name, str) and isinstance(version, str):
+                    found[normal_name(name)][version] = path
+        for path, table in self._packages():
+            if isinstance(table.get("name"), str) and isinstance(table.get("version"), str):
+                found[normal_name(str(table["name"]))][str(table["version"])] = path
+        return found
+
+    def _tables(self, name: str) -> list[tuple[str, dict[str, Any]]]:
+        found: list[tuple[str, dict[str, Any]]] = []
+        for path, text in self._texts(name):
+            try:
+                found.append((path, tomllib.loads(text)))
+            except tomllib.TOMLDecodeError:
+                continue  # what is wrong with it is for its own tools to say
+        return found
+
+    def _packages(self) -> list[tuple[str, dict[str, Any]]]:
+        found: list[tuple[str, dict[str, Any]]] = []
+        for path, text in self._texts("package.json"):
+            try:
+                found.append((path, _mapping(json.loads(text))))
+            except (ValueError, RecursionError):
+                continue
+        return found
+
+    def _texts(self, name: str) -> Iterator[tuple[str, str]]:
+        for path in self._files.by_name.get(name, ()):
+            yield path, self._files.text(path) or ""
+
+
+def as_version(text: str) -> Version:
+    """Returns the numbers of a version, without zeros at its end."""
+    numbers = [int(each) for each in re.findall(r"\d+", text.partition("+")[0])]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def normal_name(name: str) -> str:
+    """Returns a package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _is_requirements(path: str) -> bool:
+    return bool(_REQUIREMENTS.search(path) or _IN_FOLDER.search(path))
+
+
+def _at(table: dict[str, Any], *keys: str) -> Any:
+    value: Any = table
+    for key in keys:
+        value = _mapping(value).get(key)
+    return value
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,206 @@
+"""What the project files of a repository declare: programs, extras, groups, hooks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.modules import is_scenery
+from scaffold.analysis.python.sources import Sources
+from scaffold.analysis.python.statements import all_nodes
+
+Table = dict[str, Any]
+
+
+@dataclass
+class Project:
+    """Is one Python project of a repository.
+
+    Args:
+        path: Its project file.
+        name: Its name, or "".
+        scripts: Its console scripts: the name and `module:attribute`.
+        extras: The names of its extras; None where they are computed.
+        groups: The names of its dependency groups.
+        has_more_scripts: Whether scripts may come from elsewhere.
+    """
+
+    path: str
+    name: str = ""
+    scripts: dict[str, str] = field(default_factory=dict[str, str])
+    extras: set[str] | None = field(default_factory=set[str])
+    groups: set[str] = field(default_factory=set[str])
+    has_more_scripts: bool = False
+
+
+class Projects:
+    """Reads the project files of a repository.
+
+    Args:
+        files: The repository's files.
+        sources: Its Python sources.
+    """
+
+    def __init__(self, files: Files, sources: Sources) -> None:
+        self._files = files
+        self._sources = sources
+
+    @cached_property
+    def all(self) -> list[Project]:
+        """Every project that is no copy and no scenery of a test."""
+        found: dict[str, Project] = {}
+        for name in ("pyproject.toml", "setup.cfg", "setup.py"):
+            for path in self._files.by_name.get(name, ()):
+                folder = path.rpartition("/")[0]
+                if is_scenery(folder):
+                    continue
+                project = found.setdefault(folder, Project(path))
+                self._read(path, project)
+        return list(found.values())
+
+    @cached_property
+    def scripts(self) -> dict[str, list[tuple[str, Project]]]:
+        """The console scripts: each name's targets with their projects."""
+        found: dict[str, list[tuple[str, Project]]] = defaultdict(list)
+        for project in self.all:
+            for name, target in project.scripts.items():
+                found[name].append((target, project))
+        return dict(found)
+
+    @cached_property
+    def descriptions(self) -> tuple[str, ...]:
+        """The files of `[tool.scaffold.skills] cli` that describe command lines."""
+        table = self._toml("pyproject.toml")
+        given: Any = _table(_table(_table(table, "tool"), "scaffold"), "skills").get("cli")
+        rows = cast("list[Any]", given) if isinstance(given, list) else []
+        return tuple(each for each in rows if isinstance(each, str))
+
+    @cached_property
+    def hooks(self) -> frozenset[str] | None:
+        """The ids and aliases of the root's pre-commit hooks; None where there are none."""
+        text = self._files.text(".pre-commit-config.yaml")
+        if text is None:
+            return None
+        found = re.findall(r"^\s*-?\s*(?:id|alias):\s*[\"']?([\w.+-]+)", text, re.MULTILINE)
+        return frozenset(found) or None
+
+    def _toml(self, path: str) -> Table:
+        text = self._files.text(path) if path in self._files.paths else None
+        try:
+            return tomllib.loads(text) if text is not None else {}
+        except (tomllib.TOMLDecodeError, RecursionError):
+            return {}
+
+    def _read(self, path: str, project: Project) -> None:
+        if path.endswith("pyproject.toml"):
+            _read_pyproject(self._toml(path), project)
+        elif path.endswith("setup.cfg"):
+            _read_setup_cfg(self._files.text(path) or "", project)
+        else:
+            self._read_setup_py(path, project)
+
+    def _read_setup_py(self, path: str, project: Project) -> None:
+        source = self._sources.get(path)
+        for node in all_nodes(source.tree) if source is not None else ():
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setup"):
+                _read_setup_call(node, project)
+
+
+def _read_pyproject(table: Table, project: Project) -> None:
+    own = _table(table, "project")
+    tool = _table(table, "tool")
+    poetry = _table(tool, "poetry")
+    project.name = _text(own, "name") or _text(poetry, "name")
+    for scripts in (_table(own, "scripts"), _table(own, "gui-scripts"), _table(poetry, "scripts")):
+        for name, target in scripts.items():
+            if isinstance(target, str):
+                project.scripts[name] = target
+            else:  # poetry: { reference = "path", type = "file" }
+                project.scripts[name] = ""
+    dynamic: Any = own.get("dynamic")
+    named = cast("list[Any]", dynamic) if isinstance(dynamic, list) else []
+    project.has_more_scripts = bool({"scripts", "entry-points"} & {str(each) for each in named})
+    if "optional-dependencies" in named:
+        project.extras = None
+    else:
+        _add_extras(project, [*_table(own, "optional-dependencies"), *_table(poetry, "extras")])
+    project.groups |= {*_table(table, "dependency-groups"), *_table(poetry, "group")}
+    if "dev-dependencies" in _table(tool, "uv") or "dev-dependencies" in poetry:
+        project.groups.add("dev")
+    project.groups |= set(_table(_table(tool, "pdm"), "dev-dependencies"))
+
+
+def _read_setup_cfg(text: str, project: Project) -> None:
+    import configparser  # few projects have such a file still
+
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text)
+    except configparser.Error:
+        return
+    project.name = project.name or parser.get("metadata", "name", fallback="")
+    _add_lines(parser.get("options.entry_points", "console_scripts", fallback=""), project)
+    if parser.has_section("options.extras_require"):
+        _add_extras(project, parser.options("options.extras_require"))
+
+
+def _add_lines(text: str, project: Project) -> None:
+    for line in text.splitlines():
+        name, is_entry, target = line.partition("=")
+        if is_entry:
+            project.scripts[name.strip()] = target.strip()
+
+
+def _read_setup_call(node: ast.Call, project: Project) -> None:
+    for each in node.keywords:
+        try:
+            value: Any = ast.literal_eval(each.value)
+        except (ValueError, TypeError, SyntaxError):
+            value = None
+        if each.arg is None:
+            project.has_more_scripts, project.extras = True, None
+        elif each.arg == "name" and isinstance(value, str):
+            project.name = project.name or value
+        elif each.arg == "extras_require":
+            if isinstance(value, dict):
+                _add_extras(project, list(cast("dict[str, Any]", value)))
+            else:
+                project.extras = None
+        elif each.arg == "entry_points":
+            _read_entry_points(value, project)
+
+
+def _read_entry_points(value: Any, project: Project) -> None:
+    scripts = cast("Table", value).get("console_scripts", []) if isinstance(value, dict) else None
+    if isinstance(scripts, list):
+        _add_lines("\n".join(str(each) for each in cast("list[Any]", scripts)), project)
+    elif isinstance(scripts, str):
+        _add_lines(scripts, project)
+    else:
+        project.has_more_scripts = True
+
+
+def _add_extras(project: Project, names: list[str]) -> None:
+    if project.extras is not None:
+        project.extras |= {normal_name(each) for each in names}
+
+
+def normal_name(name: str) -> str:
+    """Returns a distribution's or extra's name in its one normal spelling."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _table(outer: Table, key: str) -> Table:
+    inner: Any = outer.get(key)
+    return cast("Table", inner) if isinstance(inner, dict) else {}
+
+
+def _text(table: Table, key: str) -> str:
+    found = table.get(key)
+    return found if isinstance(found, str) else ""

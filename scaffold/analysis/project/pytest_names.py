@@ -1,0 +1,185 @@
+"""The markers and fixtures of a repository's tests, read from its settings and sources."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cached_property
+from typing import Any, cast
+
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
+
+# Source: the reference of pytest, and the documents of the plugins that are most installed.
+_MARKERS = """
+parametrize skip skipif xfail usefixtures filterwarnings tryfirst trylast
+asyncio anyio trio tornado gen_test aiohttp django_db urls ignore_template_errors celery flask
+timeout flaky rerun only_rerun repeat order run first last second dependency depends
+benchmark forked xdist_group parallel_threads thread_unsafe iterations random_order randomize
+vcr block_network default_cassette freeze_time time_machine httpx_mock respx
+allow_hosts disable_socket enable_socket no_cover datafiles limit_memory limit_leaks hypothesis
+mpl_image_compare remote_data openfiles array_compare script_launch_mode snapshot subtests
+skip_browser only_browser skip_browser_type base_url browser_context_args nondestructive
+allure_label allure_link allure_display_name qt_no_exception_capture qt_log_ignore no_qt_log
+"""
+_FIXTURES = """
+cache capfd capfdbinary caplog capsys capsysbinary capteesys doctest_namespace monkeypatch
+pytestconfig record_property record_testsuite_property record_xml_attribute recwarn request
+subtests testdir pytester tmp_path tmp_path_factory tmpdir tmpdir_factory
+"""
+KNOWN_MARKERS = frozenset(_MARKERS.split())
+KNOWN_FIXTURES = frozenset(_FIXTURES.split())
+
+_MARK = lazy_re(rb"\bmark\.([A-Za-z_]\w*)")
+_LINE = lazy_re(rb"addinivalue_line\(\s*[\"']markers[\"']\s*,\s*(?P<prefix>[rbuRBU]?)[\"'](\w+)")
+_ANY_LINE = lazy_re(rb"addinivalue_line\(\s*[\"']markers[\"']|addinivalue_line\(\s*(?![\"'])")
+_FIXTURE = lazy_re(rb"@(?:pytest\.|pytest_asyncio\.)?fixture\b")
+_WORD = lazy_re(rb"[A-Za-z_]\w*")
+_TEST = lazy_re(r"(?:^|/)(?:conftest|test_[^/]*|[^/]*_tests?)\.py$|(?:^|/)tests?/.*\.py$")
+
+
+class PytestNames:
+    """Is what the tests of a repository call their markers and fixtures.
+
+    Args:
+        files: The repository's files.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    @cached_property
+    def test_files(self) -> tuple[str, ...]:
+        """The Python sources that hold tests or what tests share."""
+        return tuple(path for path in self._files.python if _TEST.search(path))
+
+    @cached_property
+    def registered(self) -> dict[str, str]:
+        """The markers that settings or sources register, each with the file that does."""
+        found = dict(self.in_settings)
+        for path, source in self._registering:
+            for match in _LINE.finditer(source):
+                found.setdefault(match[2].decode(), path)
+        return found
+
+    @cached_property
+    def in_settings(self) -> dict[str, str]:
+        """The markers that settings register, each with the file that does."""
+        found: dict[str, str] = {}
+        for name in ("pyproject.toml", "pytest.toml", ".pytest.toml"):
+            for path in self._files.by_name.get(name, ()):
+                for row in _toml_markers(self._files.text(path) or ""):
+                    found.setdefault(row, path)
+        for name in ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"):
+            for path in self._files.by_name.get(name, ()):
+                for row in _ini_markers(self._files.text(path) or ""):
+                    found.setdefault(row, path)
+        return found
+
+    @cached_property
+    def is_dynamic(self) -> str:
+        """The file that registers markers by names that only running it tells, or empty."""
+        for path, source in self._registering:
+            if len(_ANY_LINE.findall(source)) > len(_LINE.findall(source)):
+                return path
+        return ""
+
+    @cached_property
+    def used(self) -> dict[str, str]:
+        """The markers that tests carry, each with the first such file."""
+        found: dict[str, str] = {}
+        for path in self.test_files:
+            for name in set(_MARK.findall(self._files.data(path) or b"")):
+                found.setdefault(name.decode(), path)
+        return found
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word of the tests: what is not among them cannot be asked for by any of them."""
+        found: set[bytes] = set()
+        for path in self.test_files:
+            found.update(_WORD.findall(self._files.data(path) or b""))
+        return frozenset(each.decode() for each in found)
+
+    @cached_property
+    def has_fixtures(self) -> bool:
+        """Whether any test file defines a fixture."""
+        return any(_FIXTURE.search(self._files.data(path) or b"") for path in self.test_files)
+
+    def why_foreign(self, name: str) -> str:
+        """Returns why a plugin from elsewhere may bring a name, or nothing."""
+        stem = re.escape(name).replace("_", "[-_]")
+        plugin = re.compile(rf"\bpytest[-_][\w-]*{stem}")
+        for file in ("conftest.py", "pyproject.toml", "setup.cfg", "setup.py", "tox.ini"):
+            for path in self._files.by_name.get(file, ()):
+                text = self._files.text(path) or ""
+                if found := plugin.search(text):
+                    return f"{path} asks for {found.group()}"
+                if each := next(filter(self._is_foreign, _loaded_plugins(text)), ""):
+                    return f"{path} loads the plugin {each}"
+        return ""
+
+    def _is_foreign(self, dotted: str) -> bool:
+        top = dotted.partition(".")[0]
+        names = self._files.by_name
+        return f"{top}.py" not in names and not any(
+            path.endswith(f"/{top}/__init__.py") or path.startswith(f"{top}/")
+            for path in names.get("__init__.py", ())
+        )
+
+    @cached_property
+    def _registering(self) -> tuple[tuple[str, bytes], ...]:
+        """The sources that register markers: those of the tests, and plugins of the repository."""
+        found: list[tuple[str, bytes]] = []
+        for path in self._files.python:
+            source = self._files.data(path) or b""
+            if b"addinivalue_line" in source:
+                found.append((path, source))
+        return tuple(found)
+
+
+def _loaded_plugins(text: str) -> list[str]:
+    """Returns the modules that ``pytest_plugins`` names."""
+    found = re.search(r"\bpytest_plugins\b[^=]*=\s*([\[(][^\])]*|[\"'][^\"'\n]*[\"'])", text)
+    return re.findall(r"[\"']([\w.]+)[\"']", found[1]) if found else []
+
+
+def _toml_markers(text: str) -> list[str]:
+    try:
+        loaded: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return []
+    pytest = (
+        _table(_table(loaded, "tool"), "pytest") if "tool" in loaded else _table(loaded, "pytest")
+    )
+    rows: list[Any] = []
+    for table in (pytest, _table(pytest, "ini_options")):
+        value: Any = table.get("markers", [])
+        rows += value if isinstance(value, list) else str(value).splitlines()
+    return [name for row in rows if (name := _marker_name(str(row)))]
+
+
+def _ini_markers(text: str) -> list[str]:
+    from configparser import ConfigParser, Error  # few projects have such a file still
+
+    parser = ConfigParser(strict=False, interpolation=None)
+    try:
+        parser.read_string(text)
+    except Error:
+        return []
+    found: list[str] = []
+    for section in ("pytest", "tool:pytest"):
+        if parser.has_option(section, "markers"):
+            rows = parser.get(section, "markers").splitlines()
+            found += [name for row in rows if (name := _marker_name(row))]
+    return found
+
+
+def _marker_name(row: str) -> str:
+    found = re.match(r"\s*([A-Za-z_][\w-]*)", row)
+    return found[1] if found else ""
+
+
+def _table(outer: Any, key: str) -> dict[str, Any]:
+    inner = cast("dict[str, Any]", outer).get(key) if isinstance(outer, dict) else None
+    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}

@@ -1,0 +1,114 @@
+"""The tasks that a repository defines: targets of make, scripts of npm, recipes of just."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple, cast
+
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.lazy_re import lazy_re
+
+MAKEFILES = ("GNUmakefile", "Makefile", "makefile")
+JUSTFILES = ("justfile", "Justfile", ".justfile")
+TASKFILES = ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml")
+
+_TARGET = lazy_re(r"^(?P<names>[^\s#:=][^#:=]*?)\s*::?(?!=)(?P<rest>[^=]*)$")
+_OPENING = lazy_re(r"^\s*(?:-?include|sinclude|define|\$\((?:eval|foreach|call))", re.MULTILINE)
+_RECIPE = lazy_re(r"^@?(?P<name>[A-Za-z_][\w-]*)(?:[ \t]+[^:\n]*)?:(?!=)", re.MULTILINE)
+_ALIAS = lazy_re(r"^alias\s+(?P<name>[\w-]+)\s*:=", re.MULTILINE)
+
+
+class Tasks(NamedTuple):
+    """Is what one file defines.
+
+    Args:
+        path: The file.
+        names: The names of its tasks.
+        patterns: The pattern rules among them, as make writes them: `test-%`.
+        why_open: Why it may have more, or "".
+    """
+
+    path: str
+    names: frozenset[str]
+    patterns: tuple[str, ...] = ()
+    why_open: str = ""
+
+    def has(self, name: str) -> bool:
+        """Tells whether it has a task of this name."""
+        return name in self.names or any(_fits(name, each) for each in self.patterns)
+
+
+def make_tasks(path: str, files: Files) -> Tasks | None:
+    """Returns the targets of a Makefile."""
+    text = files.text(path)
+    if text is None:
+        return None
+    joined = re.sub(r"\\\n", " ", text)
+    names: set[str] = set()
+    why = "it takes in other files or makes rules" if _OPENING.search(joined) else ""
+    for line in joined.splitlines():
+        found = None if line.startswith("\t") else _TARGET.match(line)
+        if found is None:
+            continue
+        words = found["names"].split()
+        if words and words[0] == ".PHONY":
+            words = found["rest"].split()
+        if any("$" in word for word in words):
+            why = why or "it computes the names of targets"
+        names.update(word for word in words if not word.startswith("."))
+    patterns = tuple(sorted(name for name in names if "%" in name))
+    return Tasks(path, frozenset(name for name in names if "%" not in name), patterns, why)
+
+
+def npm_tasks(path: str, files: Files) -> Tasks | None:
+    """Returns the scripts of a package.json."""
+    try:
+        data: Any = json.loads(files.text(path) or "")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict):
+        return None
+    scripts: Any = cast("dict[str, Any]", data).get("scripts", {})
+    names = cast("dict[str, Any]", scripts) if isinstance(scripts, dict) else {}
+    return Tasks(path, frozenset(names))
+
+
+def just_tasks(path: str, files: Files) -> Tasks | None:
+    """Returns the recipes of a justfile."""
+    text = files.text(path)
+    if text is None:
+        return None
+    names = {found["name"] for found in _RECIPE.finditer(text)}
+    names |= {found["name"] for found in _ALIAS.finditer(text)}
+    opens = re.search(r"^(?:import|mod|set\s+fallback|!include)\b", text, re.MULTILINE)
+    return Tasks(path, frozenset(names), (), "it takes in other files" if opens else "")
+
+
+def task_tasks(path: str, files: Files) -> Tasks | None:
+    """Returns the tasks of a Taskfile."""
+    import yaml  # costs 20 ms; only Taskfiles need it
+
+    try:
+        data: Any = yaml.safe_load(files.text(path) or "")
+    except (yaml.YAMLError, RecursionError):
+        return None
+    if not isinstance(data, dict):
+        return None
+    table = cast("dict[str, Any]", data)
+    tasks: Any = table.get("tasks", {})
+    names: set[str] = set()
+    for name, body in cast("dict[str, Any]", tasks).items() if isinstance(tasks, dict) else ():
+        names.add(str(name))
+        aliases: Any = (
+            cast("dict[str, Any]", body).get("aliases") if isinstance(body, dict) else None
+        )
+        names |= {str(each) for each in cast("list[Any]", aliases or [])}
+    why = "it takes in other files" if "includes" in table else ""
+    why = why or ("a name has a wildcard" if any("*" in name for name in names) else "")
+    return Tasks(path, frozenset(names), (), why)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    lead, _, tail = pattern.partition("%")
+    return len(name) >= len(pattern) and name.startswith(lead) and name.endswith(tail)

@@ -1,0 +1,125 @@
+"""Whether a call fits a signature, as Python itself would bind it."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from scaffold.analysis.python.signatures import Parameter, Signature
+
+
+class Problem(NamedTuple):
+    """Is why a call does not fit.
+
+    Args:
+        rule: ``missing``, ``unknown``, ``too-many`` or ``twice``.
+        names: The arguments concerned.
+        text: One sentence for a reader.
+    """
+
+    rule: str
+    names: tuple[str, ...]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def bind(signature: Signature, call: ast.Call) -> Problem | None:
+    """Tells why a call cannot be bound; None where it fits or may fit.
+
+    A ``*args`` or ``**kwargs`` in the call may stand for anything, so nothing counts as missing
+    then. A method that is called on its class (``Class.method(instance, ...)``) may be given the
+    receiver too.
+    """
+    positional = sum(not isinstance(each, ast.Starred) for each in call.args)
+    keywords = [each.arg for each in call.keywords if each.arg is not None]
+    lenient = positional < len(call.args) or len(keywords) < len(call.keywords)
+    problem = bind_names(signature, positional, keywords, lenient=lenient)
+    if problem is None or signature.receiver is None or not _is_on_class(call.func):
+        return problem
+    if positional and bind_names(signature, positional - 1, keywords, lenient=lenient) is None:
+        return None
+    return problem
+
+
+def bind_names(
+    signature: Signature, positional: int, keywords: list[str], *, lenient: bool = False
+) -> Problem | None:
+    """Tells why so many positional arguments and these keywords do not fit.
+
+    Args:
+        signature: What is called.
+        positional: The number of positional arguments.
+        keywords: The names given by keyword.
+        lenient: Whether the call unpacks more that is not known.
+    """
+    slots = [each for each in signature.parameters if each.kind.startswith("positional")]
+    repeated = tuple(sorted({name for name in keywords if keywords.count(name) > 1}))
+    if repeated:
+        return Problem("twice", repeated, f"{signature.name}() gets {_list(repeated)} twice")
+    return (
+        _too_many(signature, slots, positional)
+        or _unknown(signature, keywords)
+        or _twice(signature, slots, positional, keywords)
+        or (None if lenient else _missing(signature, slots, positional, keywords))
+    )
+
+
+def _too_many(signature: Signature, slots: list[Parameter], given: int) -> Problem | None:
+    takes_more = any(each.kind == "var_positional" for each in signature.parameters)
+    if takes_more or given <= len(slots):
+        return None
+    text = f"{signature.name}() takes {len(slots)} positional arguments and gets {given}"
+    return Problem("too-many", (), text)
+
+
+def _unknown(signature: Signature, keywords: list[str]) -> Problem | None:
+    if signature.takes_any_keyword:
+        return None
+    wrong = tuple(name for name in keywords if name not in signature.names)
+    if not wrong:
+        return None
+    return Problem("unknown", wrong, f"{signature.name}() has no parameter {_list(wrong)}")
+
+
+def _twice(
+    signature: Signature, slots: list[Parameter], given: int, keywords: list[str]
+) -> Problem | None:
+    filled = {each.name for each in slots[:given] if each.kind == "positional_or_keyword"}
+    both = tuple(name for name in keywords if name in filled)
+    if not both:
+        return None
+    text = f"{signature.name}() gets {_list(both)} by position and by keyword"
+    return Problem("twice", both, text)
+
+
+def _missing(
+    signature: Signature, slots: list[Parameter], given: int, keywords: list[str]
+) -> Problem | None:
+    lacking = [
+        each
+        for each in slots[given:]
+        if not each.has_default and (each.kind == "positional_only" or each.name not in keywords)
+    ]
+    lacking += [
+        each
+        for each in signature.parameters
+        if each.kind == "keyword_only" and not each.has_default and each.name not in keywords
+    ]
+    if not lacking:
+        return None
+    names = tuple(each.name for each in lacking)
+    return Problem("missing", names, f"{signature.name}() needs {_list(names)}")
+
+
+def _is_on_class(function: ast.expr) -> bool:
+    if not isinstance(function, ast.Attribute):
+        return False
+    owner = function.value
+    name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+    return name.lstrip("_")[:1].isupper()
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(repr(name) for name in names)

@@ -1,0 +1,239 @@
+"""What calling something takes: functions, methods, classes, partials."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Sequence
+
+from scaffold.analysis.python.bindings import Binding, FunctionBinding
+from scaffold.analysis.python.builtins_table import StandardName
+from scaffold.analysis.python.classes import (
+    Classes,
+    are_alternatives,
+    preferred,
+    why_uncertain,
+)
+from scaffold.analysis.python.data_fields import (
+    dataclass_options,
+    field_parameters,
+    find_fields,
+    is_dataclass,
+    is_named_tuple,
+)
+from scaffold.analysis.python.decorators import PROPERTIES, has_decorator, last_part
+from scaffold.analysis.python.entry import (
+    ClassEntry,
+    FunctionEntry,
+    Resolve,
+    ValueEntry,
+    keeps_signature,
+)
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.modules import Module
+from scaffold.analysis.python.signatures import Parameter, Signature
+from scaffold.analysis.python.statements import dotted_name
+
+_CLASS_METHODS = ("__init_subclass__", "__class_getitem__")
+
+
+class Callables:
+    """Answers what a call of a found thing takes.
+
+    Args:
+        classes: The classes of the repository.
+        resolve: Finds what a dotted name means inside a module.
+    """
+
+    def __init__(self, classes: Classes, resolve: Resolve) -> None:
+        self._classes = classes
+        self._resolve = resolve
+        self._partials: set[int] = set()
+
+    def signature(self, found: Found) -> Signature | None:
+        """Returns what a call takes; None where that is not certain."""
+        if not found.exists or not found.is_certain:
+            return None
+        thing = found.thing
+        module = getattr(thing, "module", None)
+        if isinstance(module, Module) and module.path is None:
+            return None  # a stub may say more or less than what is compiled
+        if isinstance(thing, ClassEntry):
+            return self._constructor(thing)
+        if isinstance(thing, FunctionEntry):
+            return self._function(thing)
+        if isinstance(thing, ValueEntry):
+            return self._value(thing)
+        return None
+
+    def _function(self, entry: FunctionEntry) -> Signature | None:
+        decorators, name = entry.binding.decorators, entry.binding.signature.name
+        if has_decorator(decorators, *PROPERTIES):
+            return None
+        if not keeps_signature(decorators, entry.module, self._resolve):
+            return None
+        signature = entry.binding.signature._replace(path=entry.module.place)
+        if entry.owner is None or has_decorator(decorators, "staticmethod") or name == "__new__":
+            return signature
+        if has_decorator(decorators, "classmethod") or name in _CLASS_METHODS:
+            return signature.bound()._replace(receiver=None)
+        return signature.bound()
+
+    def _constructor(self, entry: ClassEntry) -> Signature | None:
+        lineage = self._classes.lineage(entry)
+        if any(self._is_odd(each) for each in lineage.entries):
+            return None
+        if any(_is_called_otherwise(each) for each in lineage.standard):
+            return None
+        made_later = any(
+            "__init_subclass__" in each.binding.names.names for each in lineage.entries
+        )
+        for each in lineage.entries[: lineage.known]:
+            if made_later and each.binding is not entry.binding:
+                return None  # a base may give its subclasses an __init__ of its own making
+            made = self._own_constructor(each, entry)
+            if made is not None:
+                return made if made.name else None
+        plain = all(each.dotted in _PLAIN_BASES for each in lineage.standard)
+        if lineage.unknown is not None or made_later or not plain:
+            return None
+        return Signature(entry.binding.name, (), entry.place, entry.binding.line)
+
+    def _is_odd(self, entry: ClassEntry) -> bool:
+        """Tells whether calling a class may do something else than ``__init__`` says."""
+        return not keeps_signature(entry.binding.decorators, entry.module, self._resolve) or (
+            why_uncertain(entry) is not None
+        )
+
+    def _own_constructor(self, each: ClassEntry, entry: ClassEntry) -> Signature | None:
+        """Returns the constructor that one class of a lineage brings; nameless if unsure."""
+        names, unsure = each.binding.names.names, Signature("", ())
+        methods = [names[name] for name in ("__init__", "__new__") if name in names]
+        if methods:
+            signature = self._constructor_method(methods, each)
+            return unsure if signature is None else signature._replace(name=entry.binding.name)
+        line = each.binding.line
+        if is_named_tuple(each):
+            fields = find_fields(self._classes, each) or ()
+            parameters = field_parameters(fields)
+            return Signature(entry.binding.name, parameters, each.place, line)
+        if not is_dataclass(each):
+            return None
+        options = dataclass_options(each)
+        fields = find_fields(self._classes, each)
+        if not self._is_standard_dataclass(each) or "**" in options:
+            return unsure
+        if options.get("init") == "False":
+            return None
+        if fields is None or self._classes.lineage(each).unknown is not None:
+            return unsure
+        return Signature(entry.binding.name, field_parameters(fields), each.place, line)
+
+    def _constructor_method(
+        self, methods: Sequence[list[Binding]], each: ClassEntry
+    ) -> Signature | None:
+        """Returns the bound ``__init__``, or ``__new__`` where that is all there is."""
+        if len(methods) > 1 or are_alternatives(methods[0]):
+            return None
+        method = preferred(methods[0])
+        if not isinstance(method, FunctionBinding):
+            return None
+        if not keeps_signature(method.decorators, each.module, self._resolve):
+            return None
+        return method.signature.bound()._replace(path=each.place, receiver=None)
+
+    def _is_standard_dataclass(self, entry: ClassEntry) -> bool:
+        """Tells whether the decorator is Python's own and not a library's of that name."""
+        for each in entry.binding.decorators:
+            if last_part(each) == "dataclass":
+                found = self._resolve(entry.module, each.removesuffix("()"))
+                return isinstance(found.thing, StandardName)
+        return False
+
+    def _value(self, entry: ValueEntry) -> Signature | None:
+        binding = entry.binding
+        if binding.signature is not None:
+            return binding.signature._replace(path=entry.module.place, line=binding.line)
+        kind = last_part(binding.call or "")
+        if binding.arguments is None or self._is_foreign(entry):
+            return None
+        if kind == "partial" and binding.arguments.args:
+            return self._partial(entry, binding.arguments)
+        if kind == "namedtuple":
+            return _named_tuple(binding.arguments, entry)
+        return None
+
+    def _is_foreign(self, entry: ValueEntry) -> bool:
+        found = self._resolve(entry.module, entry.binding.call or "?")
+        return not isinstance(found.thing, StandardName)
+
+    def _partial(self, entry: ValueEntry, call: ast.Call) -> Signature | None:
+        """Returns what is left to give to ``partial(function, 1, key=2)``."""
+        function = dotted_name(call.args[0])
+        lenient = any(isinstance(each, ast.Starred) for each in call.args)
+        names = {word.arg for word in call.keywords}
+        if function is None or lenient or None in names:
+            return None
+        if id(call) in self._partials:
+            return None  # a partial of itself
+        self._partials.add(id(call))
+        inner = self.signature(self._resolve(entry.module, function))
+        self._partials.discard(id(call))
+        if inner is None:
+            return None
+        return inner._replace(parameters=_left(inner.parameters, len(call.args) - 1, names))
+
+
+_PLAIN_BASES = frozenset({"abc.ABC", "typing.Generic", "builtins.object"})
+"""Python's own bases under which a class without ``__init__`` takes no arguments."""
+
+
+def _is_called_otherwise(base: StandardName) -> bool:
+    """Tells whether calling such a class is not making an instance: a metaclass, an enum."""
+    return base.base is not None and issubclass(base.base, (type, enum.Enum))
+
+
+def _left(
+    parameters: tuple[Parameter, ...], positional: int, names: set[str | None]
+) -> tuple[Parameter, ...]:
+    found: list[Parameter] = []
+    by_keyword = False
+    for each in parameters:
+        if positional and each.kind.startswith("positional"):
+            positional -= 1
+            continue
+        if each.kind == "var_positional" and by_keyword:
+            continue
+        if each.name in names and each.kind in ("positional_or_keyword", "keyword_only"):
+            by_keyword = True
+            each = each._replace(kind="keyword_only", has_default=True)
+        elif by_keyword and each.kind == "positional_or_keyword":
+            each = each._replace(kind="keyword_only")
+        found.append(each)
+    return tuple(found)
+
+
+def _named_tuple(call: ast.Call, entry: ValueEntry) -> Signature | None:
+    """Returns the constructor of ``namedtuple("Name", "a b")``."""
+    words = {word.arg: word.value for word in call.keywords}
+    if len(call.args) != 2 or set(words) - {"defaults", "module"}:
+        return None
+    given = call.args[1]
+    if isinstance(given, ast.Constant) and isinstance(given.value, str):
+        names = given.value.replace(",", " ").split()
+    elif isinstance(given, (ast.List, ast.Tuple)):
+        names = [str(each.value) for each in given.elts if isinstance(each, ast.Constant)]
+        if len(names) != len(given.elts):
+            return None
+    else:
+        return None
+    defaults = words.get("defaults")
+    if defaults is not None and not isinstance(defaults, (ast.List, ast.Tuple)):
+        return None
+    required = len(names) - (len(defaults.elts) if defaults is not None else 0)
+    parameters = tuple(
+        Parameter(name, "positional_or_keyword", index >= required)
+        for index, name in enumerate(names)
+    )
+    title = call.args[0].value if isinstance(call.args[0], ast.Constant) else "namedtuple"
+    return Signature(str(title), parameters, entry.module.place, entry.binding.line)

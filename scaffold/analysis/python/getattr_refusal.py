@@ -1,0 +1,186 @@
+"""Whether a module's ``__getattr__`` refuses every name that its tables do not hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Sequence
+
+from scaffold.analysis.python.statements import all_nodes, dotted_name
+
+Ends = frozenset[str]
+"""How a run of statements can end: ``raise``, ``return`` or ``on`` to the next."""
+
+
+def refuses_unknown_names(function: ast.FunctionDef, tables: Collection[str]) -> bool:
+    """Tells whether a ``__getattr__`` raises for every name outside these tables.
+
+    The body is followed with a name that equals no literal and is in no table: conditions on it
+    are then known, and every way through has to end in a ``raise``.
+
+    Args:
+        function: The ``def __getattr__``.
+        tables: The names of literal tables that hold no more than their literals.
+    """
+    given = [*function.args.posonlyargs, *function.args.args]
+    if len(given) != 1:
+        return False
+    return _Walk(given[0].arg, set(tables)).ends(function.body) == frozenset({"raise"})
+
+
+class _Walk:
+    """Follows statements for one unknown name.
+
+    Args:
+        name: The parameter that holds the name.
+        tables: The variables that hold tables, or parts of them, without the name.
+    """
+
+    def __init__(self, name: str, tables: set[str]) -> None:
+        self._name = name
+        self._tables = tables
+        self._nothing: set[str] = set()
+
+    def ends(self, body: Sequence[ast.stmt]) -> Ends:
+        """Returns how a body can end."""
+        found: set[str] = set()
+        for node in body:
+            now = self._statement(node)
+            found |= now - {"on"}
+            if "on" not in now:
+                return frozenset(found)
+        return frozenset(found | {"on"})
+
+    def _statement(self, node: ast.stmt) -> Ends:
+        if isinstance(node, ast.Raise):
+            return frozenset({"raise"})
+        if isinstance(node, ast.Return):
+            return frozenset({"raise" if self._fails(node.value) else "return"})
+        if isinstance(node, ast.If):
+            return self._branch(node)
+        if isinstance(node, ast.Try):
+            return self._attempt(node)
+        if isinstance(node, ast.With):
+            return self.ends(node.body)
+        if isinstance(node, ast.For):
+            return self._loop(node)
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            return self._assignment(node.targets[0], node.value)
+        if isinstance(node, (ast.Expr, ast.Import, ast.ImportFrom, ast.Global, ast.AnnAssign)):
+            return frozenset({"on"})
+        return frozenset({"on", "return"})
+
+    def _branch(self, node: ast.If) -> Ends:
+        truth = self._truth(node.test)
+        if truth is True:
+            return self.ends(node.body)
+        if truth is False:
+            return self.ends(node.orelse)
+        return self.ends(node.body) | self.ends(node.orelse)
+
+    def _attempt(self, node: ast.Try) -> Ends:
+        inner = self.ends(node.body)
+        found = set(inner - {"raise"})
+        if "raise" in inner:
+            if not node.handlers:
+                found.add("raise")
+            for handler in node.handlers:
+                found |= self.ends(handler.body)
+        if "on" in inner and node.orelse:
+            found = (found - {"on"}) | self.ends(node.orelse)
+        last = self.ends(node.finalbody)
+        return frozenset(found) if last == frozenset({"on"}) else frozenset(found | last)
+
+    def _loop(self, node: ast.For) -> Ends:
+        if self._is_table(node.iter):
+            for each in all_nodes(node.target):
+                if isinstance(each, ast.Name):
+                    self._tables.add(each.id)
+        return self.ends(node.body) | self.ends(node.orelse) | {"on"}
+
+    def _assignment(self, target: ast.expr, value: ast.expr) -> Ends:
+        if self._fails(value):
+            return frozenset({"raise"})
+        if isinstance(target, ast.Name):
+            if self._is_nothing(value):
+                self._nothing.add(target.id)
+            else:
+                self._nothing.discard(target.id)
+        return frozenset({"on"})
+
+    def _fails(self, value: ast.expr | None) -> bool:
+        """Tells whether an expression looks the name up in a table, which raises ``KeyError``."""
+        return value is not None and any(
+            isinstance(each, ast.Subscript)
+            and self._is_name(each.slice)
+            and self._is_table(each.value)
+            for each in all_nodes(value)
+        )
+
+    def _is_nothing(self, value: ast.expr) -> bool:
+        """Tells whether an expression is ``table.get(name)`` without a default."""
+        if isinstance(value, ast.Name):
+            return value.id in self._nothing
+        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+            return False
+        method, args = value.func.attr, value.args
+        default = len(args) == 1 or (isinstance(args[-1], ast.Constant) and not args[-1].value)
+        return (
+            method == "get"
+            and default
+            and self._is_name(args[0])
+            and self._is_table(value.func.value)
+        )
+
+    def _truth(self, test: ast.expr) -> bool | None:
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            truth = self._truth(test.operand)
+            return None if truth is None else not truth
+        if isinstance(test, ast.BoolOp):
+            parts = [self._truth(each) for each in test.values]
+            decisive = isinstance(test.op, ast.Or)
+            if decisive in parts:
+                return decisive
+            return None if None in parts else not decisive
+        if isinstance(test, ast.NamedExpr):
+            self._assignment(test.target, test.value)
+            test = test.target
+        if isinstance(test, ast.Name) and test.id in self._nothing:
+            return False
+        if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            return self._compared(test.left, test.ops[0], test.comparators[0])
+        return None
+
+    def _compared(self, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> bool | None:
+        if isinstance(left, ast.NamedExpr):
+            self._assignment(left.target, left.value)
+            left = left.target
+        if self._is_name(left) and (
+            (isinstance(sign, (ast.In, ast.NotIn)) and self._is_table(right))
+            or (isinstance(sign, (ast.Eq, ast.NotEq)) and isinstance(right, ast.Constant))
+        ):
+            return isinstance(sign, (ast.NotIn, ast.NotEq))
+        is_none = isinstance(right, ast.Constant) and right.value is None
+        if isinstance(left, ast.Name) and left.id in self._nothing and is_none:
+            return isinstance(sign, (ast.Is, ast.Eq))
+        return None
+
+    def _is_name(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id == self._name
+
+    def _is_table(self, node: ast.expr) -> bool:
+        """Tells whether an expression is a known table, a part of one, or a literal one."""
+        if isinstance(node, ast.Name):
+            return node.id in self._tables
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and not node.args:
+                return node.func.attr in ("items", "keys", "values") and self._is_table(
+                    node.func.value
+                )
+            copies = ("set", "list", "tuple", "frozenset", "sorted")
+            return dotted_name(node.func) in copies and all(map(self._is_table, node.args))
+        if isinstance(node, ast.BinOp):
+            return self._is_table(node.left) and self._is_table(node.right)
+        elements = getattr(node, "elts", getattr(node, "keys", None))
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)) and elements:
+            return all(isinstance(each, ast.Constant) for each in elements)
+        return False

@@ -1,0 +1,142 @@
+"""Python sources as trees, each parsed once, with the imports of a module as dotted names."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property
+
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.modules import Modules
+from scaffold.analysis.python.statements import all_nodes
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(frozen=True)
+class Source:
+    """Is one parsed source.
+
+    Args:
+        path: Relative to the root.
+        tree: Its tree.
+        text: The text it was parsed from.
+    """
+
+    path: str
+    tree: ast.Module
+    text: str = ""
+
+    def mentions(self, word: str) -> bool:
+        """Tells whether a word stands anywhere in its text."""
+        return word in self.text
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        """What each imported name stands for, dotted; a relative import begins with dots."""
+        found: dict[str, str] = {}
+        for node in all_nodes(self.tree):
+            if isinstance(node, ast.Import):
+                for each in node.names:
+                    top = each.name.partition(".")[0]
+                    found[each.asname or top] = each.name if each.asname else top
+            elif isinstance(node, ast.ImportFrom):
+                lead = "." * node.level + (node.module or "")
+                for each in node.names:
+                    dot = "" if lead.endswith(".") else "."
+                    found[each.asname or each.name] = f"{lead}{dot}{each.name}"
+        return found
+
+    @cached_property
+    def definitions(self) -> dict[int, Definition]:
+        """Functions and classes by the lines of their `def` and of their decorators."""
+        found: dict[int, Definition] = {}
+        for node in all_nodes(self.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                found[node.lineno] = node
+                for each in node.decorator_list:
+                    found.setdefault(each.lineno, node)
+        return found
+
+    @cached_property
+    def top_names(self) -> frozenset[str]:
+        """The names that its body defines or assigns, in no deeper block."""
+        found: set[str] = set()
+        for node in self.tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                found.add(node.name)
+            elif isinstance(node, ast.Assign):
+                found.update(each.id for each in node.targets if isinstance(each, ast.Name))
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found.add(node.target.id)
+        return frozenset(found)
+
+    def dotted(self, node: ast.expr) -> str:
+        """Returns an expression's dotted name with imports resolved; "" where it is none."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        head = self.imports.get(node.id, node.id)
+        return ".".join([head, *reversed(parts)])
+
+
+class Sources:
+    """Parses the sources of a repository when they are asked for.
+
+    Args:
+        files: The repository's files.
+        modules: Its modules.
+    """
+
+    def __init__(self, files: Files, modules: Modules) -> None:
+        self._files = files
+        self._modules = modules
+        self._parsed: dict[str, Source | None] = {}
+
+    def get(self, path: str) -> Source | None:
+        """Returns a source; None where it is missing or no Python that parses."""
+        if path not in self._parsed:
+            self._parsed[path] = self._parse(path)
+        return self._parsed[path]
+
+    def origin(self, name: str, source: Source) -> Source | None:
+        """Returns the module that an imported name is taken from, where it is a plain one.
+
+        It answers without following names, and so cheaply: None where the module is not of this
+        repository.
+        """
+        dotted = source.imports.get(name)
+        if dotted is None:
+            return None
+        level = len(dotted) - len(dotted.lstrip("."))
+        parts = [each for each in dotted.strip(".").split(".") if each]
+        if level:
+            folder = source.path.rpartition("/")[0]
+            for _ in range(level - 1):
+                folder = folder.rpartition("/")[0]
+            stems = ["/".join([folder, *parts[:count]]) for count in (len(parts), len(parts) - 1)]
+            return self._first([stem.strip("/") for stem in stems])
+        found: list[str] = []
+        for module in self._modules.top(parts[0]):
+            base = module.folder or (module.path or "").removesuffix(".py")
+            found += ["/".join([base, *parts[1:count]]) for count in (len(parts), len(parts) - 1)]
+        return self._first(found)
+
+    def _first(self, stems: list[str]) -> Source | None:
+        for stem in stems:
+            for path in (f"{stem}.py", f"{stem}/__init__.py"):
+                if path in self._files.paths:
+                    return self.get(path)
+        return None
+
+    def _parse(self, path: str) -> Source | None:
+        text = self._files.text(path)
+        if text is None:
+            return None
+        try:
+            return Source(path, ast.parse(text), text)
+        except (SyntaxError, ValueError, RecursionError):
+            return None

@@ -1,0 +1,136 @@
+"""All that is known of one repository, each part read when it is first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scaffold.analysis.files.files import Files, list_files
+from scaffold.analysis.project.agent_guides import agent_names, command_names, skill_names
+from scaffold.analysis.project.compose import Services, services_of
+from scaffold.analysis.project.images import Images
+from scaffold.analysis.project.project import Project
+from scaffold.analysis.project.pytest_names import PytestNames
+
+if TYPE_CHECKING:
+    from scaffold.analysis.cli.programs import Programs
+    from scaffold.analysis.project.config_classes import ConfigClasses
+    from scaffold.analysis.python.index import PythonIndex
+
+_PACKAGE_FILES = frozenset(
+    {"pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod", "pom.xml"}
+)
+
+
+class Repository:
+    """Is a repository as text.
+
+    Args:
+        files: Its files.
+        installed: The packages of an interpreter that count for names from elsewhere, or None:
+            then the verdict depends on the repository alone.
+    """
+
+    def __init__(self, files: Files, installed: Files | None = None) -> None:
+        self.files = files
+        self._installed = installed
+        self._bases: dict[str, tuple[str, ...]] = {}
+
+    @classmethod
+    def at(cls, root: Path) -> Repository:
+        """Returns the repository of a folder."""
+        return cls(list_files(root))
+
+    @property
+    def root(self) -> Path:
+        """The top folder, absolute."""
+        return self.files.root
+
+    @cached_property
+    def package_roots(self) -> frozenset[str]:
+        """Folders with a package's project file; the repository's own root is the empty text."""
+        names = (self.files.by_name.get(name, ()) for name in _PACKAGE_FILES)
+        return frozenset(path.rpartition("/")[0] for paths in names for path in paths)
+
+    @cached_property
+    def python(self) -> PythonIndex:
+        """The Python names."""
+        from scaffold.analysis.python.index import PythonIndex
+
+        return PythonIndex(self.files)
+
+    @cached_property
+    def installed(self) -> PythonIndex | None:
+        """The Python names of what is installed, where that counts."""
+        from scaffold.analysis.python.index import PythonIndex
+
+        return PythonIndex(self._installed) if self._installed is not None else None
+
+    def index_for(self, dotted: str) -> PythonIndex:
+        """Returns what knows a dotted name: the repository, or else what is installed."""
+        is_elsewhere = self.python.find(dotted.split(".")[0]).kind == "third_party"
+        return self.installed if is_elsewhere and self.installed is not None else self.python
+
+    @cached_property
+    def project(self) -> Project:
+        """What the project's own files say of versions."""
+        return Project(self.files)
+
+    @cached_property
+    def config_classes(self) -> ConfigClasses:
+        """The keys of its configuration."""
+        from scaffold.analysis.project.config_classes import ConfigClasses
+
+        return ConfigClasses(self.files, self.python)
+
+    @cached_property
+    def images(self) -> Images:
+        """The container images that its files use."""
+        return Images(self.files)
+
+    @cached_property
+    def services(self) -> Services:
+        """The services that its compose files define."""
+        return services_of(self.files)
+
+    @cached_property
+    def pytest(self) -> PytestNames:
+        """The markers and fixtures of the tests."""
+        return PytestNames(self.files)
+
+    @cached_property
+    def skill_names(self) -> frozenset[str]:
+        """The names of all skills."""
+        return skill_names(self.files)
+
+    @cached_property
+    def agent_names(self) -> frozenset[str]:
+        """The names of all subagents."""
+        return agent_names(self.files)
+
+    @cached_property
+    def command_names(self) -> frozenset[str]:
+        """The names of all slash commands."""
+        return command_names(self.files)
+
+    @cached_property
+    def programs(self) -> Programs:
+        """The programs: console scripts, modules, files, with what they take."""
+        from scaffold.analysis.cli.programs import Programs
+
+        return Programs(self.files, self.python)
+
+    def bases(self, folder: str) -> tuple[str, ...]:
+        """Returns the folders that a path written in ``folder`` may start from, nearest first.
+
+        They are the folder itself, the packages around it, and the repository's root.
+        """
+        if folder not in self._bases:
+            found = [folder]
+            parent = folder
+            while parent := parent.rpartition("/")[0]:
+                if parent in self.package_roots:
+                    found.append(parent)
+            self._bases[folder] = tuple(dict.fromkeys([*found, ""]))
+        return self._bases[folder]

@@ -1,0 +1,233 @@
+"""``model/args.py``: the dataclass of a model's arguments, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from scaffold.archon.codegen.docs import STANDARD, field_docs
+from scaffold.archon.codegen.moe import moe_fields, outer_args
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source, class_text, function_text
+from scaffold.archon.codegen.values import Json, literal, spelled
+from scaffold.templating.render import python_literal
+
+_LOCAL = re.compile(r"\{(\w+)\}")
+_MESSAGE_WIDTH = 85
+"""Longest piece of a message, which stands inside two levels of brackets."""
+
+_REFUSE = "_refuse_what_is_missing"
+_NO_USES = ("args", "evidence", "refusals", "unknown", "source", "tiny", "ropes")
+"""Parts of a design in which the name of an argument does not mean that the model reads it."""
+
+_IMPORTED = {
+    "RopeArgs": ("layers.rope", "RopeArgs"),
+    "MoEArgs": ("moe", "MoEArgs"),
+    "MLAArgs": ("mla", "MLAArgs"),
+}
+"""Types of the shared package that a field may have, and the module that each comes from."""
+
+
+def args_file(design: Json, names: ModelNames) -> str:
+    """Returns ``model/args.py``."""
+    source = Source(f"Arguments of {names.prefix}.", names.first_party)
+    source.use("dataclasses", "dataclass")
+    source.use("typing", "Any")
+    source.use(names.shared("base"), "BaseModelArgs")
+    fields = all_fields(design)
+    parts = [_fields_text(fields, source, names), _from_hf(design, fields, source, names)]
+    doc = _class_doc(fields, field_docs(design), names)
+    source.add(class_text(names.args, "BaseModelArgs", doc, parts, "@dataclass"))
+    if design.get("refusals"):
+        source.use("areal.api.errors", "ConfigError")
+        source.add(_refusals_text(design["refusals"], names))
+    return source.text()
+
+
+def all_fields(design: Json) -> list[Json]:
+    """Returns the fields that are read from the config: the design's, the ropes', the experts'."""
+    fields: list[Json] = [*outer_args(design), *_rope_fields(design), *moe_fields(design)]
+    ropes = cast("Mapping[str, Json]", design.get("ropes") or {})
+    pairings = [rope.get("pairing") for rope in ropes.values()]
+    uses = {key: part for key, part in design.items() if key not in _NO_USES}
+    text = json.dumps([uses, pairings])
+    made = {"moe_args", *ropes}
+    for field in list(fields):
+        name = str(field["name"])
+        if name in STANDARD or name in made or re.search(rf"\b{name}\b", text):
+            continue
+        # What serves only to compute another field stands in that field's expression.
+        found = spelled(str(field["expr"]))
+        kept = [each for each in fields if each["name"] != name]
+        fields = [{**each, "expr": _with(str(each["expr"]), name, found)} for each in kept]
+    return fields
+
+
+def _with(text: str, name: str, found: str) -> str:
+    """Returns an expression in which another stands for a name in braces."""
+    text = re.sub(rf"([=(]|, )\{{{name}\}}(?=[,)])", lambda match: match[1] + found, text)
+    whole = found if re.fullmatch(r"[\w.]+", found) else f"({found})"
+    return text.replace(f"{{{name}}}", whole)
+
+
+def _rope_fields(design: Json) -> list[Json]:
+    found: list[Json] = []
+    ropes = cast("Mapping[str, Json]", design.get("ropes") or {})
+    for key, rope in ropes.items():
+        of = f" of layers of type {rope['layer_type']}" if rope.get("layer_type") else ""
+        found.append(
+            {
+                "name": key,
+                "type": "RopeArgs",
+                "default": {"expr": rope.get("default") or f"RopeArgs(dim={_head_dim(design)})"},
+                "expr": rope["expr"],
+                "doc": f"Rotary positions{of}.",
+            }
+        )
+    return found
+
+
+def _head_dim(design: Json) -> int:
+    """Returns the size of a head under the default config."""
+    found = (each.get("default") for each in design["args"] if each["name"] == "head_dim")
+    return int(next(found, None) or 64)
+
+
+def _class_doc(fields: Sequence[Json], docs: Mapping[str, str], names: ModelNames) -> str:
+    known = {str(each["name"]): docs.get(each["name"], each.get("doc")) for each in fields}
+    known |= {name: STANDARD[name] for name in known if name in STANDARD}
+    rows = [f"    {name}: {doc}" for name, doc in known.items() if doc]
+    rows.append("    is_critic: Whether ``score`` stands in the place of ``output``.")
+    rows.append("    num_labels: Scores that a critic gives each token.")
+    return "\n".join([f"Holds what {names.prefix} is built from.", "", "Attributes:", *rows])
+
+
+def _fields_text(fields: Sequence[Json], source: Source, names: ModelNames) -> str:
+    rows = [_field_text(each, source, names) for each in fields]
+    return "\n".join([*rows, "is_critic: bool = False", "num_labels: int = 1"])
+
+
+def _field_text(field: Json, source: Source, names: ModelNames) -> str:
+    kind, default = str(field["type"]), field.get("default")
+    for word in re.findall(r"\w+", kind):
+        if word in _IMPORTED:
+            module, name = _IMPORTED[word]
+            source.use(names.shared(module), name)
+    if isinstance(default, Mapping):
+        made = spelled(str(cast("Json", default)["expr"]))
+        source.use("dataclasses", "field")
+        return f"{field['name']}: {kind} = field(default_factory=lambda: {made})"
+    return f"{field['name']}: {kind} = {literal(default)}"
+
+
+def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelNames) -> str:
+    # The trainer hands over the whole configuration of a model with several senses.
+    body = ["hf_config = hf_config.get_text_config()"] if design.get("composite") else []
+    body += [f"{_REFUSE}(hf_config)"] if design.get("refusals") else []
+    expressions = {str(field["name"]): _by_kind(spelled(str(field["expr"]))) for field in fields}
+    shared = _locals(expressions)
+    body += [f"{name} = {_resolved(expressions[name])}" for name in shared]
+    for text in expressions.values():
+        _use_modules(text, source)
+    rows = [
+        f'    "{name}": {name if name in shared else _resolved(text)},'
+        for name, text in expressions.items()
+    ]
+    body += ["values: dict[str, Any] = {", *rows, "}"]
+    body.append('return cls(**{**values, "is_critic": is_critic, **kwargs})')
+    doc = [
+        "Reads the arguments from a Hugging Face config.",
+        "",
+        "Args:",
+        "    kwargs: Fields to set by hand, such as ``attn_type``.",
+    ]
+    if design.get("refusals") or design.get("ropes"):
+        doc += ["", "Raises:"]
+        doc.append("    ConfigError: The config asks for something that is not implemented here.")
+    signature = (
+        "def from_hf_config(cls, hf_config: Any, is_critic: bool = False, **kwargs: Any)"
+        f" -> {names.args}"
+    )
+    return "@classmethod\n" + function_text(signature, body, "\n".join(doc))
+
+
+def _locals(expressions: Mapping[str, str]) -> list[str]:
+    """Returns the fields that other fields are computed from, in the order of the fields."""
+    used: set[str] = set()
+    for name, text in expressions.items():
+        used.update(found for found in _LOCAL.findall(text) if found in expressions)
+        if name != "n_layers" and re.search(r"\bn_layers\b", text):
+            used.add("n_layers")
+    return [name for name in expressions if name in used]
+
+
+def _by_kind(text: str) -> str:
+    """Returns an expression that counts layers only to read one list as one over that list."""
+    found = re.fullmatch(r"tuple\((.*) for i in range\(n_layers\)\)", text)
+    lists = set(re.findall(r"hf_config\.(\w+)\[i\]", found[1])) if found else set[str]()
+    if not found or len(lists) != 1:
+        return text
+    name = lists.pop()
+    inner = found[1].replace(f"hf_config.{name}[i]", "kind")
+    if re.search(r"\bi\b", inner):
+        return text
+    of = f"hf_config.{name}"
+    return f"tuple({of})" if inner == "kind" else f"tuple({inner} for kind in {of})"
+
+
+def _resolved(text: str) -> str:
+    return _LOCAL.sub(r"\1", text)
+
+
+def _use_modules(text: str, source: Source) -> None:
+    if re.search(r"\bmath\.", text):
+        source.use("math")
+
+
+def _refusals_text(refusals: Sequence[Json], names: ModelNames) -> str:
+    body: list[str] = []
+    if any(re.search(r"\bn_layers\b", str(each["condition"])) for each in refusals):
+        body.append("n_layers = hf_config.num_hidden_layers")
+    for each in refusals:
+        text = f"{names.model_type}: {each['message']}"
+        body += [f"if {spelled(str(each['condition']))}:", "    raise ConfigError("]
+        body += [f"        {piece}" for piece in _message_pieces(text)]
+        body.append("    )")
+    doc = (
+        f"Refuses a config that asks for what {names.prefix} does not implement here.\n\n"
+        "Raises:\n    ConfigError: It says what the config asks for."
+    )
+    return function_text(f"def {_REFUSE}(hf_config: Any) -> None", _joined(body), doc)
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """Returns the statements with a message of one piece on the line of its ``raise``."""
+    found: list[str] = []
+    for line in lines:
+        if line == "    )" and found[-2] == "    raise ConfigError(":
+            piece = found.pop().strip()
+            one = f"{found[-1]}{piece})"
+            found[-1:] = [one] if len(one) + 4 <= 100 else [found[-1], f"        {piece}", line]
+        else:
+            found.append(line)
+    return found
+
+
+def _message_pieces(text: str) -> list[str]:
+    """Returns the parts of an f-string, cut between words and not inside of braces."""
+    if len(text) <= _MESSAGE_WIDTH:
+        return [_f_string(text)]
+    held = re.sub(r"\{[^{}]*\}", lambda found: found[0].replace(" ", "\0"), text)
+    rows = textwrap.wrap(held, _MESSAGE_WIDTH - 1, break_long_words=False, break_on_hyphens=False)
+    rows = [row + " " for row in rows[:-1]] + rows[-1:]
+    return [_f_string(row.replace("\0", " ")) for row in rows]
+
+
+def _f_string(text: str) -> str:
+    prefix = "f" if re.search(r"\{[^{}]+\}", text) else ""
+    if '"' in text and prefix and "'" not in re.sub(r"\{[^{}]*\}", "", text):
+        text = text.replace('"', "'")
+    return prefix + python_literal(text)

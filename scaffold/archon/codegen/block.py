@@ -1,0 +1,184 @@
+"""The block of a generated model: its modules and how the residual stream passes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from scaffold.archon.codegen.attention import attention_count, forward_signature, takes_rope
+from scaffold.archon.codegen.class_body import ModuleBody, maybe
+from scaffold.archon.codegen.feed_forward import feed_forward_text
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import Source, class_text
+from scaffold.archon.codegen.steps import steps_text
+from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, guard_of
+
+
+def block_class(design: Json, source: Source, names: ModelNames) -> str:
+    """Returns the class ``TransformerBlock`` of a design."""
+    return _BlockWriter(design, source, names).text()
+
+
+class _BlockWriter:
+    def __init__(self, design: Json, source: Source, names: ModelNames) -> None:
+        self.design = design
+        self.source = source
+        self.names = names
+        self.body = ModuleBody(source)
+        modules: Sequence[Json] = design["block"]["modules"]
+        self.modules = {str(m["name"]): m for m in modules if guard_of(m) != NEVER}
+
+    def text(self) -> str:
+        self._make_modules()
+        variants = [v for v in self.design["block"]["variants"] if guard_of(v) != NEVER]
+        self._write_variants(variants)
+        init = f"def __init__(self, args: {self.names.args}, layer_id: int) -> None"
+        methods = self.body.methods(init, forward_signature(self.design))
+        return class_text("TransformerBlock", "nn.Module", self._doc(variants), methods)
+
+    def _doc(self, variants: Sequence[Json]) -> str:
+        kinds = [module["kind"] for module in self.modules.values()]
+        branch = "the feed-forward"
+        if "moe" in kinds:
+            branch = "a mixture of experts"
+            dense = [module for module in self.modules.values() if module["kind"] == "mlp"]
+            word = "or" if any(guard_of(module) != ALWAYS for module in dense) else "and"
+            branch += f" {word} a feed-forward" if dense else ""
+        where = _norm_places(variants[0]["steps"], self.modules)
+        if len(variants) > 1:
+            return f"Adds attention and {branch}, in an order that the arguments choose."
+        if _is_parallel(variants[0]["steps"], self.modules):
+            return f"Adds attention and {branch} side by side{where}."
+        return f"Adds attention, then {branch}{where}."
+
+    def _make_modules(self) -> None:
+        cores = 0
+        for name, module in self.modules.items():
+            if module["kind"] == "attention":
+                text = self._attention_text(cores)
+                cores += 1
+            else:
+                text = self._module_text(module)
+            if module["kind"] != "norm":
+                text = maybe(text, guard_of(module), "None")
+            self.body.setup.append(f"self.{name} = {text}")
+
+    def _attention_text(self, number: int) -> str:
+        count = attention_count(self.design)
+        if count == 1:
+            return "Attention(args, layer_id)"
+        core_id = f"{count} * layer_id" + (f" + {number}" if number else "")
+        return f"Attention(args, layer_id, {core_id})"
+
+    def _module_text(self, module: Json) -> str:
+        if module["kind"] == "norm":
+            norm: dict[str, Any] = dict(module["norm"])
+            if "when" in module:
+                norm["when"] = module["when"]
+            return norm_text(norm, self.source, self.names)
+        if module["kind"] == "mlp":
+            mlp: Json = module.get("mlp") or self.design["mlp"]
+            return feed_forward_text(mlp, self.source, self.names)
+        # The mixture of experts has much to say of its own.
+        from scaffold.archon.codegen.moe import moe_text
+
+        return moe_text(self.design["moe"], self.source, self.names)
+
+    def _write_variants(self, variants: Sequence[Json]) -> None:
+        for number, variant in enumerate(variants):
+            guard = self.body.flag(f"has_order_{number + 1}", guard_of(variant))
+            is_last = number == len(variants) - 1
+            lines = self._variant_lines(variant)
+            if is_last or guard == ALWAYS:
+                self.body.steps += lines
+                return
+            self.body.steps += [f"if {guard}:", *(f"    {line}" for line in lines)]
+
+    def _variant_lines(self, variant: Json) -> list[str]:
+        first: list[str] = []
+
+        def call(target: Any, argument: str) -> str:
+            name = self._chosen(target, first)
+            module = self.modules.get(name)
+            if module is None or module["kind"] != "attention":
+                return f"self.{name}({argument})" if module else f"{name}({argument})"
+            rope = "rope, " if takes_rope(self.design) else ""
+            return f"self.{name}({argument}, {rope}packing)"
+
+        steps = self._live(variant["steps"])
+        lines = steps_text(steps, call, self._coefficient)
+        return [*first, *lines]
+
+    def _live(self, steps: Sequence[Json]) -> list[Json]:
+        """Returns the steps with calls of modules that the model never has left out."""
+        renamed: dict[str, str] = {}
+        found: list[Json] = []
+        for step in steps:
+            step = _renamed(step, renamed)
+            targets = step.get("call")
+            if isinstance(targets, str) and targets not in self.modules:
+                renamed[str(step["out"])] = str(step["in"])
+            else:
+                found.append(step)
+        return found
+
+    def _chosen(self, target: Any, first: list[str]) -> str:
+        """Returns the name to call: a module's, or that of a variable that holds whichever is."""
+        if isinstance(target, str):
+            return target
+        options = [name for name in cast("list[str]", target) if name in self.modules]
+        if len(options) == 1:
+            return options[0]
+        one, other = options
+        variable = "ffn" if "feed_forward" in options else f"{other}_or_{one}"
+        first.append(f"{variable} = self.{other} if self.{one} is None else self.{one}")
+        return variable
+
+    def _coefficient(self, value: Any) -> str:
+        return self.body.stored("residual_scale", value)
+
+
+def _renamed(step: Json, names: dict[str, str]) -> Json:
+    if "call" in step:
+        return {**step, "in": names.get(str(step["in"]), step["in"])}
+    key = "mul" if "mul" in step else "sum"
+    rows: list[list[Any]] = [step["mul"]] if key == "mul" else step["sum"]
+    changed = [[names.get(str(name), name), weight] for name, weight in rows]
+    return {**step, key: changed[0] if key == "mul" else changed}
+
+
+def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
+    """Returns where the norms of a block stand, as the end of its description."""
+    places: set[str] = set()
+    branches: set[str] = set()
+    for step in steps:
+        target = step.get("call")
+        is_norm = isinstance(target, str) and modules.get(target, {}).get("kind") == "norm"
+        if target and not is_norm:
+            branches.add(str(step["out"]))
+        elif is_norm:
+            out = str(step["out"])
+            is_kept = out == steps[-1]["out"] or any(out in _added(each) for each in steps)
+            after = "after" if str(step["in"]) in branches else "stream"
+            places.add(after if is_kept else "before")
+    return _PLACES.get(frozenset(places), "")
+
+
+_PLACES = {
+    frozenset({"before"}): ", each on the normed stream",
+    frozenset({"after"}): ", each normed afterwards",
+    frozenset({"stream"}): ", and norms the stream after each",
+    frozenset({"before", "after"}): ", each normed before and after",
+}
+
+
+def _added(step: Json) -> list[str]:
+    """Returns what a sum adds."""
+    return [str(name) for name, _ in cast("list[list[Any]]", step.get("sum", []))]
+
+
+def _is_parallel(steps: Sequence[Json], modules: dict[str, Json]) -> bool:
+    """Tells whether one sum adds both branches."""
+    sums = [step for step in steps if "sum" in step]
+    return len(sums) == 1 and len(cast("list[Any]", sums[0]["sum"])) > 2

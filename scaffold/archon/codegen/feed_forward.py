@@ -1,0 +1,34 @@
+"""The feed-forward of a generated block: the constructor call of a shared part."""
+
+from __future__ import annotations
+
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import Json, fixed, given, has, value_text
+
+
+def feed_forward_text(mlp: Json, source: Source, names: ModelNames) -> str:
+    """Returns the call that makes a block's feed-forward."""
+    kind = "GatedFeedForward" if fixed(mlp, "gated", True) else "FeedForward"
+    source.use(names.shared("layers", "feed_forward"), kind)
+    sizes = ["args.dim", value_text(mlp["hidden_dim"]), value_text(mlp["activation"])]
+    options = _bias_options(mlp)
+    norm: Json | None = mlp.get("inner_norm")
+    if norm is not None and has(norm):
+        options.append(f"inner_norm={norm_text(norm, source, names)}")
+    return f"{kind}({', '.join([*sizes, *options])})"
+
+
+def _bias_options(mlp: Json) -> list[str]:
+    """Returns which layers have biases; nothing where none has."""
+    common = mlp.get("bias", False)
+    up = mlp.get("up_bias", common)
+    gate = mlp.get("gate_bias", up)
+    down = mlp.get("down_bias", common)
+    options = [f"bias={value_text(up)}"] if given(up) and up is not False else []
+    if gate != up:
+        options.append(f"gate_bias={value_text(gate)}")
+    if down != up:
+        options.append(f"down_bias={value_text(down)}")
+    return options

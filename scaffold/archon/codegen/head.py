@@ -1,0 +1,85 @@
+"""From the last block to logits: the norm, the output layer, its factor and bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scaffold.archon.codegen.class_body import model_value
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import Json, given, has, value_text
+
+
+def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
+    """Returns the statements that make the modules of a head."""
+    lines: list[str] = []
+    if has(part.get("norm")):
+        lines.append(f"self.norm = {norm_text(part['norm'], source, names)}")
+    if has(part.get("transform")):
+        transform: Json = part["transform"]
+        bias = value_text(transform.get("bias", True))
+        source.use(names.shared("layers", "feed_forward"), "get_activation")
+        lines += [
+            f"self.head_dense = nn.Linear(args.dim, args.dim, bias={bias})",
+            f"self.head_act = get_activation({value_text(transform['activation'])})",
+            f"self.head_norm = {norm_text(transform['norm'], source, names)}",
+        ]
+    return [
+        *lines,
+        "if args.is_critic:",
+        "    self.score = nn.Linear(args.dim, args.num_labels, bias=False)",
+        "else:",
+        f"    self.output = nn.Linear(args.dim, args.vocab_size, bias={_bias(part)})",
+        "self.tie_weights()",
+    ]
+
+
+def _bias(part: Json) -> str:
+    return value_text(part.get("bias", False))
+
+
+def last_steps(part: Json, source: Source) -> list[str]:
+    """Returns the end of a model's ``forward``: from hidden states to what it returns.
+
+    A pipeline stage without an output layer returns hidden states. The norm says nothing about
+    that: one without parameters is on every stage.
+    """
+    kept = f"keep_tokens({'self.norm(h)' if has(part.get('norm')) else 'h'}, logits_to_keep)"
+    lines = [
+        "head = self.score if self.model_args.is_critic else self.output",
+        "if head is None:",
+        "    return h",
+    ]
+    if not logits_steps(part, source):
+        return [*lines, f"return head({kept})"]
+    choice = "return self.score(h) if self.model_args.is_critic else self._logits(h)"
+    return [*lines, f"h = {kept}", choice]
+
+
+def logits_steps(part: Json, source: Source) -> list[str]:
+    """Returns the body of ``_logits``; none where the output layer alone makes them."""
+    lines: list[str] = []
+    if has(part.get("transform")):
+        lines.append("h = self.head_norm(self.head_act(self.head_dense(h)))")
+    logits = "self.output(h)"
+    if given(part.get("multiplier")) and part["multiplier"] != 1.0:
+        logits = f"{logits} * {model_value(part['multiplier'])}"
+    if given(part.get("divisor")) and part["divisor"] != 1.0:
+        logits = f"{logits} / {model_value(part['divisor'])}"
+    if given(part.get("softcap")):
+        source.use("torch")
+        return [*lines, *_capped(logits, part["softcap"])]
+    return [*lines, f"return {logits}"] if lines or logits != "self.output(h)" else []
+
+
+def _capped(logits: str, cap: Any) -> list[str]:
+    """Returns the statements that bound the logits; a cap from the config may be None."""
+    text = model_value(cap)
+    if not isinstance(cap, Mapping):
+        return [f"return {text} * torch.tanh({logits} / {text})"]
+    return [
+        f"cap, logits = {text}, {logits}",
+        "return logits if cap is None else cap * torch.tanh(logits / cap)",
+    ]

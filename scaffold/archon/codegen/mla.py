@@ -1,0 +1,131 @@
+"""Latent attention of a generated model: keys and values expanded from a compressed state."""
+
+from __future__ import annotations
+
+from scaffold.archon.codegen.attention import attention_count, forward_signature
+from scaffold.archon.codegen.class_body import ModuleBody
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.norms import norm_text
+from scaffold.archon.codegen.source import Source, class_text
+from scaffold.archon.codegen.values import ALWAYS, Json, given, guard_of, product, value_text
+
+
+def mla_class(design: Json, source: Source, names: ModelNames) -> str:
+    """Returns the class ``Attention`` of a design whose attention is latent."""
+    part: Json = design["attention"]
+    source.use("torch")
+    source.use(names.shared("attention"), "AttentionCore", "merge_heads", "split_heads")
+    source.use(names.shared("layers", "packing"), "Packing")
+    source.use(names.shared("layers", "rope"), "RopeTable", "apply_rotary")
+    body = ModuleBody(source)
+    _sizes(part, body)
+    _queries(part, body, source, names)
+    _keys_and_values(part, body, source, names)
+    _core(design, body)
+    core_id = ", core_id: int" if attention_count(design) > 1 else ""
+    init = f"def __init__(self, args: {names.args}, layer_id: int{core_id}) -> None"
+    doc = "Attends with keys and values that are expanded from a latent state."
+    return class_text("Attention", "nn.Module", doc, body.methods(init, forward_signature(design)))
+
+
+def _sizes(part: Json, body: ModuleBody) -> None:
+    body.kept("head_dim", value_text(part["head_dim"]))
+    for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank"):
+        body.kept(name, value_text(part[name]))
+
+
+def _linear(name: str, sizes: str, part: Json, bias: str) -> str:
+    return f"self.{name} = nn.Linear({sizes}, bias={value_text(part.get(bias, False))})"
+
+
+def _queries(part: Json, body: ModuleBody, source: Source, names: ModelNames) -> None:
+    """Writes queries: from a latent state, straight from the input, or as the rank says."""
+    width = product(part["n_heads"], part["head_dim"])
+    rank = part.get("q_lora_rank")
+    guard = guard_of(part["q_norm"])
+    if not given(rank):
+        body.setup.append(_linear("wq", f"args.dim, {width}", part, "q_bias"))
+        query = "self.wq(x)"
+    elif guard == ALWAYS:
+        _latent_queries(part, body, source, names, width)
+        query = "self.wq_b(self.q_norm(self.wq_a(x)))"
+    else:
+        text = value_text(rank)
+        body.setup += [
+            f"if {text} is None:",
+            f"    {_linear('wq', f'args.dim, {width}', part, 'q_bias')}",
+            "else:",
+        ]
+        inner = ModuleBody(source)
+        _latent_queries(part, inner, source, names, width)
+        body.setup += [f"    {line}" for line in inner.setup]
+        body.kept("q_lora_rank", text)
+        query = "self.wq(x) if self.q_lora_rank is None else self.wq_b(self.q_norm(self.wq_a(x)))"
+    if given(part.get("q_multiplier")):
+        body.step(f"q = {query}")
+        query = f"q * {body.stored('q_multiplier', part['q_multiplier'])}"
+        body.step(f"q = split_heads({query}, self.head_dim)")
+    else:
+        body.step(f"q = {query}")
+        body.step("q = split_heads(q, self.head_dim)")
+    body.step("q_nope, q_rope = q.split([self.qk_nope_head_dim, self.qk_rope_head_dim], dim=-1)")
+
+
+def _latent_queries(
+    part: Json, body: ModuleBody, source: Source, names: ModelNames, width: str
+) -> None:
+    rank = value_text(part["q_lora_rank"])
+    norm = {**part["q_norm"], "when": True}
+    body.setup += [
+        _linear("wq_a", f"args.dim, {rank}", part, "q_a_bias"),
+        f"self.q_norm = {norm_text(norm, source, names)}",
+        _linear("wq_b", f"{rank}, {width}", part, "q_b_bias"),
+    ]
+
+
+def _keys_and_values(part: Json, body: ModuleBody, source: Source, names: ModelNames) -> None:
+    nope, value = value_text(part["qk_nope_head_dim"]), value_text(part["v_head_dim"])
+    rank, rotated = value_text(part["kv_lora_rank"]), value_text(part["qk_rope_head_dim"])
+    heads = value_text(part["n_heads"])
+    body.setup += [
+        _linear("wkv_a", f"args.dim, {rank} + {rotated}", part, "kv_a_bias"),
+        f"self.kv_norm = {norm_text(part['kv_norm'], source, names)}",
+        _linear("wkv_b", f"{rank}, {heads} * ({nope} + {value})", part, "kv_b_bias"),
+    ]
+    body.step(
+        "latent, k_rope = self.wkv_a(x).split([self.kv_lora_rank, self.qk_rope_head_dim], dim=-1)"
+    )
+    latent = "self.kv_norm(latent)"
+    if given(part.get("kv_multiplier")):
+        latent += f" * {body.stored('kv_multiplier', part['kv_multiplier'])}"
+    body.step(f"kv = split_heads(self.wkv_b({latent}), self.qk_nope_head_dim + self.v_head_dim)")
+    body.step("k_nope, v = kv.split([self.qk_nope_head_dim, self.v_head_dim], dim=-1)")
+    # The rotated part is one head that all query heads share.
+    body.step(
+        "k_rope = apply_rotary(k_rope.unsqueeze(1), rope).expand(-1, k_nope.shape[1], -1, -1)"
+    )
+    body.step("q = torch.cat([q_nope, apply_rotary(q_rope, rope)], dim=-1)")
+    body.step("k = torch.cat([k_nope, k_rope], dim=-1)")
+
+
+def _core(design: Json, body: ModuleBody) -> None:
+    part: Json = design["attention"]
+    out = product(part["n_heads"], part["v_head_dim"])
+    body.setup.append(_linear("wo", f"{out}, args.dim", part, "o_bias"))
+    options = [f"scale={value_text(part['scale'])}"]
+    names = [name for name in ("window", "chunk", "softcap") if given(part.get(name))]
+    options += [f"{name}={value_text(part[name])}" for name in names]
+    layer = "core_id" if attention_count(design) > 1 else "layer_id"
+    body.setup.append(f"self.core = AttentionCore({layer}, args.attn_type, {', '.join(options)})")
+    body.step("return self.wo(merge_heads(self.core(q, k, v, packing)))")
+
+
+def mla_plan(design: Json) -> dict[str, str]:
+    """Returns how latent attention is split: heads over ranks, latent states on each of them."""
+    part: Json = design["attention"]
+    plan = {"": "Region()", ".wkv_b": "Colwise()", ".wo": "Rowwise()"}
+    if not given(part.get("q_lora_rank")) or guard_of(part["q_norm"]) != ALWAYS:
+        plan[".wq"] = "Colwise()"
+    if given(part.get("q_lora_rank")):
+        plan[".wq_b"] = "Colwise()"
+    return plan

@@ -1,0 +1,140 @@
+"""``model/model.py``: attention, block, and the model from tokens to logits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from scaffold.archon.codegen.attention import attention_class, takes_rope
+from scaffold.archon.codegen.block import block_class
+from scaffold.archon.codegen.class_body import model_value
+from scaffold.archon.codegen.embedding import embedding_setup, embedding_steps, embeds_positions
+from scaffold.archon.codegen.head import head_setup, last_steps, logits_steps
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source, class_text, function_text
+from scaffold.archon.codegen.values import Json, value_text
+
+FORWARD = (
+    "def forward(self, tokens: Tensor, positions: Tensor, cu_seqlens: Tensor, "
+    "max_seqlen: int | Tensor, tree_attn_meta: Any = None, *, "
+    "logits_to_keep: Tensor | None = None, attention_plan: AttentionPlan | None = None) -> Tensor"
+)
+
+
+def model_file(design: Json, names: ModelNames) -> str:
+    """Returns ``model/model.py``."""
+    source = Source(_file_doc(design, names), names.first_party)
+    source.use("typing", "Any")
+    source.use("torch", "Tensor", "nn")
+    source.use(names.own("model", "args"), names.args)
+    source.use(names.shared("layers", "packing"), "AttentionPlan", "Packing")
+    if design["attention"].get("kind", "gqa") == "mla":
+        # Latent attention shares no projections with the other kind.
+        from scaffold.archon.codegen.mla import mla_class
+
+        source.add(mla_class(design, source, names))
+    else:
+        source.add(attention_class(design, source, names))
+    source.add(block_class(design, source, names))
+    source.add(_model_class(design, source, names))
+    return source.text()
+
+
+def _file_doc(design: Json, names: ModelNames) -> str:
+    kinds = {module["kind"] for module in design["block"]["modules"]}
+    branch = "a mixture of experts" if "moe" in kinds else "a feed-forward"
+    if "mlp" in kinds and "moe" not in kinds:
+        branch = "a gated feed-forward" if design["mlp"].get("gated", True) else branch
+    attention = design["attention"]
+    heads = "latent" if attention.get("kind") == "mla" else "grouped"
+    lines = [f"{names.prefix}: a decoder with {heads} queries and {branch}."]
+    rows: Sequence[Json] = design.get("unknown") or []
+    # What a variation of the config asks for is refused, so the model is right without it.
+    unknown = [each for each in rows if not each.get("variation")]
+    if unknown:
+        lines += ["", "Not reproduced, so this model is not what transformers computes yet:"]
+        lines += [f"    {each.get('module', '')}: {each.get('what', '')}" for each in unknown]
+    origin = cast("Json", design.get("source") or {})
+    if origin.get("model_class"):
+        lines += ["", f"Source: transformers {origin['transformers']}, {origin['model_class']}."]
+    return "\n".join(lines)
+
+
+def _model_class(design: Json, source: Source, names: ModelNames) -> str:
+    embedding = cast("Json", design.get("embedding") or {})
+    head = cast("Json", design.get("head") or {})
+    base = names.shared("base")
+    source.use(base, "BaseArchonModel", "keep_tokens", "refuse_tree_attention")
+    setup = [
+        "super().__init__()",
+        "self.model_args = args",
+        *embedding_setup(embedding, source, names),
+        *_ropes_setup(design, source, names),
+        "self.layers = nn.ModuleDict({str(layer_id): TransformerBlock(args, layer_id)"
+        " for layer_id in range(args.n_layers)})",
+        *head_setup(head, source, names),
+    ]
+    methods = [
+        function_text(f"def __init__(self, args: {names.args}) -> None", setup),
+        function_text(FORWARD, _forward(design, embedding, head, source)),
+    ]
+    embed, logits = embedding_steps(embedding, source), logits_steps(head, source)
+    if embed:
+        packing = ", packing: Packing" if embeds_positions(embedding) else ""
+        methods.append(function_text(f"def _embed(self, tokens: Tensor{packing}) -> Tensor", embed))
+    if logits:
+        methods.append(function_text("def _logits(self, h: Tensor) -> Tensor", logits))
+    doc = f"{names.prefix} for causal language modelling, or as a critic."
+    return class_text(names.model, "BaseArchonModel", doc, methods)
+
+
+def _ropes_setup(design: Json, source: Source, names: ModelNames) -> list[str]:
+    if not takes_rope(design):
+        return []
+    source.use(names.shared("layers", "rope"), "RotaryEmbedding")
+    ropes = cast("Mapping[str, Json]", design["ropes"])
+    calls = {key: _rotary_text(key, rope) for key, rope in ropes.items()}
+    if len(calls) == 1:
+        return [f"self.rope = {call}" for call in calls.values()]
+    kinds = {key: str(ropes[key].get("layer_type", key)) for key in ropes}
+    rows = ", ".join(f'"{kinds[key]}": {call}' for key, call in calls.items())
+    return [f"self.ropes = nn.ModuleDict({{{rows}}})"]
+
+
+def _rotary_text(key: str, rope: Json) -> str:
+    options = [f"args.{key}"]
+    if rope.get("pairing", "half") != "half":
+        options.append(f"pairing={value_text(rope['pairing'])}")
+    if rope.get("reverse"):
+        options.append("reverse=True")
+    return f"RotaryEmbedding({', '.join(options)})"
+
+
+def _forward(design: Json, embedding: Json, head: Json, source: Source) -> list[str]:
+    embedded = "self.tok_embeddings(tokens)"
+    if embedding_steps(embedding, source):
+        embedded = f"self._embed(tokens{', packing' if embeds_positions(embedding) else ''})"
+    return [
+        "refuse_tree_attention(tree_attn_meta)",
+        "packing = Packing.of(positions, cu_seqlens, max_seqlen, attention_plan)",
+        f"h = tokens if self.tok_embeddings is None else {embedded}",
+        *_layer_loop(design),
+        *last_steps(head, source),
+    ]
+
+
+def _layer_loop(design: Json) -> list[str]:
+    if not takes_rope(design):
+        return ["for layer in self.layers.values():", "    h = layer(h, packing)"]
+    if len(design["ropes"]) == 1:
+        return [
+            "rope = self.rope(packing, h.dtype)",
+            "for layer in self.layers.values():",
+            "    h = layer(h, rope, packing)",
+        ]
+    kind = model_value(design["attention"]["rope"]["key"])
+    return [
+        "ropes = {kind: rope(packing, h.dtype) for kind, rope in self.ropes.items()}",
+        "for layer_id, layer in self.layers.items():",
+        f"    h = layer(h, ropes[{kind.replace('[layer_id]', '[int(layer_id)]')}], packing)",
+    ]

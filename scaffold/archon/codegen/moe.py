@@ -1,0 +1,174 @@
+"""The mixture of experts of a generated model: its arguments and its constructor call."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import Json, literal, spelled, value_text
+
+DEFAULTS: Mapping[str, Any] = {
+    "num_experts": 8,
+    "top_k": 1,
+    "score_func": "softmax",
+    "score_after_topk": False,
+    "router_bias": False,
+    "router_softcap": 0.0,
+    "router_dtype": None,
+    "sparsemixer_eps": 0.0,
+    "use_expert_bias": False,
+    "num_expert_groups": None,
+    "num_limited_groups": None,
+    "group_score_func": "top2",
+    "route_norm": False,
+    "route_norm_p": 1.0,
+    "route_norm_eps": 0.0,
+    "route_norm_min": 0.0,
+    "route_scale": 1.0,
+    "score_before_experts": False,
+    "num_zero_experts": 0,
+    "activation": "silu",
+    "expert_bias_terms": False,
+    "gate_alpha": None,
+    "gate_limit": None,
+    "up_limit": None,
+    "up_offset": 0.0,
+    "num_shared_experts": 0,
+    "shared_expert_intermediate_size": 0,
+    "shared_activation": None,
+    "shared_bias": False,
+    "use_shared_expert_gate": False,
+    "output_scale": 1.0,
+    "post_norm_eps": None,
+}
+"""What the fields of ``MoEArgs`` are when nothing is said, in their order: a test compares them."""
+
+_ARGUMENT = re.compile(r"\bargs\.(\w+)")
+
+
+def moe_text(moe: Json, source: Source, names: ModelNames) -> str:
+    """Returns the call that makes a block's mixture of experts."""
+    source.use(names.shared("moe"), "MoE")
+    changes = {name: value for name, value in _options(moe).items() if _differs_by_layer(value)}
+    args = "args.moe_args"
+    if changes:
+        source.use("dataclasses", "replace")
+        rows = [f"{name}={value_text(value)}" for name, value in changes.items()]
+        args = f"replace({args}, {', '.join(rows)})"
+    return f"MoE({args}, args.dim, {value_text(moe['hidden_dim'])})"
+
+
+def moe_fields(design: Json) -> list[Json]:
+    """Returns the field ``moe_args`` of a model's arguments, if the model has experts."""
+    if not design.get("moe"):
+        return []
+    fields = {str(field["name"]): field for field in cast("list[Json]", design["args"])}
+    inner = set(fields) - {str(field["name"]) for field in outer_args(design)}
+    read: list[str] = []
+    default: list[str] = []
+    for name, value in _options(design["moe"]).items():
+        if _differs_by_layer(value):
+            continue
+        read.append(f"{name}={_from_config(value, fields, inner)}")
+        usual = _usual(value, fields)
+        if usual != literal(DEFAULTS[name]):
+            default.append(f"{name}={usual}")
+    return [
+        {
+            "name": "moe_args",
+            "type": "MoEArgs",
+            "default": {"expr": f"MoEArgs({', '.join(default)})"},
+            "expr": f"MoEArgs({', '.join(read)})",
+            "doc": "Experts, and how a token chooses among them.",
+        }
+    ]
+
+
+def outer_args(design: Json) -> list[Json]:
+    """Returns the arguments that something other than the experts' options reads.
+
+    The others stand in ``moe_args`` only: one number has one place.
+    """
+    fields = cast("list[Json]", design["args"])
+    if not design.get("moe"):
+        return list(fields)
+    moe = cast("Json", design["moe"])
+    options = [v for v in _options(moe).values() if not _differs_by_layer(v)]
+    inner = _names_in(options)
+    rest = {key: part for key, part in design.items() if key not in ("args", "moe", "evidence")}
+    by_layer = [v for v in _options(moe).values() if _differs_by_layer(v)]
+    used = _names_in(rest) | _names_in(moe["hidden_dim"]) | _names_in(by_layer)
+    kept = [field for field in fields if field["name"] not in inner - used]
+    # What a kept argument is computed from is kept too.
+    while True:
+        texts = " ".join(str(field["expr"]) for field in kept)
+        needed = set(re.findall(r"\{(\w+)\}", texts)) - {str(field["name"]) for field in kept}
+        missing = [field for field in fields if field["name"] in needed]
+        if not missing:
+            return kept
+        names = {str(field["name"]) for field in [*kept, *missing]}
+        kept = [field for field in fields if field["name"] in names]
+
+
+def _options(moe: Json) -> dict[str, Any]:
+    """Returns the options that say something, in the order of ``MoEArgs``."""
+    given = cast("Mapping[str, Any]", moe["args"])
+    options = {name: given[name] for name in DEFAULTS if name in given}
+    if options.get("shared_activation") == options.get("activation", DEFAULTS["activation"]):
+        options.pop("shared_activation", None)
+    return {name: value for name, value in options.items() if value != DEFAULTS[name]}
+
+
+def _differs_by_layer(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    value = cast("Json", value)
+    return "layer_arg" in value or "layer_id" in str(value.get("expr", ""))
+
+
+def _from_config(value: Any, fields: Mapping[str, Json], inner: set[str]) -> str:
+    """Returns a value as it is read from the config; braces name arguments of the model."""
+    if not isinstance(value, Mapping):
+        return literal(value)
+    value = cast("Json", value)
+    if "arg" not in value:
+        return _ARGUMENT.sub(lambda found: _inlined(found[1], fields, inner), str(value["expr"]))
+    return _inlined(str(value["arg"]), fields, inner, is_whole=True)
+
+
+def _inlined(
+    name: str, fields: Mapping[str, Json], inner: set[str], *, is_whole: bool = False
+) -> str:
+    if name not in inner:
+        return f"{{{name}}}"
+    text = spelled(str(fields[name]["expr"]))
+    text = re.sub(r"\{(\w+)\}", lambda found: _inlined(found[1], fields, inner), text)
+    return text if is_whole or re.fullmatch(r"[\w.]+", text) else f"({text})"
+
+
+def _usual(value: Any, fields: Mapping[str, Json]) -> str:
+    """Returns a value as it is under the default config."""
+    if not isinstance(value, Mapping):
+        return literal(value)
+    value = cast("Json", value)
+    if "arg" in value:
+        return _default_of(fields[str(value["arg"])])
+    return _ARGUMENT.sub(lambda found: _default_of(fields[found[1]]), str(value["expr"]))
+
+
+def _default_of(field: Json) -> str:
+    default = field.get("default")
+    if isinstance(default, Mapping):
+        return spelled(str(cast("Json", default)["expr"]))
+    return literal(default)
+
+
+def _names_in(part: Any) -> set[str]:
+    """Returns the arguments that a part of a design refers to."""
+    text = json.dumps(part)
+    found = re.findall(r'"(?:arg|layer_arg)": "(\w+)"', text)
+    return {*found, *_ARGUMENT.findall(text)}

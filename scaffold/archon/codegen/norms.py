@@ -1,0 +1,54 @@
+"""Norms: their constructor calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scaffold.archon.codegen.class_body import maybe
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source
+from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, fixed, guard_of, value_text
+
+
+def norm_text(norm: Json, source: Source, names: ModelNames, heads: Any = None) -> str:
+    """Returns the call that makes a norm; an optional one is an identity where it is absent.
+
+    The config may choose its kind.
+
+    Args:
+        norm: NORM of the design.
+        heads: Number of heads of a norm that has a weight for each of them.
+    """
+    guard, kind = guard_of(norm), norm.get("kind", "rms")
+    if not isinstance(kind, Mapping):
+        return maybe(_call(norm, source, names, heads), guard, "nn.Identity()")
+    layer, rms = (_call({**norm, "kind": k}, source, names, heads) for k in ("layer", "rms"))
+    text = f'{layer} if {value_text(kind)} == "layer" else {rms}'
+    return maybe(text if guard in (ALWAYS, NEVER) else f"({text})", guard, "nn.Identity()")
+
+
+def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
+    is_layer_norm = norm.get("kind", "rms") == "layer"
+    offset = fixed(norm, "offset", 0.0)
+    has_weight = norm.get("weight", True)
+    sizes = [value_text(norm["dim"]), value_text(norm["eps"])]
+    if is_layer_norm and not offset and heads is None:
+        return f"nn.LayerNorm({', '.join([*sizes, *_torch_options(norm)])})"
+    kind = "LayerNorm" if is_layer_norm else "RMSNorm"
+    source.use(names.shared("layers", "norms"), kind)
+    options = [f"offset={value_text(offset)}"] if offset else []
+    options += [] if has_weight is True else [f"has_weight={value_text(has_weight)}"]
+    if is_layer_norm and norm.get("bias", True) is not True:
+        options.append(f"has_bias={value_text(norm['bias'])}")
+    options += [] if heads is None else [f"n_heads={value_text(heads)}"]
+    return f"{kind}({', '.join([*sizes, *options])})"
+
+
+def _torch_options(norm: Json) -> list[str]:
+    """Returns what ``torch.nn.LayerNorm`` needs to be told; its bias goes with its weight."""
+    has_weight, has_bias = norm.get("weight", True), norm.get("bias", True)
+    if has_weight is False:
+        return ["elementwise_affine=False"]
+    options = [] if has_weight is True else [f"elementwise_affine={value_text(has_weight)}"]
+    return options if has_bias in (True, has_weight) else [*options, f"bias={value_text(has_bias)}"]

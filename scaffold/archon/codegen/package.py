@@ -1,0 +1,41 @@
+"""The small files of a model: what its packages are, and its spec."""
+
+from __future__ import annotations
+
+from scaffold.archon.codegen.names import ModelNames
+from scaffold.archon.codegen.source import Source
+from scaffold.templating.render import python_literal
+
+
+def package_files(names: ModelNames) -> dict[str, str]:
+    """Returns the ``__init__.py`` of the model's folders."""
+    what = {
+        "__init__.py": f"Archon model for the Hugging Face model_type ``{names.model_type}``.",
+        "model/__init__.py": f"{names.prefix}: arguments, modules and the mapping of its weights.",
+        "infra/__init__.py": f"{names.prefix} across processes.",
+    }
+    return {path: Source(doc, annotations=False).text() for path, doc in what.items()}
+
+
+def spec_file(names: ModelNames) -> str:
+    """Returns ``spec.py``."""
+    source = Source(f"What the trainer needs of {names.prefix}.", names.first_party, False)
+    source.use(names.shared("model_spec"), "ModelSpec")
+    source.use(names.shared("pipeline_parallel"), "pipeline_llm")
+    source.use(names.own("infra", "parallelize"), names.parallelize)
+    source.use(names.own("model", "args"), names.args)
+    source.use(names.own("model", "model"), names.model)
+    source.use(names.own("model", "state_dict_adapter"), names.adapter)
+    types = ", ".join(python_literal(each) for each in names.model_types)
+    rows = {
+        "name": python_literal(names.folder),
+        "model_class": names.model,
+        "model_args_class": names.args,
+        "state_dict_adapter_class": names.adapter,
+        "parallelize_fn": names.parallelize,
+        "pipelining_fn": "pipeline_llm",
+        "supported_model_types": f"frozenset({{{types}}})",
+    }
+    body = "".join(f"    {name}={text},\n" for name, text in rows.items())
+    source.add(f"{names.spec} = ModelSpec(\n{body})")
+    return source.text()

@@ -1,0 +1,14 @@
+"""The error codes of models."""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "checkpoint_invalid": "A checkpoint of a model cannot be read.",
+    "config_invalid": "A model's configuration is missing, broken, or refused by transformers.",
+    "model_unknown": "transformers knows no model of this type.",
+    "model_unsuited": "The model is no decoder of text, so it cannot become an Archon model.",
+    "probe_failed": "A probe of a model failed, or was killed.",
+    "remote_code": "The model's code comes with its checkpoint and is not run unasked.",
+    "rope_unknown": "The configuration names a kind of rotary positions that nothing implements.",
+    "target_lacks": "The target lacks modules that the unit would import.",
+}

@@ -1,0 +1,187 @@
+"""The command that proves every model that transformers has, and writes the page on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from scaffold.archon.coverage_page import coverage_page, coverage_row
+from scaffold.archon.digest import shared_digest
+from scaffold.archon.pipeline import KIND, ModelWork, Wish, model_request
+from scaffold.archon.probe import probe
+from scaffold.archon.source import ModelSource
+from scaffold.errors import RequestError, ScaffoldError, nearest
+from scaffold.report import Report
+from scaffold.target.target import Target, describe
+from scaffold.transaction.change import Change, digest
+from scaffold.transaction.state import COVERAGE, state_folders
+from scaffold.units.context import Options, reported_changes
+from scaffold.verify.process import end_all, end_like_ctrl_c
+
+PAGE = "docs/en/archon-coverage.md"
+
+
+class SurveyWish(NamedTuple):
+    """Says what is proven, and how.
+
+    Args:
+        types: Only these model_types; empty for all.
+        jobs: How many at once.
+        resume: Whether what was proven of unchanged sources is taken from the last time.
+        fast: Whether few variations do, and nothing is split over processes.
+        split: Whether each model is also split over two processes; ``fast`` leaves it out.
+        python: What ``--python`` named.
+        timeout_s: The limit of the measuring and of the proof of one model, each.
+    """
+
+    types: tuple[str, ...]
+    jobs: int
+    resume: bool
+    fast: bool
+    split: bool
+    python: str | None
+    timeout_s: float
+
+
+def survey_models(wish: SurveyWish, options: Options, log: Any) -> Report:
+    """Proves models, each as `add-archon-model` would make it, and writes the page of all of them.
+
+    The page tells of every model whose result is known, so that a part of them can be run again.
+    """
+    target = options.find()
+    work = ModelWork(target, Wish(python=wish.python, timeout_s=wish.timeout_s), lambda line: None)
+    known = probe("types", {}, work.python, target.root, wish.timeout_s)
+    types = cast("dict[str, str]", known["types"])
+    versions = cast("dict[str, str]", known["versions"])
+    names = _chosen(wish.types, types)
+    shelf = _Shelf(target, types, versions, wish)
+    rows = _rows(names, shelf, work, wish, log)
+    report = Report("archon coverage", describe(target), dry_run=options.dry_run)
+    every = {name: row for name in types if (row := rows.get(name) or shelf.get(name))}
+    report.extra["coverage"] = [every[name] for name in names]
+    text = coverage_page(list(every.values()), versions, is_fast=wish.fast)
+    _write(report, target, text, options)
+    report.text = _summary([every[name] for name in names])
+    return report
+
+
+def _chosen(asked: Sequence[str], types: Mapping[str, str]) -> list[str]:
+    unknown = next((name for name in asked if name not in types), None)
+    if unknown is not None:
+        raise RequestError(
+            f"no decoder has the model_type {unknown!r}{nearest(unknown, types)}"[:400],
+            code="model_unknown",
+            hint="name model_types of decoders, with commas between them",
+        )
+    return sorted(set(asked)) or sorted(types)
+
+
+class _Shelf:
+    """Keeps results under what they depend on: the sources of all that was run."""
+
+    def __init__(
+        self,
+        target: Target,
+        types: Mapping[str, str],
+        versions: Mapping[str, str],
+        wish: SurveyWish,
+    ) -> None:
+        self.folder = state_folders(target.root)[0] / COVERAGE
+        self.types = types
+        self.base = [
+            shared_digest(target.root),
+            json.dumps(versions),
+            str(wish.fast),
+            str(wish.split),
+        ]
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        """Returns the result of a model whose sources have not changed since, or None."""
+        with suppress(OSError, ValueError):
+            return json.loads(self._path(name).read_text(encoding="utf-8"))
+        return None
+
+    def put(self, name: str, row: Mapping[str, Any]) -> None:
+        """Keeps a result; where that is not possible it is run again another time."""
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            part = self._path(name).with_suffix(".part")
+            part.write_text(json.dumps(row), encoding="utf-8")
+            part.replace(self._path(name))
+
+    def _path(self, name: str) -> Path:
+        key = digest("\n".join([*self.base, name, self.types[name]]).encode())
+        return self.folder / f"{name}-{key[:16]}.json"
+
+
+def _rows(
+    names: Sequence[str], shelf: _Shelf, work: ModelWork, wish: SurveyWish, log: Any
+) -> dict[str, dict[str, Any]]:
+    done = 0
+
+    def one(name: str) -> dict[str, Any]:
+        nonlocal done
+        row = shelf.get(name) if wish.resume else None
+        how = "known" if row else "run"
+        if row is None:
+            row = _prove(name, work, wish)
+            shelf.put(name, row)
+        done += 1
+        log(f"{done}/{len(names)} {name}: {row['state']} ({how})")
+        return row
+
+    end_like_ctrl_c()
+    with ThreadPoolExecutor(max_workers=wish.jobs) as pool:
+        try:
+            return dict(zip(names, pool.map(one, names), strict=True))
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_all()
+            raise
+
+
+def _prove(name: str, work: ModelWork, wish: SurveyWish) -> dict[str, Any]:
+    """Returns the row of one model; whatever goes wrong with it is what the row tells."""
+    source = ModelSource(name)
+    design: dict[str, Any] = {}
+    try:
+        kind = work.target.catalogue.kind(KIND)
+        request = model_request(work.target, kind, source, {}, None)
+        design = work.derive(source, request.answers)
+        plain = Options(Path(), with_format=False)
+        is_split = wish.split and not wish.fast
+        drawn = work.draw(request, source, design, plain, is_fast=wish.fast, is_split=is_split)
+    except ScaffoldError as error:
+        return coverage_row(name, design, {}, f"{error.message} [{error.code}]")
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # Of the writing: a design that it does not understand is a finding about the model.
+        return coverage_row(name, design, {}, f"it cannot be written: {error!r}")
+    return coverage_row(name, drawn.design, drawn.proof, "")
+
+
+def _write(report: Report, target: Target, text: str, options: Options) -> None:
+    place = target.root / PAGE
+    before = place.read_bytes() if place.is_file() else None
+    after = text.encode()
+    if before == after:
+        return
+    changes = [Change(PAGE, "created" if before is None else "edited", before, after)]
+    report.changes = reported_changes(changes)
+    if not options.dry_run:
+        from scaffold.transaction.apply import apply_changes
+
+        apply_changes(target.root, changes, report.command)
+
+
+def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    counts = {state: sum(row["state"] == state for row in rows) for state in STATES}
+    lines = [f"{row['model_type']:<24} {row['state']:<10} {row['finding']}" for row in rows]
+    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    return "\n".join([*lines, f"{told} of {len(rows)}"]) + "\n"
+
+
+STATES = ("proven", "unproven", "unwritten")

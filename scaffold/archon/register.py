@@ -1,0 +1,69 @@
+"""Registry lines of a unit that stands in the target already, and what its proof has come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
+from scaffold.errors import RegistryError
+from scaffold.report import Registration
+from scaffold.transaction.apply import session
+from scaffold.transaction.change import Change
+from scaffold.units.ledger import Unit, dump_unit, record_path
+
+
+def register(
+    root: Path, unit: Unit, entries: Sequence[Entry], proof: str, *, dry_run: bool = False
+) -> tuple[list[Change], list[Registration]]:
+    """Adds the registry lines of a unit and remembers its proof, in one step.
+
+    Args:
+        root: The target's folder.
+        unit: What stands there.
+        entries: The lines it needs.
+        proof: "proven" or "unproven".
+        dry_run: Whether to write nothing.
+
+    Returns:
+        What is written, and the lines.
+
+    Raises:
+        RegistryError: A registry cannot be edited without risk.
+    """
+    if dry_run:
+        return _planned(root, unit, entries, proof)
+    with session(root, f"verify {unit.id}") as opened:
+        changes, lines = _planned(root, unit, entries, proof)
+        opened.apply(changes)
+    return changes, lines
+
+
+def _planned(
+    root: Path, unit: Unit, entries: Sequence[Entry], proof: str
+) -> tuple[list[Change], list[Registration]]:
+    lines: list[Registration] = []
+    before: dict[str, bytes] = {}
+    after: dict[str, bytes] = {}
+    for entry in entries:
+        data = after.get(entry.file, _read(root, entry.file))
+        before.setdefault(entry.file, data)
+        edit = shapes.add_entry(data, entry)
+        after[entry.file] = edit.data
+        lines.append(Registration(entry.file, entry.table, entry.key, entry.value, edit.line))
+    changes = [Change(file, "edited", before[file], data) for file, data in after.items()]
+    record = record_path(unit.kind, unit.name)
+    known = replace(unit, entries=tuple(entries), proof=proof)
+    changes.append(Change(record, "record", _read(root, record), dump_unit(known)))
+    return [change for change in changes if change.before != change.after], lines
+
+
+def _read(root: Path, file: str) -> bytes:
+    try:
+        return (root / file).read_bytes()
+    except OSError as error:
+        raise RegistryError(
+            f"{file} cannot be read: {error.strerror}", code="registry_missing"
+        ) from error

@@ -1,0 +1,67 @@
+"""A design as the template files of a model: what stands in the template's folder wins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from scaffold.errors import TemplateError
+from scaffold.templating.names import pascal
+from scaffold.templating.request import Request
+
+SUFFIX = ".jinja"
+
+
+def with_written(
+    request: Request, design: Mapping[str, Any], own: Mapping[str, bytes]
+) -> tuple[Request, dict[str, bytes]]:
+    """Writes a design, and returns the request for exactly the files that it comes to.
+
+    Args:
+        request: The model as it is asked for; its style lists every file that a model may have.
+        design: What `archon_probe derive` found.
+        own: The files of the kind's template folder: path to bytes.
+
+    Returns:
+        The request, and the template files of all it renders.
+
+    Raises:
+        TemplateError: A file was written that the style does not list.
+    """
+    from scaffold.archon.codegen import write_model
+
+    style = request.styles[0]
+    written = write_model(named_design(request, design))
+    texts = {f"{style.name}/{path}": text.encode() for path, text in written.items()}
+    sources = {**texts, **own}
+    rules = [
+        rule._replace(source=rule.source + SUFFIX) if rule.source + SUFFIX in own else rule
+        for rule in style.files
+    ]
+    unlisted = sorted(set(texts) - {rule.source.removesuffix(SUFFIX) for rule in rules})
+    if unlisted:
+        raise TemplateError(
+            f"{style.name}/template.toml lists no file {unlisted[0]!r}", code="template_invalid"
+        )
+    kept = tuple(rule for rule in rules if rule.source in sources)
+    return replace(request, styles=(replace(style, files=kept),)), sources
+
+
+def named_design(request: Request, design: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a design with the names that its code gets in the target."""
+    names = request.names
+    asked = str(request.answers["model_type"])
+    prefix = design["class_prefix"]
+    if request.key != re.sub(r"\W", "_", asked):
+        prefix = pascal(request.key)
+    return {
+        **design,
+        "class_prefix": prefix,
+        "folder": request.key,
+        "module": names["module"],
+        "spec_name": f"{names['upper']}_SPEC",
+        "registered": names["registered"],
+        "composite": "" if asked == design["model_type"] else asked,
+    }

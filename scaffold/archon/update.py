@@ -1,0 +1,179 @@
+"""Models that stand in a target: registered once they are proven, and brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scaffold.archon.pipeline import (
+    KIND,
+    PROVEN,
+    UNPROVEN,
+    Log,
+    ModelWork,
+    Wish,
+    measured,
+    model_request,
+    refusals_found,
+    with_refusals,
+)
+from scaffold.archon.proof_report import proof_lines
+from scaffold.archon.source import source_of
+from scaffold.edit.entry import Entry
+from scaffold.report import Report
+from scaffold.target.target import Target
+from scaffold.templating.request import Request
+from scaffold.units.context import Options, reported_changes
+from scaffold.units.ledger import Unit, find_unit
+from scaffold.verify.command import Trial, verify_made
+
+if TYPE_CHECKING:
+    from scaffold.templating.render import RenderedFile
+    from scaffold.transaction.change import Change
+    from scaffold.units.update import Renewal
+
+
+class _Attempt(NamedTuple):
+    """Is a model written anew and merged; without a proof where nothing changes, or in conflict."""
+
+    request: Request
+    rendered: tuple[RenderedFile, ...]
+    renewal: Renewal
+    proof: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Is true where nothing but records is written."""
+        return all(change.action == "record" for change in self.renewal.changes)
+
+
+def renew_model(
+    target: Target, unit: Unit, request: Request, options: Options, earlier: Sequence[Change]
+) -> tuple[Renewal, tuple[str, ...]]:
+    """Works out how a model is brought up to date: measured and written anew, merged, proven again.
+
+    Args:
+        target: Where it stands.
+        unit: The model as it was made.
+        request: The model as it is to be.
+        options: Whether the target's formatters run.
+        earlier: What the same command does before.
+
+    Returns:
+        What is written, and warnings.
+    """
+    from scaffold.units.update import plan_renewal
+
+    work = ModelWork(target, Wish(), lambda line: None)
+    design = work.derive(source_of(dict(request.answers)), request.answers)
+    asked = measured(request, design)
+    tried = _attempt(work, unit, asked, design, options, earlier)
+    wrong = refusals_found(tried.proof)
+    if wrong:  # as in `ModelWork.draw`: it is written once more, to refuse them
+        tried = _attempt(work, unit, asked, with_refusals(design, wrong), options, earlier)
+    if tried.is_same:
+        return tried.renewal, tried.warnings
+    is_proven = bool(tried.proof.get("ok"))
+    rules = tried.request.rules if is_proven else ()
+    settled = replace(tried.request, proof=PROVEN if is_proven else UNPROVEN, rules=rules)
+    warnings = tried.warnings
+    if not is_proven:
+        why = proof_lines(tried.proof)[0] if tried.proof else "a merge has conflicts"
+        warnings += (f"{unit.id} is not proven as merged, and not registered: {why}",)
+    return plan_renewal(target.root, unit, settled, tried.rendered, earlier), warnings
+
+
+def _attempt(
+    work: ModelWork,
+    unit: Unit,
+    asked: Request,
+    design: Mapping[str, Any],
+    options: Options,
+    earlier: Sequence[Change],
+) -> _Attempt:
+    from scaffold.units.update import plan_renewal
+
+    root = work.target.root
+    request, rendered, warnings = work.render(asked, design, options)
+    kept = replace(request, proof=unit.proof, rules=request.rules if unit.entries else ())
+    renewal = plan_renewal(root, unit, kept, rendered, earlier)
+    tried = _Attempt(request, rendered, renewal, {}, warnings)
+    if tried.is_same or renewal.conflicts:
+        return tried
+    source = source_of(dict(asked.answers))
+    merged = _merged(root, rendered, renewal)
+    return tried._replace(proof=work.prove(request, source, merged, design))
+
+
+def _merged(
+    root: Path, rendered: Iterable[RenderedFile], renewal: Renewal
+) -> tuple[RenderedFile, ...]:
+    """Returns the files as they will stand there once a renewal is written."""
+    planned = {change.path: change.after for change in renewal.changes}
+    found: list[RenderedFile] = []
+    for file in rendered:
+        place = root / file.path
+        data = planned.get(file.path, place.read_bytes() if place.is_file() else None)
+        found += [replace(file, data=data)] if data is not None else []
+    return tuple(found)
+
+
+def verify_and_register(ids: Iterable[str], how: Trial, log: Log, options: Options) -> Report:
+    """Runs what was made, and registers the models among it that are proven now."""
+    report = verify_made(ids, how, log, options)
+    register_proven(report, options)
+    return report
+
+
+def register_proven(report: Report, options: Options) -> None:
+    """Registers the unproven models that a verification has found to be proven.
+
+    Args:
+        report: That of the verification, which is told what was registered.
+        options: Where it was.
+    """
+    verdicts = {row["id"]: row["verdict"] for row in report.extra.get("units", [])}
+    target = options.find()
+    for unit_id, verdict in verdicts.items():
+        if not unit_id.startswith(f"{KIND}/") or verdict != "ok":
+            continue
+        unit = _recorded(target, unit_id)
+        if unit is not None and unit.proof == UNPROVEN:
+            register_unit(report, target, unit, _entries(target, unit), PROVEN, options)
+            rows = [f"registered {r.file}:{r.line}  {r.key}\n" for r in report.registered]
+            report.text = (report.text or "") + "".join(rows)
+
+
+def register_unit(
+    report: Report,
+    target: Target,
+    unit: Unit,
+    entries: Sequence[Entry],
+    proof: str,
+    options: Options,
+) -> Report:
+    """Adds the registry lines of a unit that stands there, and what its proof came to."""
+    from scaffold.archon.register import register
+
+    changes, lines = register(target.root, unit, entries, proof, dry_run=options.dry_run)
+    report.changes += reported_changes(changes)
+    report.registered += tuple(lines)
+    return report
+
+
+def _recorded(target: Target, unit_id: str) -> Unit | None:
+    from scaffold.errors import LedgerError
+
+    try:
+        return find_unit(target.root, unit_id)
+    except LedgerError:
+        return None
+
+
+def _entries(target: Target, unit: Unit) -> tuple[Entry, ...]:
+    kind = target.catalogue.kind(unit.kind)
+    request = model_request(target, kind, source_of(dict(unit.answers)), {}, unit.name)
+    return request.edited()

@@ -1,0 +1,150 @@
+"""The commands about distributed jobs: they parse, call one function and return its report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scaffold.report import Report
+
+
+def add_debug_commands(group: click.Group, target: click.Option, json: click.Option) -> None:
+    """Adds the commands of ``scaffold debug`` to their group.
+
+    Args:
+        group: The group ``debug``.
+        target: The option --target, as all commands have it.
+        json: The option --json.
+    """
+    commands = (
+        ("compare", debug_compare, _COMPARE),
+        ("env", debug_env, _ENV),
+        ("run", debug_run, _RUN),
+    )
+    for name, body, params in commands:
+        help_text = (body.__doc__ or "").split("\n\n    Args:")[0]
+        command = click.Command(
+            name,
+            params=[*params, target, json],
+            callback=body,
+            help=help_text,
+            # What follows the program belongs to it, with or without "--" before.
+            context_settings={"allow_interspersed_args": name == "compare"},
+        )
+        group.add_command(command)
+
+
+_RUN: list[click.Parameter] = [
+    click.Argument(["argv"], nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND..."),
+    click.Option(
+        ["--timeout", "timeout_s"],
+        type=click.FloatRange(min=1),
+        default=60.0,
+        metavar="SECONDS",
+        help="How long a rank may be in one call. [default: 60]",
+    ),
+    click.Option(
+        ["--report", "folder"],
+        metavar="DIR",
+        help="Keep the record here. [default: a temporary folder]",
+    ),
+    click.Option(["--checksums"], is_flag=True, help="Record checksums by module, for `compare`."),
+    click.Option(
+        ["--steps"],
+        type=click.IntRange(min=1),
+        default=1,
+        metavar="N",
+        help="Record modules for so many steps. [default: 1]",
+    ),
+    click.Option(["--memory"], is_flag=True, help="Record memory by module and by parameter."),
+]
+
+
+def debug_run(argv: tuple[str, ...], target: str | None, **values: Any) -> Report:
+    """Runs a distributed job under watch and says which rank went wrong.
+
+    COMMAND is anything that starts ranks of torch.distributed, such as torchrun. A recorder is
+    brought into each of them. Where one waits in vain the job is ended.
+    """
+    from scaffold.debug.run import RunWish, run_job
+
+    return run_job(RunWish(argv=argv, root=_root(target), **values))
+
+
+_COMPARE: list[click.Parameter] = [
+    click.Argument(["records"], nargs=-1, required=True, metavar="RECORD [RECORD]"),
+    click.Option(
+        ["--ranks"], metavar="A,B", help="Compare these ranks; of one run, with the first."
+    ),
+    click.Option(
+        ["--rtol"],
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="X",
+        help="How far numbers may be apart, relatively. [default: 0, every bit counts]",
+    ),
+    click.Option(
+        ["--phase", "phases"],
+        multiple=True,
+        type=click.Choice(["start", "forward", "backward", "gradient", "parameter"]),
+        help="Compare this part of a step alone (repeatable).",
+    ),
+]
+
+
+def debug_compare(
+    records: tuple[str, ...],
+    ranks: str | None,
+    rtol: float,
+    phases: tuple[str, ...],
+    target: str | None,
+    **_: Any,
+) -> Report:
+    """Finds the first module in which two runs, or two ranks, differ.
+
+    RECORD is what `scaffold debug run --checksums --report` wrote.
+    """
+    from scaffold.debug.compare import CompareWish, compare_runs
+
+    return compare_runs(CompareWish(records, ranks, rtol, phases, _root(target)))
+
+
+_ENV: list[click.Parameter] = [
+    click.Argument(["argv"], nargs=-1, type=click.UNPROCESSED, metavar="-- [TORCHRUN ARGS]..."),
+    click.Option(
+        ["--mesh"],
+        metavar="SIZES",
+        help='How ranks are laid out: "dp_shard=2,tp=2", or "d2t2" as AReaL writes it.',
+    ),
+    click.Option(["--config"], metavar="FILE", help="Take the layouts from this YAML file, too."),
+    click.Option(["--python"], metavar="EXE", help="The interpreter of the job."),
+]
+
+
+def debug_env(argv: tuple[str, ...], target: str | None, **values: Any) -> Report:
+    """Checks what a distributed job needs before it starts.
+
+    Versions, GPUs, ports, host names, limits and variables, and whether the ranks that TORCHRUN
+    ARGS start fill the mesh. It runs the interpreter to ask for versions, and no job.
+    """
+    from scaffold.debug.environment import EnvWish, check_environment
+
+    given = {key: value for key, value in values.items() if key != "as_json"}
+    return check_environment(EnvWish(argv=argv, root=_root(target), **given))
+
+
+def _root(target: str | None) -> Path:
+    from pathlib import Path
+
+    from scaffold.errors import TargetError
+
+    root = Path(target) if target else Path.cwd()
+    if not root.is_dir():
+        raise TargetError(
+            f"there is no folder {target}", code="target_missing", hint="mend --target"
+        )
+    return root.absolute()

@@ -1,0 +1,85 @@
+"""The commands of dependencies: they parse, call one function and return its report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scaffold.cli.working_folder import start_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scaffold.report import Report
+
+
+def add_deps_commands(group: click.Group, target: click.Option, json: click.Option) -> None:
+    """Adds every command of ``scaffold deps`` to its group.
+
+    Args:
+        group: The group ``deps``.
+        target: The option --target, as all commands have it.
+        json: The option --json.
+    """
+
+    def add(name: str, body: Callable[..., Report], params: list[click.Parameter]) -> None:
+        options = [*params, target, json]
+        group.add_command(click.Command(name, params=options, callback=body, help=body.__doc__))
+
+    add("catalog", deps_catalog, _CATALOG)
+    add("audit", deps_audit, _AUDIT)
+    add("plan", deps_plan, _PLAN)
+
+
+_PYTHON = click.Option(
+    ["--python"], metavar="EXE", help="The Python whose pip is asked. [default: this one]"
+)
+_CATALOG: list[click.Parameter] = [click.Argument(["package"], metavar="PKG")]
+_AUDIT: list[click.Parameter] = [
+    click.Argument(["package"], metavar="PKG"),
+    click.Argument(["old"], metavar="OLD"),
+    click.Argument(["new"], metavar="NEW"),
+    click.Option(["--show-undecided"], is_flag=True, help="Show what cannot be decided, too."),
+    _PYTHON,
+]
+_PLAN: list[click.Parameter] = [
+    click.Argument(["pins"], nargs=-1, required=True, metavar="PKG==VER..."),
+    click.Option(["--apply"], is_flag=True, help="Write the edits, all of them or none."),
+    click.Option(["--no-resolve"], is_flag=True, help="Ask no resolver, and so no index."),
+    _PYTHON,
+]
+
+
+def deps_catalog(package: str, **values: Any) -> Report:
+    """Lists every use of a package as a checklist.
+
+    PKG is a distribution, as the package index knows it. Nothing is imported, run or fetched.
+    """
+    from scaffold.deps.catalog import catalog
+
+    return catalog(start_folder(values["target"]), package)
+
+
+def deps_audit(package: str, old: str, new: str, show_undecided: bool, **values: Any) -> Report:
+    """Tells what a new release changes for the uses of a package.
+
+    Both releases are downloaded and read as text: nothing is installed, imported or built. Ends in
+    1 where a use breaks.
+    """
+    from scaffold.deps.audit import audit
+
+    root = start_folder(values["target"])
+    return audit(root, package, old, new, python=values["python"], show_undecided=show_undecided)
+
+
+def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:
+    """Moves the pins of packages in every manifest, and resolves the result in a scratch folder.
+
+    Without --apply it shows the edits and writes nothing. A conflict is told with who wants what;
+    where another pin can move within its declared range, that edit is proposed.
+    """
+    from scaffold.deps.plan import Wish, plan
+
+    wish = Wish(pins, apply=apply, resolve=not no_resolve, python=values["python"])
+    return plan(start_folder(values["target"]), wish)

@@ -1,0 +1,174 @@
+"""The commands of kinds: options from the manifests of a kind and its styles, and what they do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scaffold.templating.manifests import Catalogue
+from scaffold.templating.spec import Answer, Kind
+
+if TYPE_CHECKING:
+    from scaffold.report import Report
+    from scaffold.units.context import Options
+
+SAMPLE = click.Option(
+    ["--from", "sample"],
+    metavar="PATH",
+    help="Your data, to find columns in: JSONL, JSON, CSV, Parquet or a folder.",
+)
+
+
+# Takes a type since click 8.2, and none before.
+class Choice(click.Choice):  # pyright: ignore[reportMissingTypeArgument]
+    """Is a choice that names the nearest where one is misspelled."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the choice."""
+        own: Any = self
+        known = [str(choice) for choice in own.choices]
+        if value in known:
+            return value
+        from scaffold.errors import nearest
+
+        return self.fail(f"unknown {str(value)!r}{nearest(str(value), known)}", param, ctx)
+
+
+def kind_params(catalogue: Catalogue, kind: Kind) -> list[click.Parameter]:
+    """Returns the parameters of a kind's command that its manifests ask for."""
+    return [
+        click.Argument(["typed"], metavar=_metavar(kind)),
+        _style_option(catalogue, kind),
+        *_answer_options(catalogue, kind),
+        *[SAMPLE] * _takes_sample(catalogue, kind),
+    ]
+
+
+def make(
+    catalogue: Catalogue,
+    kind: Kind,
+    typed: str,
+    chosen: Any,
+    options: Options,
+    log: Callable[[str], None],
+    **values: Any,
+) -> Report:
+    """Makes the unit that a command line asks for.
+
+    Args:
+        catalogue: What can be made.
+        kind: What is made.
+        typed: The name as typed; a module for a kind with a subject, a model for one
+            with a writer.
+        chosen: The style, or the styles of a kind that takes several.
+        options: What every command accepts.
+        log: Takes the progress of a verification, line by line.
+        **values: The answers, and the options of the kind's command.
+    """
+    from scaffold.units import add as commands
+
+    names = tuple(answer.name for answer, _ in _questions(catalogue, kind))
+    given = {key: values.pop(key) for key in names}
+    styles = tuple(chosen) if kind.multiple else (chosen,) * bool(chosen)
+    if not kind.writer and _may_ask(values):
+        given |= _ask(catalogue, kind, styles, given)
+    if kind.new_folder:
+        return commands.new_project(kind, typed, styles, given, options, with_git=values["git"])
+    if kind.writer:
+        from scaffold.archon.add import Wish, add_model
+
+        wish = Wish(*(values[field] for field in Wish._fields))
+        report = add_model(kind, typed, given, wish, options, log)
+    elif kind.subject:
+        report = commands.add_tests(kind, typed, chosen, given["to"], options)
+    else:
+        report = commands.add_unit(kind, typed, styles, given, options)
+    if values["verify"] and report.ok and not options.dry_run:
+        commands.verify_added(report, log, options)
+    return report
+
+
+def _metavar(kind: Kind) -> str:
+    """Returns what stands for that which the command makes, or makes it from."""
+    return "MODEL" if kind.writer else (kind.subject or "name").upper()
+
+
+def _questions(catalogue: Catalogue, kind: Kind) -> list[tuple[Answer, list[str]]]:
+    """Returns every question of the kind, with the styles that ask it (none: all of them do).
+
+    An answer without an option is worked out and never asked.
+    """
+    found: dict[str, tuple[Answer, list[str]]] = {
+        name: (answer, []) for name, answer in kind.answers.items()
+    }
+    for style in catalogue.style_names(kind.name):
+        for name, answer in catalogue.style(kind.name, style).answers.items():
+            found.setdefault(name, (answer, []))[1].append(style)
+    return [question for question in found.values() if question[0].option]
+
+
+def _takes_sample(catalogue: Catalogue, kind: Kind) -> bool:
+    """Tells whether a sample of data can answer a question of the kind."""
+    return any(
+        answer.default_from.startswith("sample:") for answer, _ in _questions(catalogue, kind)
+    )
+
+
+def _style_option(catalogue: Catalogue, kind: Kind) -> click.Option:
+    default = f" [default: {kind.default}]" if kind.default else ""
+    return click.Option(
+        [f"--{kind.option}", "chosen"],
+        type=Choice(catalogue.style_names(kind.name)),
+        multiple=kind.multiple,
+        help=("Which ones (repeatable)." if kind.multiple else f"Which one.{default}"),
+    )
+
+
+def _answer_options(catalogue: Catalogue, kind: Kind) -> list[click.Option]:
+    types = {"str": click.STRING, "int": click.INT, "float": click.FLOAT, "bool": click.BOOL}
+    options: list[click.Option] = []
+    count = len(catalogue.style_names(kind.name))
+    for answer, styles in _questions(catalogue, kind):
+        rows = [catalogue.style(kind.name, style).answers[answer.name] for style in styles]
+        asked = rows or [answer]
+        choices = list(dict.fromkeys(choice for each in asked for choice in each.choices))
+        name = answer.option
+        flags = f"{name}/--no-{name[2:]}" if answer.type == "bool" else name
+        only = f" ({', '.join(styles)})" if styles and count > 1 else ""
+        default = "" if answer.default in (None, "") else f" [default: {answer.default}]"
+        options.append(
+            click.Option(
+                [flags, answer.name],
+                type=Choice(choices) if choices else types[answer.type],
+                default=None,
+                help=f"{answer.help}{only}{default}",
+            )
+        )
+    return options
+
+
+def _may_ask(values: dict[str, Any]) -> bool:
+    is_asked = not values["no_input"] and not values["as_json"]
+    stdin: Any = sys.stdin  # None where it is closed, whatever its type says
+    return is_asked and stdin is not None and stdin.isatty()
+
+
+def _ask(
+    catalogue: Catalogue, kind: Kind, styles: tuple[str, ...], given: dict[str, Any]
+) -> dict[str, Any]:
+    from scaffold.templating.answers import missing_answers
+    from scaffold.templating.spec import all_answers
+
+    questions = all_answers(kind, catalogue.styles(kind, styles))
+    types: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
+    return {
+        row.name: click.prompt(
+            row.help,
+            type=Choice(row.choices) if row.choices else types[row.type],
+            err=True,
+        )
+        for row in missing_answers(questions, given)
+    }

@@ -1,0 +1,104 @@
+"""How a command ends: its report or its error on the streams, and the exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from io import TextIOWrapper
+from typing import TYPE_CHECKING
+
+import click
+
+from scaffold.templating.sources import kind_heads, own_root, template_sources
+
+if TYPE_CHECKING:
+    from scaffold.errors import ScaffoldError
+    from scaffold.report import Report
+
+
+def mend_streams() -> None:
+    """Keeps files of the target off the numbers of closed streams, and lets any text be printed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def give_up_printing(error: OSError) -> int:
+    """Lets go of streams that take no more, which Python would try to flush at its end."""
+    with suppress(OSError):
+        if not isinstance(error, BrokenPipeError):  # else the reader of a pipe has seen enough
+            click.echo(f"error: the report cannot be written: {error.strerror}", err=True)
+    for number in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    return 1
+
+
+def print_report(report: Report, as_json: bool) -> int:
+    """Prints a report for people, or as JSON, and returns the exit status."""
+    if as_json:
+        import json
+
+        click.echo(json.dumps(report.to_json()))
+    else:
+        click.echo(report.to_text(), nl=False)
+        for warning in report.warnings:
+            click.echo(f"warning: {warning}", err=True)
+    if report.error is not None:
+        from scaffold.report import error_text
+
+        click.echo(error_text(report.error), err=True, nl=False)
+    return 0 if report.ok else 1
+
+
+def print_error(argv: list[str], error: BaseException, as_json: bool) -> int:
+    """Prints what ended a command line, whatever it was, and returns the exit status."""
+    from scaffold.report import error_json, error_text
+
+    if _is_bare(error) and not as_json:
+        click.echo(str(error), err=True)
+        return 2
+    known, exit_status = _as_known(error)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(error_json(_command_name(argv), known)))
+    click.echo(error_text(known), err=True, nl=False)
+    return exit_status
+
+
+def _is_bare(error: BaseException) -> bool:
+    """Tells whether a group was called without a command; click has a name for it since 8.2."""
+    return type(error).__name__ == "NoArgsIsHelpError"
+
+
+def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
+    """Returns any error as one of ours, with the exit status."""
+    from scaffold.errors import ScaffoldError
+
+    if isinstance(error, ScaffoldError):
+        return error, error.exit_status
+    if isinstance(error, click.ClickException):
+        ctx = getattr(error, "ctx", None)
+        hint = f"{ctx.command_path} --help" if ctx else "scaffold --help"
+        text = "no command was given" if _is_bare(error) else error.format_message()
+        return ScaffoldError(" ".join(text.split()), code="usage", hint=hint), 2
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return ScaffoldError("stopped", code="aborted"), 1
+    if os.environ.get("SCAFFOLD_DEBUG"):
+        sys.excepthook(type(error), error, error.__traceback__)
+    message = f"scaffold itself failed: {type(error).__name__}: {error}".splitlines()[0]
+    return ScaffoldError(message, code="fault", hint="SCAFFOLD_DEBUG=1 shows where"), 3
+
+
+def _command_name(argv: list[str]) -> str:
+    words = [word for word in argv if not word.startswith("-")]
+    if words[:1] == ["add"] and len(words) > 1:
+        heads = kind_heads(folder for _, folder in template_sources(own_root(argv) or None))
+        return heads[words[1]].command or f"add {words[1]}" if words[1] in heads else "add"
+    return words[0] if words else ""

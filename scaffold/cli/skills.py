@@ -1,0 +1,255 @@
+"""The commands of skills: they parse, call one function and return its report."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scaffold.cli.working_folder import start_folder, working_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scaffold.report import Report
+
+
+def add_skill_commands(
+    group: click.Group, target: click.Option, json: click.Option, dry_run: click.Option
+) -> None:
+    """Adds every command of ``scaffold skills`` to its group.
+
+    Args:
+        group: The group ``skills``.
+        target: The option --target, as all commands have it.
+        json: The option --json.
+        dry_run: The option --dry-run.
+    """
+    common = [target, json]
+
+    def add(
+        name: str, body: Callable[..., Any], params: list[click.Parameter], *, writes: bool
+    ) -> None:
+        options = [*params, *common, *([dry_run] if writes else [])]
+        help_text = (body.__doc__ or "").split("\n\n    Args:")[0]
+        group.add_command(click.Command(name, params=options, callback=body, help=help_text))
+
+    add("check", skills_check, _CHECK, writes=True)
+    add("list", skills_list, [], writes=False)
+    add("new", skills_new, _NEW, writes=True)
+    add("sync", skills_sync, _SYNC, writes=True)
+    add("install", skills_install, _INSTALL, writes=True)
+
+
+_CHECK: list[click.Parameter] = [
+    click.Argument(["paths"], nargs=-1, metavar="[PATH]..."),
+    click.Option(
+        ["--format", "form"],
+        type=click.Choice(["human", "json", "sarif", "github"]),
+        default="human",
+        help="How findings are told. [default: human]",
+    ),
+    click.Option(["--show-undecided"], is_flag=True, help="Show the claims left undecided, too."),
+    click.Option(["--fix"], is_flag=True, help="Write the fixes whose meaning is certain."),
+    click.Option(["--select"], multiple=True, metavar="RULE", help="Only this rule (repeatable)."),
+    click.Option(["--ignore"], multiple=True, metavar="RULE", help="Not this rule (repeatable)."),
+    click.Option(
+        ["--exclude"], multiple=True, metavar="GLOB", help="Not these documents (repeatable)."
+    ),
+    click.Option(["--baseline"], metavar="FILE", help="Leave out the findings that FILE knows."),
+    click.Option(["--write-baseline"], metavar="FILE", help="Make all findings known, in FILE."),
+    click.Option(["--since"], metavar="REV", help="Only what the changes after REV broke."),
+    click.Option(
+        ["--python"],
+        metavar="EXE",
+        help="Decide names from elsewhere by what this Python has installed.",
+    ),
+    click.Option(
+        ["--cache/--no-cache"], default=True, help="Use what earlier checks found. [default: yes]"
+    ),
+]
+
+
+def skills_check(**values: Any) -> Report:
+    """Proves or refutes what guidance for agents says of its repository.
+
+    PATH is a skill, a folder or a Markdown file; without one, all guidance of the repository is
+    checked. Nothing is imported and nothing is run.
+    """
+    from scaffold.analysis.files.gc_pause import uncollected
+
+    with uncollected():  # the imports make as much as a small check, too
+        from scaffold.skills.check.command import CheckWish, check_skills
+
+        given = {key: value for key, value in values.items() if key not in ("target", "as_json")}
+        return check_skills(CheckWish(start_folder(values["target"]), **given))
+
+
+_SYNC: list[click.Parameter] = [
+    click.Option(["--check"], is_flag=True, help="Write nothing; fail where something is behind."),
+    click.Option(
+        ["--overwrite"],
+        multiple=True,
+        metavar="PATH",
+        help="Drop the edits of this rendered file, or of those in this folder (repeatable).",
+    ),
+]
+_NEW: list[click.Parameter] = [
+    click.Argument(["name"]),
+    click.Option(["--description"], metavar="TEXT", help="What it does, and when to use it."),
+]
+
+
+def skills_sync(check: bool, overwrite: tuple[str, ...], **values: Any) -> Report:
+    """Renders .agents for each client, and renews generated blocks.
+
+    What a person edited in a rendered file is reported and left alone. It runs commands only where
+    [tool.scaffold.skills] allows them, and nothing with --check or --dry-run.
+    """
+    from scaffold.skills.pack.sources import find_pack
+    from scaffold.skills.pack.sync import overwritten, sync_skills
+
+    root = find_pack(start_folder(values["target"]))
+    named = overwritten(overwrite, working_folder().resolve(), root)
+    return sync_skills(root, check=check, dry_run=values["dry_run"], overwrite=named)
+
+
+def skills_list(**values: Any) -> Report:
+    """Lists the skills and what each costs a client in tokens."""
+    from scaffold.skills.pack.list import list_skills
+    from scaffold.skills.pack.sources import find_pack
+
+    return list_skills(find_pack(start_folder(values["target"])))
+
+
+def skills_new(name: str, description: str | None, **values: Any) -> Report:
+    """Starts a skill in .agents/skills, with the sections of one.
+
+    NAME is a verb and a noun, such as add-metric.
+    """
+    from scaffold.skills.pack.new import new_skill
+
+    return new_skill(start_folder(values["target"]), name, description, dry_run=values["dry_run"])
+
+
+_INSTALL: list[click.Parameter] = [
+    click.Argument(["words"], nargs=-1, metavar="[SOURCE] [SKILL]..."),
+    click.Option(
+        ["--update"], is_flag=True, help="Renew the skills named, or all, from their sources."
+    ),
+    click.Option(["--remove"], is_flag=True, help="Take the skills named back."),
+    click.Option(["--check"], is_flag=True, help="Tell whether files are as they were installed."),
+    click.Option(["--user"], is_flag=True, help="Install to the home folder and not a repository."),
+    click.Option(
+        ["--client", "clients"],
+        multiple=True,
+        type=click.Choice(["claude", "codex", "opencode"]),
+        help="Only for this client (repeatable). [default: all]",
+    ),
+    click.Option(["--prefix"], default="", metavar="WORD", help="Put a word before their names."),
+    click.Option(
+        ["--rev", "revision"], default="", metavar="REV", help="A branch, tag or commit of SOURCE."
+    ),
+    click.Option(
+        ["--grant-tools"], is_flag=True, help="Keep allowed-tools and hooks that a skill brings."
+    ),
+    click.Option(
+        ["--allow-hidden"],
+        multiple=True,
+        metavar="SKILL/FILE",
+        help="Install this file although it hides text (repeatable).",
+    ),
+    click.Option(
+        ["--overwrite"],
+        multiple=True,
+        metavar="PATH",
+        help="With --update: give up what was edited in this file, after copying it (repeatable).",
+    ),
+    click.Option(
+        ["--discard-edits", "discard"],
+        multiple=True,
+        metavar="SKILL",
+        help="With --remove: delete its edited files too, after copying them (repeatable).",
+    ),
+    click.Option(["--yes"], is_flag=True, help="Agree to what the skills bring."),
+    click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal."),
+]
+
+
+def skills_install(words: tuple[str, ...], user: bool, **values: Any) -> Report:
+    """Installs skills of others, pinned by commit and hash.
+
+    SOURCE is a folder, the address of a git repository (https, ssh or file), each with @REV if you
+    like, or builtin for the skills of this tool. Without SKILL all of them are installed. What they
+    bring that runs, grants or hides something is listed first; what they grant is dropped. With
+    --update, --remove and --check there is no SOURCE.
+
+    Args:
+        words: The source and the skills, or the skills alone.
+        user: Whether to install to the home folder.
+        values: The options.
+    """
+    from scaffold.skills.install.command import (
+        Wish,
+        check_skills,
+        install_skills,
+        remove_skills,
+        update_skills,
+    )
+    from scaffold.skills.install.places import find_target
+    from scaffold.skills.install.run import Options
+
+    mode = _install_mode(words, user, values)
+    here = start_folder(None)
+    options = Options(
+        find_target(here, values["target"], user=user),
+        user,
+        values["dry_run"],
+        values["yes"],
+        _asks(values),
+        lambda line: click.echo(line, err=True),
+    )
+    names = ("clients", "prefix", "revision", "grant_tools", "allow_hidden", "overwrite")
+    wish = Wish(**{name: values[name] for name in names})
+    if mode == "check":
+        return check_skills(words, options)
+    if mode == "remove":
+        return remove_skills(words, values["discard"], options)
+    if mode == "update":
+        return update_skills(words, wish, options)
+    return install_skills(words[0], words[1:], here, wish, options)
+
+
+_INSTALL_MODES = {
+    "": {"clients", "prefix", "revision", "grant_tools", "allow_hidden", "yes"},
+    "update": {"clients", "revision", "grant_tools", "allow_hidden", "overwrite", "yes"},
+    "remove": {"discard"},
+    "check": {"dry_run"},
+}
+"""Which options mean something with which mode; one that means nothing is refused."""
+
+
+def _install_mode(words: tuple[str, ...], user: bool, values: dict[str, Any]) -> str:
+    """Returns "", "update", "remove" or "check", once the options fit together."""
+    modes = [mode for mode in _INSTALL_MODES if mode and values[mode]]
+    if len(modes) > 1:
+        raise click.UsageError(f"--{modes[0]} and --{modes[1]} exclude each other")
+    mode = modes[0] if modes else ""
+    if user and values["target"]:
+        raise click.UsageError("--user and --target exclude each other")
+    if not (mode or words):
+        raise click.UsageError("SOURCE is missing: a folder, the address of a repository, builtin")
+    known = {name for names in _INSTALL_MODES.values() for name in names} - {"dry_run"}
+    wrong = [name for name in sorted(known) if values[name] and name not in _INSTALL_MODES[mode]]
+    if wrong:
+        option = next(each.opts[0] for each in _INSTALL if each.name == wrong[0])
+        raise click.UsageError(f"{option} means nothing {f'with --{mode}' if mode else 'here'}")
+    return mode
+
+
+def _asks(values: dict[str, Any]) -> Callable[[], bool] | None:
+    """Returns what asks the person at the terminal, or None where nobody can be asked."""
+    if values["no_input"] or values["as_json"] or values["dry_run"] or not sys.stdin.isatty():
+        return None
+    return lambda: click.confirm("Write this?", err=True)

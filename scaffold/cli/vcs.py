@@ -1,0 +1,130 @@
+"""The commands around version control: they parse, call one function and return its report."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scaffold.cli.working_folder import start_folder
+
+if TYPE_CHECKING:
+    from scaffold.report import Report
+
+
+def add_vcs_commands(group: click.Group, target: click.Option, json: click.Option) -> None:
+    """Adds the commands to the group that holds all others.
+
+    Args:
+        group: The command line.
+        target: The option --target, as all commands have it.
+        json: The option --json.
+    """
+    params = [*_COMMIT_MSG, target, json]
+    group.add_command(
+        click.Command("commit-msg", params=params, callback=commit_msg, help=commit_msg.__doc__)
+    )
+    group.add_command(
+        click.Command("pr", params=[*_PR, target, json], callback=pr, help=pr.__doc__)
+    )
+    params = [*_REVIEW, target, json]
+    group.add_command(click.Command("review", params=params, callback=review, help=review.__doc__))
+
+
+_COMMIT_MSG: list[click.Parameter] = [
+    click.Option(
+        ["--check"],
+        metavar="FILE|REV..REV",
+        help="Check the message in a file, or those of a range of commits.",
+    )
+]
+
+
+def commit_msg(check: str | None, target: str | None, **_: Any) -> Report:
+    """Drafts a commit message, or checks some.
+
+    The draft is for what is staged: a Conventional Commit, with the evidence for its type and
+    scope; the why is yours. Git's hook commit-msg passes --check a file. Messages that git writes
+    itself are accepted.
+    """
+    if check is not None:
+        from scaffold.vcs.commit.check import check_messages
+
+        return check_messages(check, target)
+    from scaffold.vcs.commit.command import draft_commit_message
+
+    return draft_commit_message(start_folder(target))
+
+
+_REVIEW: list[click.Parameter] = [
+    click.Argument(["revisions"], required=False, metavar="[REV..REV|REV]"),
+    click.Option(["--base"], metavar="BRANCH", help="Where the change is to go to."),
+    click.Option(["--staged"], is_flag=True, help="What the next commit would change."),
+    click.Option(["--worktree"], is_flag=True, help="Also what is not committed, new files too."),
+    click.Option(
+        ["--rules"], multiple=True, metavar="FILE", help="More rules, in TOML (repeatable)."
+    ),
+]
+
+
+def review(
+    revisions: str | None,
+    base: str | None,
+    staged: bool,
+    worktree: bool,
+    rules: tuple[str, ...],
+    target: str | None,
+    **_: Any,
+) -> Report:
+    """Tells what a change touches and can break.
+
+    REV is a branch, tag or commit: what it adds to the branch that it goes to. Without one it is
+    HEAD. The report says what changed for whom, what is broken, and who should look at what.
+    """
+    from scaffold.vcs.review.command import review as review_change
+    from scaffold.vcs.review.revisions import Which
+
+    return review_change(start_folder(target), Which(revisions, base, staged, worktree), rules)
+
+
+_PR: list[click.Parameter] = [
+    click.Option(["--base"], metavar="BRANCH", help="Where it goes. [default: the remote's own]"),
+    click.Option(["--remote"], metavar="NAME", help="The remote. [default: origin, or the one]"),
+    click.Option(["--title"], metavar="TEXT", help="The title, and the subject of --rewrite."),
+    click.Option(["--body"], metavar="FILE", help="The body. [default: the template, filled]"),
+    click.Option(["--message"], metavar="FILE", help="The message of the one commit, whole."),
+    click.Option(["--template"], metavar="NAME", help="Of several templates, the one to fill."),
+    click.Option(["--draft", "is_draft"], is_flag=True, help="Open it as a draft."),
+    click.Option(
+        ["--rewrite"],
+        is_flag=True,
+        help="Fetch the base, and make the branch one commit on top of it.",
+    ),
+    click.Option(["--push"], is_flag=True, help="Push the branch, then `gh pr create` or `edit`."),
+    click.Option(
+        ["--force-with-lease", "may_force"],
+        is_flag=True,
+        help="With --push: replace commits that only the remote has, if it is as last fetched.",
+    ),
+    click.Option(["--yes", "agreed"], is_flag=True, help="Agree to the plan."),
+    click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal."),
+    click.Option(["--dry-run"], is_flag=True, help="Change nothing, here or anywhere."),
+]
+
+
+def pr(no_input: bool, target: str | None, as_json: bool, **values: Any) -> Report:
+    """Checks, words and opens a pull request.
+
+    Without --rewrite and --push it only reads. With them, a failure leaves branch, index and files
+    as they were; a backup of the branch is printed.
+    """
+    from scaffold.vcs.pull_request.command import Options, pull_request
+
+    can_ask = not (no_input or as_json) and sys.stdin.isatty()
+    return pull_request(start_folder(target), Options(**values), _agree if can_ask else None)
+
+
+def _agree(plan: str) -> bool:
+    click.echo(plan, err=True, nl=False)
+    return click.confirm("Do this?", err=True)

@@ -1,0 +1,147 @@
+"""Finds the first call of a group in which ranks do not agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from scaffold.debug.records import SET_UP, Call, Job
+
+SIZED = frozenset(
+    {"all_reduce", "broadcast", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor"}
+    | {"gather", "scatter", "all_reduce_coalesced"}
+)
+"""Collectives whose tensors have to be of one size on all ranks; lists of others may differ."""
+
+LOOK_AHEAD = 64
+"""How many calls further the same call is looked for, where ranks make calls in another order."""
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Is one place in a group's sequence at which ranks make different calls.
+
+    Args:
+        kind: What differs: "collective", "order", "shape", "dtype", "root", "reduction" or
+            "groups".
+        group: The group's name.
+        number: Which call of the group it is.
+        calls: The call of each rank that has come so far.
+        odd: The ranks that differ from most others; all of them where there is no majority.
+    """
+
+    kind: str
+    group: str
+    number: int
+    calls: Mapping[int, Call]
+    odd: tuple[int, ...]
+
+
+def first_divergence(job: Job) -> Divergence | None:
+    """Returns the earliest call in which ranks do not agree, or None."""
+    found = [each for each in (_in_group(job, name) for name in _groups(job)) if each]
+    return min(found, key=_entered_s, default=None)
+
+
+def _entered_s(parted: Divergence) -> float:
+    return min(call.entered_s for call in parted.calls.values())
+
+
+def line_divergence(job: Job, group: str) -> Divergence | None:
+    """Returns the first call of a group that ranks make from different lines.
+
+    Programs may do that on purpose, so it explains a hang and is no fault by itself.
+    """
+    return _first(_numbered(job, group), group, _lines_of)
+
+
+def _groups(job: Job) -> list[str]:
+    return sorted({call.group for process in job.ranks.values() for call in process.calls})
+
+
+def _in_group(job: Job, group: str) -> Divergence | None:
+    numbered = _numbered(job, group)
+    found = _first(numbered, group, keys_of)
+    if found is None:
+        return None
+    kind = "order" if group != SET_UP and _is_swapped(numbered, found) else found.kind
+    return Divergence(kind, group, found.number, found.calls, found.odd)
+
+
+Numbered = dict[int, dict[int, Call]]
+
+
+def _numbered(job: Job, group: str) -> Numbered:
+    """Returns the collectives of a group: rank -> number -> call."""
+    members = set(job.group(group).ranks)
+    return {
+        rank: {call.number: call for call in process.calls if call.group == group and call.number}
+        for rank, process in job.ranks.items()
+        if rank in members or not members
+    }
+
+
+def _lines_of(calls: Mapping[int, Call]) -> dict[int, object]:
+    return {rank: call.at[-1:] for rank, call in calls.items()}
+
+
+def _first(
+    numbered: Numbered, group: str, keys_at: Callable[[Mapping[int, Call]], Mapping[int, object]]
+) -> Divergence | None:
+    for number in sorted({each for calls in numbered.values() for each in calls}):
+        calls = {rank: each[number] for rank, each in numbered.items() if number in each}
+        keys = keys_at(calls)
+        if len(set(keys.values())) > 1:
+            return Divergence(_kind(calls), group, number, calls, _odd(keys))
+    return None
+
+
+def keys_of(calls: Mapping[int, Call]) -> dict[int, Key]:
+    """Returns the key of each rank's call; of C++ calls no options are known, so none count."""
+    keys = {rank: key_of(call) for rank, call in calls.items()}
+    if any(call.is_native for call in calls.values()):
+        return {rank: key[:2] for rank, key in keys.items()}
+    return keys
+
+
+def key_of(call: Call) -> Key:
+    """Returns what all ranks of a group have to agree on in a call."""
+    if call.group == SET_UP:
+        return (call.op, *(repr(value) for value in call.options.values()))
+    sizes = call.elements if call.op in SIZED else tuple(dtype for dtype, _ in call.elements[:1])
+    return (call.op, sizes, call.options.get("root"), call.options.get("red"))
+
+
+def _kind(calls: Mapping[int, Call]) -> str:
+    each = list(calls.values())
+    if len({call.op for call in each}) > 1:
+        return "collective"
+    if each[0].group == SET_UP:
+        return "groups"
+    if len({tuple(dtype for dtype, _ in call.elements) for call in each}) > 1:
+        return "dtype"
+    if len({call.elements for call in each}) > 1:
+        return "shape"
+    return "root" if len({call.options.get("root") for call in each}) > 1 else "reduction"
+
+
+def _odd(keys: Mapping[int, object]) -> tuple[int, ...]:
+    counted = Counter(keys.values()).most_common()
+    if len(counted) > 1 and counted[0][1] == counted[1][1]:
+        return tuple(keys)
+    return tuple(rank for rank, key in keys.items() if key != counted[0][0])
+
+
+def _is_swapped(numbered: Numbered, found: Divergence) -> bool:
+    """Tells whether what one rank calls here, another one calls a little later or before."""
+    keys = {key_of(call): rank for rank, call in found.calls.items()}
+    near = range(found.number + 1, found.number + LOOK_AHEAD)
+    for key, rank in keys.items():
+        for other in set(keys.values()) - {rank}:
+            later = (numbered[other].get(number) for number in near)
+            if any(call is not None and key_of(call) == key for call in later):
+                return True
+    return False

@@ -1,0 +1,175 @@
+"""The checksums that modules recorded, and those of a tensor that lies in shards on many ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scaffold.debug.records import read_job, rows_of
+from scaffold.errors import ScaffoldError
+
+PHASES = ("start", "forward", "backward", "gradient", "parameter")
+"""What is recorded of a step, in the order in which it happens."""
+
+MODULUS = 1 << 64
+
+
+class Key(NamedTuple):
+    """Says which tensor a row is of: the n-th of a module's in a phase of a step."""
+
+    step: int
+    phase: str
+    name: str
+    part: str
+    n: int
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Is what is known of a tensor.
+
+    Args:
+        checksum: Of all its bits and their places; None where shards could not be put together.
+        norm: The squared 2-norm of what is finite.
+        placements: How a DTensor is placed, () for a plain tensor.
+        counts: Whether this shard is the first of its copies.
+        is_partial: Whether ranks hold parts that are still to be summed.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    checksum: int | None
+    norm: float
+    largest: float
+    total: float
+    nan: int
+    inf: int
+    samples: tuple[Any, ...] = ()
+    placements: tuple[str, ...] = ()
+    counts: bool = True
+    is_partial: bool = False
+
+
+Sums = dict[Key, Sum]
+"""The tensors of one rank, in the order of execution."""
+
+
+def read_sums(folder: Path) -> dict[int, Sums]:
+    """Returns the tensors of each rank of a recorded run; a job without ranks is rank 0.
+
+    Raises:
+        ScaffoldError: The folder is no record, or has no checksums.
+    """
+    files = sorted(folder.glob("*.sums.jsonl"))
+    if not files:
+        what = "holds no checksums" if folder.is_dir() else "is no folder"
+        raise ScaffoldError(
+            f"{folder} {what}",
+            code="record_invalid",
+            hint="record a run with `scaffold debug run --checksums --report DIR -- COMMAND`",
+        )
+    pids = {process.pid: rank for rank, process in read_job(folder).ranks.items()}
+    found: dict[int, Sums] = {}
+    for file in files:
+        rank = pids.get(int(file.name.partition(".")[0]), 0 if not pids else None)
+        if rank is not None and rank not in found:
+            found[rank] = _in_order(_read(file))
+    return found
+
+
+def _read(file: Path) -> Sums:
+    try:
+        return {
+            Key(row["step"], row["phase"], row["name"], row["part"], row["n"]): _as_sum(row)
+            for row in rows_of(file)
+        }
+    except (KeyError, TypeError) as error:
+        raise ScaffoldError(
+            f"{file} is no record of checksums that this release reads",
+            code="record_invalid",
+            hint="record the run anew",
+        ) from error
+
+
+def _as_sum(row: dict[str, Any]) -> Sum:
+    placed: dict[str, Any] = row.get("placed") or {}
+    is_whole = not placed or placed.get("offset") is not None
+    return Sum(
+        dtype=row["dtype"],
+        shape=tuple(row["shape"]),
+        checksum=row["sum"] if is_whole else None,
+        norm=row["norm"],
+        largest=row["largest"],
+        total=row["total"],
+        nan=row["nan"],
+        inf=row["inf"],
+        samples=tuple(row["samples"]),
+        placements=tuple(placed.get("placements", ())),
+        counts=placed.get("counts", True),
+        is_partial=placed.get("partial", False),
+    )
+
+
+def _in_order(sums: Sums) -> Sums:
+    """Puts gradients in the order of the backward pass; an optimizer has an order of its own."""
+    last = {
+        (key.step, key.name): at for at, key in enumerate(sums) if key.phase in ("forward", "start")
+    }
+
+    def place(key: Key) -> tuple[int, int, int]:
+        owner = (key.step, key.name.rpartition(".")[0])
+        is_gradient = key.phase == "gradient"
+        return key.step, PHASES.index(key.phase), -last.get(owner, 0) if is_gradient else 0
+
+    return {key: sums[key] for key in sorted(sums, key=place)}
+
+
+def whole(ranks: Mapping[int, Sums]) -> dict[int, Sums]:
+    """Returns the ranks with each DTensor as the whole that its shards make up.
+
+    The weights of the checksums are those of places in the whole, so that the sums of shards add.
+    """
+    shards: dict[Key, list[Sum]] = {}
+    for sums in ranks.values():
+        for key, each in sums.items():
+            if each.placements and each.counts:
+                shards.setdefault(key, []).append(each)
+    joined = {key: _joined(each) for key, each in shards.items()}
+    return {
+        rank: {
+            key: joined.get(key, each) if each.placements else each for key, each in sums.items()
+        }
+        for rank, sums in ranks.items()
+    }
+
+
+def _joined(shards: list[Sum]) -> Sum:
+    checksums = [each.checksum for each in shards]
+    known = [each for each in checksums if each is not None]
+    return replace(
+        shards[0],
+        checksum=sum(known) % MODULUS if len(known) == len(checksums) else None,
+        norm=sum(each.norm for each in shards),
+        largest=max(each.largest for each in shards),
+        total=sum(each.total for each in shards),
+        nan=sum(each.nan for each in shards),
+        inf=sum(each.inf for each in shards),
+        samples=(),
+        is_partial=any(each.is_partial for each in shards),
+    )
+
+
+def ranks_of(text: str) -> tuple[int, ...]:
+    """Returns the ranks that "0,1" names.
+
+    Raises:
+        ValueError: It names none.
+    """
+    return tuple(int(each) for each in text.split(",") if each.strip())
+
+
+def phases_of(names: Iterable[str]) -> frozenset[str]:
+    """Returns the phases to compare; all of them where none is named."""
+    return frozenset(names) or frozenset(PHASES)

@@ -1,0 +1,291 @@
+"""Finds the first tensor in which two recorded runs, or two ranks of one, are not the same."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scaffold.debug.checksums import Key, Sum, Sums, phases_of, ranks_of, read_sums, whole
+from scaffold.debug.wording import cut, tensor_text
+from scaffold.errors import RequestError, ScaffoldError
+from scaffold.report import Report
+
+MAX_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class CompareWish:
+    """Is what ``scaffold debug compare`` was asked for.
+
+    Args:
+        records: Two recorded runs, or one.
+        ranks: The ranks of one run that should agree, as "0,1"; of two runs, those to look at.
+        rtol: How far numbers may be apart, relative to the larger; 0 compares every bit.
+        phases: What of a step to compare; everything where it is empty.
+        root: The folder that the records are relative to.
+    """
+
+    records: tuple[str, ...]
+    ranks: str | None
+    rtol: float
+    phases: tuple[str, ...]
+    root: Path = Path()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Is one tensor that is not the same on both sides."""
+
+    key: Key
+    sides: tuple[str, str]
+    first: Sum
+    second: Sum
+    why: str
+
+
+@dataclass
+class Compared:
+    """Is what a comparison came to.
+
+    Args:
+        same: How many tensors agree.
+        different: Those that do not, in the order of execution.
+        alone: How many only one side has.
+        first_alone: Which is the first of those, and who has it.
+        undecided: How many cannot be compared: partial sums, whose whole nobody holds.
+    """
+
+    same: int = 0
+    different: list[Difference] = field(default_factory=list[Difference])
+    alone: int = 0
+    first_alone: str = ""
+    undecided: int = 0
+
+
+def compare_runs(wish: CompareWish) -> Report:
+    """Returns where two runs, or two ranks, first part.
+
+    Raises:
+        RequestError: The request names too many records, or ranks that are none.
+        ScaffoldError: A record cannot be read, or lacks the ranks.
+    """
+    pairs = _pairs(wish)
+    outcome = Compared()
+    for names, first, second in pairs:
+        _compare(outcome, names, first, second, wish)
+    places = {(names, key): at for names, first, _ in pairs for at, key in enumerate(first)}
+    outcome.different.sort(key=lambda each: (each.key.step, places[each.sides, each.key]))
+    if not outcome.same and not outcome.different:
+        raise ScaffoldError(
+            "the two sides have no tensor in common",
+            code="record_invalid",
+            hint="record the same model, for the same steps",
+        )
+    return Report(
+        "debug compare",
+        ok=not outcome.different,
+        text=_text(outcome, wish),
+        extra={"debug": _json(outcome)},
+    )
+
+
+Pair = tuple[tuple[str, str], Sums, Sums]
+
+
+def _pairs(wish: CompareWish) -> list[Pair]:
+    ranks = _asked_ranks(wish)
+    if len(wish.records) == 1:
+        sums = whole(read_sums(wish.root / wish.records[0]))
+        asked = ranks or tuple(sorted(sums))
+        if len(asked) < 2:
+            raise RequestError(
+                "one run needs two ranks to compare",
+                code="usage",
+                hint="give --ranks 0,1, or two runs",
+            )
+        first = _of_rank(sums, asked[0], wish.records[0])
+        names = [(f"rank {asked[0]}", f"rank {each}") for each in asked[1:]]
+        others = [_of_rank(sums, each, wish.records[0]) for each in asked[1:]]
+        return [(each, first, other) for each, other in zip(names, others, strict=True)]
+    if len(wish.records) != 2:
+        raise RequestError(
+            f"{len(wish.records)} records were given",
+            code="usage",
+            hint="give two, or one and --ranks",
+        )
+    left, right = (whole(read_sums(wish.root / each)) for each in wish.records)
+    common = ranks or tuple(sorted(set(left) & set(right)))
+    found: list[Pair] = []
+    for rank in common:
+        names = (f"{wish.records[0]} rank {rank}", f"{wish.records[1]} rank {rank}")
+        sides = _of_rank(left, rank, wish.records[0]), _of_rank(right, rank, wish.records[1])
+        found.append((names, *sides))
+    return found
+
+
+def _asked_ranks(wish: CompareWish) -> tuple[int, ...]:
+    try:
+        return ranks_of(wish.ranks or "")
+    except ValueError:
+        raise RequestError(
+            f"{wish.ranks!r} are no ranks", code="usage", hint="give them as --ranks 0,1"
+        ) from None
+
+
+def _of_rank(sums: dict[int, Sums], rank: int, record: str) -> Sums:
+    if rank not in sums:
+        raise ScaffoldError(
+            f"{record} has no checksums of rank {rank}",
+            code="record_invalid",
+            hint=f"it has those of {', '.join(map(str, sorted(sums)))}",
+        )
+    return sums[rank]
+
+
+def _compare(
+    outcome: Compared, names: tuple[str, str], first: Sums, second: Sums, wish: CompareWish
+) -> None:
+    phases = phases_of(wish.phases)
+    known = {key for key in (*first, *second) if key.phase in phases}
+    for name, one, other in ((names[0], first, second), (names[1], second, first)):
+        alone = [key for key in one if key in known and key not in other]
+        outcome.alone += len(alone)
+        if alone and not outcome.first_alone:
+            outcome.first_alone = f"{_where(alone[0])} is the first that only {name} has"
+    for key, left in first.items():
+        right = second.get(key)
+        if right is None or key not in known:
+            continue
+        if left.is_partial or right.is_partial:
+            outcome.undecided += 1
+            continue
+        why = difference(left, right, wish.rtol)
+        if why:
+            outcome.different.append(Difference(key, names, left, right, why))
+        else:
+            outcome.same += 1
+
+
+def difference(left: Sum, right: Sum, rtol: float) -> str:
+    """Returns how two tensors differ, or "" where they are the same.
+
+    Args:
+        left: One.
+        right: The other.
+        rtol: How far norm, largest element, sum and samples may be apart; 0 compares all bits.
+    """
+    if left.shape != right.shape:
+        return "shape"
+    if (left.nan, left.inf) != (right.nan, right.inf):
+        return "nan" if left.nan != right.nan else "inf"
+    if rtol == 0 and left.dtype != right.dtype:
+        return "dtype"
+    if rtol == 0 and left.checksum is not None and right.checksum is not None:
+        return "" if left.checksum == right.checksum else "values"
+    return _numbers_differ(left, right, rtol or 1e-12)
+
+
+def _numbers_differ(left: Sum, right: Sum, rtol: float) -> str:
+    # A sum may cancel to nothing, so it is measured by what it can be at most.
+    scale = math.sqrt(max(left.norm, right.norm) * max(1, math.prod(left.shape)))
+    pairs = {
+        "norm": (math.sqrt(left.norm), math.sqrt(right.norm), 0.0),
+        "largest": (left.largest, right.largest, 0.0),
+        "sum": (left.total, right.total, rtol * scale),
+    }
+    for name, (one, other, slack) in pairs.items():
+        if not math.isclose(one, other, rel_tol=rtol, abs_tol=slack):
+            return name
+    widest = max(left.largest, right.largest)
+    for one, other in zip(left.samples, right.samples, strict=False):
+        is_number = isinstance(one, int | float) and isinstance(other, int | float)
+        if is_number and not math.isclose(one, other, rel_tol=rtol, abs_tol=rtol * widest):
+            return "samples"
+    return ""
+
+
+def _text(outcome: Compared, wish: CompareWish) -> str:
+    how = f"within {wish.rtol:g}" if wish.rtol else "bit by bit"
+    told = f"{outcome.same} tensors agree {how}"
+    left = [f"{outcome.alone} only on one side"] if outcome.alone else []
+    left += [f"{outcome.undecided} undecided: partial sums"] if outcome.undecided else []
+    rest = f" ({'; '.join(left)})" if left else ""
+    alone = [f"alone      {outcome.first_alone}"] if outcome.alone else []
+    if not outcome.different:
+        return f"ok         {told}{rest}\n" + "".join(f"{row}\n" for row in alone)
+    first = outcome.different[0]
+    rows = [f"verdict    {_where(first.key)} is the first that differs: {first.why}"]
+    width = max(len(side) for side in first.sides)
+    for side, each in zip(first.sides, (first.first, first.second), strict=True):
+        rows.append(f"  {side:<{width}}  {_sum_text(each)}")
+    rows += [f"agree      {told}{rest}", *alone]
+    following = outcome.different[1:]
+    rows += [f"then       {_where(each.key)}: {each.why}" for each in following[:MAX_SHOWN]]
+    more = len(following) - MAX_SHOWN
+    rows += [f"then       {more} more"] if more > 0 else []
+    return "\n".join(rows) + "\n"
+
+
+def _where(key: Key) -> str:
+    call = f", call {key.n}" if key.n > 1 else ""
+    part = f" output {key.part}" if key.part else ""
+    what = {
+        "start": "parameter {} at the start",
+        "forward": "{}, forward",
+        "backward": "{}, gradient of its output",
+        "gradient": "gradient of parameter {}",
+        "parameter": "parameter {} behind the step",
+    }[key.phase].format(key.name)
+    return f"{what}{part}{call}, step {key.step}"
+
+
+def _sum_text(each: Sum) -> str:
+    checksum = "-" if each.checksum is None else f"{each.checksum:016x}"
+    odd = "".join(
+        f" {name} {count}" for name, count in (("nan", each.nan), ("inf", each.inf)) if count
+    )
+    placed = f" {' '.join(each.placements)}" if each.placements else ""
+    samples = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value)
+                        for value in each.samples[:3])  # fmt: skip
+    numbers = f"norm {math.sqrt(each.norm):.6g} largest {each.largest:.6g}{odd} sum {checksum}"
+    shown = f" [{cut(samples, 40)}, ...]" if samples else ""
+    return f"{tensor_text(each.dtype, each.shape)}{placed} {numbers}{shown}"
+
+
+def _json(outcome: Compared) -> dict[str, Any]:
+    rows = [_difference_json(each) for each in outcome.different]
+    return {
+        "first": rows[0] if rows else None,
+        "differences": rows,
+        "agree": outcome.same,
+        "alone": outcome.alone,
+        "undecided": outcome.undecided,
+    }
+
+
+def _difference_json(each: Difference) -> dict[str, Any]:
+    return {
+        **each.key._asdict(),
+        "why": each.why,
+        "sides": [
+            {"of": name, **_sum_json(one)}
+            for name, one in zip(each.sides, (each.first, each.second), strict=True)
+        ],
+    }
+
+
+def _sum_json(each: Sum) -> dict[str, Any]:
+    return {
+        "dtype": each.dtype,
+        "shape": list(each.shape),
+        "checksum": None if each.checksum is None else f"{each.checksum:016x}",
+        "norm": math.sqrt(each.norm),
+        "largest": each.largest,
+        "sum": each.total,
+        "nan": each.nan,
+        "inf": each.inf,
+        "samples": list(each.samples),
+        "placements": list(each.placements),
+    }

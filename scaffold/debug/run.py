@@ -1,0 +1,86 @@
+"""Runs a job under watch, for the command ``scaffold debug run``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaffold.debug.memory import memory_json, memory_text, read_memory
+from scaffold.debug.report import as_json, verdict_text
+from scaffold.debug.watch import Wish, find_program, watch
+from scaffold.errors import RequestError
+from scaffold.report import Report
+
+
+@dataclass(frozen=True)
+class RunWish:
+    """Is what ``scaffold debug run`` was asked for.
+
+    Args:
+        argv: The command of the job.
+        timeout_s: How long a rank may be in one call.
+        folder: Where to record; a temporary folder where it is None.
+        checksums: Whether modules record the checksums of their outputs and gradients.
+        steps: For how many steps they do.
+        memory: Whether modules record what memory they hold.
+        as_json: Whether one object goes to stdout, and so nothing of the job.
+        root: Where the job runs, and where its record is relative to.
+    """
+
+    argv: tuple[str, ...]
+    timeout_s: float
+    folder: str | None
+    checksums: bool
+    steps: int
+    memory: bool
+    as_json: bool
+    root: Path
+
+
+def run_job(wish: RunWish) -> Report:
+    """Runs a job under watch and reports what is wrong with it, if anything.
+
+    Raises:
+        RequestError: No program was given, or none of its name exists; the folder holds files.
+    """
+    if not wish.argv:
+        raise RequestError(
+            "no command was given",
+            code="usage",
+            hint="scaffold debug run -- torchrun --nproc-per-node 2 train.py",
+        )
+    if sys.platform == "win32":
+        raise RequestError(
+            "jobs are watched on Linux and macOS alone", code="usage", hint="run it under WSL"
+        )
+    find_program(wish.argv[0], wish.root)  # before a folder is made for nothing
+    folder = _record_folder(wish.folder, wish.root)
+    options = {"checksums": wish.checksums, "steps": wish.steps, "memory": wish.memory}
+    asked = Wish(wish.argv, folder, wish.timeout_s, json.dumps(options), wish.as_json, wish.root)
+    seen = watch(asked)
+    text, extra = verdict_text(seen, wish.folder or str(folder)), as_json(seen, str(folder))
+    if wish.memory:
+        held = read_memory(folder, seen.scene.job)
+        text, extra = text + memory_text(held), {**extra, "memory": memory_json(held)}
+    return Report("debug run", ok=seen.verdict is None, text=text, extra={"debug": extra})
+
+
+def _record_folder(name: str | None, root: Path) -> Path:
+    if name is None:
+        return Path(tempfile.mkdtemp(prefix="scaffold-debug-"))
+    folder = (root / name).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as error:
+        raise RequestError(
+            f"{name} cannot be used for the record: {error.strerror}", code="source_unreadable"
+        ) from error
+    if not is_empty:
+        raise RequestError(
+            f"{name} is not empty", code="file_exists", hint="give --report a new folder"
+        )
+    return folder

@@ -1,0 +1,97 @@
+"""All uses of a package in a tree: its Python, its shell, its configuration."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from scaffold.analysis.files.files import Files
+from scaffold.deps.command_uses import commands_in_files, commands_in_python
+from scaffold.deps.import_names import Names
+from scaffold.deps.python_uses import uses_in
+from scaffold.deps.request_uses import requests_in
+from scaffold.deps.source_code import Code, Tree
+from scaffold.deps.text_uses import text_uses
+from scaffold.deps.use import KINDS, Use
+
+_MOST_ROUNDS = 4
+_ORDER = {kind: number for number, kind in enumerate(KINDS)}
+
+
+@dataclass
+class Collected:
+    """Is every use in a tree.
+
+    Args:
+        uses: The uses, sorted by file and line.
+        requests: The HTTP paths that the tree asks for, whoever serves them.
+        unread: The Python sources that do not parse.
+    """
+
+    uses: list[Use] = field(default_factory=list[Use])
+    requests: list[Use] = field(default_factory=list[Use])
+    unread: list[str] = field(default_factory=list[str])
+
+
+def collect(files: Files, names: Names) -> Collected:
+    """Collects the uses of a package.
+
+    Sources that never name the package are read too where they import classes of the tree that
+    derive from it.
+    """
+    tree = Tree(files, names.imports)
+    found = Collected()
+    tops = "|".join(sorted({re.escape(each.partition(".")[0]) for each in names.imports}))
+    pattern = re.compile(rf"\b(?:{tops})\b".encode())
+    pending = {path for path in files.python if _mentions(files, path, pattern)}
+    read: set[str] = set()
+    for _ in range(_MOST_ROUNDS):
+        bearing = [path for path in sorted(pending) if _read(tree, path, found)]
+        read |= pending
+        stems = {_stem(path) for path in bearing} - {""}
+        if not stems:
+            break
+        words = "|".join(sorted(re.escape(each) for each in stems))
+        importing = re.compile(rf"(?:import|from)\b[^\n]*\b(?:{words})\b".encode())
+        pending = {path for path in files.python if path not in read}
+        pending = {path for path in pending if _mentions(files, path, importing)}
+    found.uses += text_uses(files, names.imports)
+    found.uses += commands_in_files(files, names)
+    for path in files.python:
+        data = files.data(path) or b""
+        if b"http" in data or b"/v1/" in data or b"client" in data or b"session" in data:
+            code = tree.code(path)
+            found.requests += requests_in(code) if code is not None else []
+        if any(each.encode() in data for each in (*names.programs, *names.imports)):
+            code = tree.code(path)
+            found.uses += commands_in_python(code, names) if code is not None else []
+    found.uses = sorted(set(found.uses), key=_place)
+    return found
+
+
+def _place(use: Use) -> tuple[str, int, int, str, str]:
+    return use.path, use.line, _ORDER[use.kind], use.name, use.detail
+
+
+def _mentions(files: Files, path: str, pattern: re.Pattern[bytes]) -> bool:
+    return pattern.search(files.data(path) or b"") is not None
+
+
+def _read(tree: Tree, path: str, found: Collected) -> bool:
+    """Adds the uses of one source; returns whether others may take the package from it."""
+    code = tree.code(path)
+    if code is None:
+        found.unread.append(path)
+        return False
+    uses = uses_in(code, tree)
+    found.uses += uses
+    return bool(uses) and _offers(code)
+
+
+def _offers(code: Code) -> bool:
+    return any(name for name in code.module.names if not name.startswith("__"))
+
+
+def _stem(path: str) -> str:
+    stem = path.removesuffix(".py").removesuffix(".pyi").removesuffix("/__init__")
+    return stem.rpartition("/")[2]

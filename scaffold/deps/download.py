@@ -1,0 +1,225 @@
+"""Fetches a release by pip's own configuration, and unpacks its text; nothing is installed.
+
+Pip downloads wheels alone: for a source archive it would run that archive's build backend. Where
+a release has no wheel for this interpreter, the link that pip lists is fetched as a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
+
+from scaffold.errors import RequestError, ScaffoldError
+
+LIMIT_S = 600
+MAX_ARCHIVE_BYTES = 800_000_000
+
+_SKIPPED = re.compile(r"Skipping link: .*?: ((?:https?|file)://\S+?)(?:#\S*)?(?: \(from |$)", re.M)
+_VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
+_OFFLINE = re.compile(
+    r"NewConnectionError|Max retries|ConnectTimeout|Temporary failure|Name or service not known"
+    r"|Could not fetch URL|Connection refused|ProxyError|getaddrinfo|SSLError|ReadTimeout"
+    r"|Failed to establish"
+)
+
+
+def parse_version(text: str) -> Version:
+    """Reads a version.
+
+    Raises:
+        RequestError: It is none.
+    """
+    try:
+        return Version(text)
+    except InvalidVersion as error:
+        raise RequestError(
+            f"{text!r} is no version",
+            code="requirement_invalid",
+            hint="give one release, such as 8.1.8",
+        ) from error
+
+
+def fetch_release(name: str, version: Version, python: str | None = None) -> Path:
+    """Returns the folder with the text of a release, from the cache or the package index.
+
+    Args:
+        name: The distribution.
+        version: The release.
+        python: The interpreter whose pip is asked; None for the one that runs this.
+
+    Raises:
+        ScaffoldError: The index cannot be reached, has no such release, or its archive is broken.
+    """
+    place = _cache_folder() / f"{name}-{version}"
+    if place.is_dir():
+        return place
+    from scaffold.deps.unpacking import unpack  # archives are read once
+
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=place.parent) as scratch:
+        folder = Path(scratch)
+        archive = _download(name, version, folder / "archive", python or sys.executable)
+        unpack(archive, folder / "tree")
+        try:
+            os.rename(folder / "tree", place)
+        except OSError:
+            if not place.is_dir():  # another run was faster
+                raise
+    return place
+
+
+def _download(name: str, version: Version, folder: Path, python: str) -> Path:
+    folder.mkdir()
+    options = ["--no-deps", "--only-binary", ":all:", "--retries", "1", "--dest", str(folder)]
+    done = run_pip(python, ["-vv", "download", *options, f"{name}=={version}"], folder)
+    found = [each for each in folder.iterdir() if each.name.endswith(".whl")]
+    if done.returncode == 0 and found:
+        return found[0]
+    said = f"{done.stdout}\n{done.stderr}"
+    links = [link for link in _SKIPPED.findall(said) if _is_release(link, name, version)]
+    if links:
+        return _fetch(sorted(dict.fromkeys(links), key=_rank)[0], folder)
+    raise _refusal(name, version, said)
+
+
+def run_pip(python: str, words: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs pip in a scratch folder, where no file of the tree configures it.
+
+    Raises:
+        ScaffoldError: The interpreter has no pip, or it does not end.
+    """
+    command = [python, "-m", "pip", "--disable-pip-version-check", "--no-input", *words]
+    env = {**os.environ, "PIP_NO_COLOR": "1", "PYTHONSAFEPATH": "1"}
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ScaffoldError(
+            f"pip of {python} does not answer: {error}",
+            code="interpreter_lacks",
+            hint="name a Python that has pip with --python EXE",
+        ) from error
+    if "No module named pip" in done.stderr:
+        raise ScaffoldError(
+            f"{python} has no pip",
+            code="interpreter_lacks",
+            hint="name a Python that has pip with --python EXE",
+        )
+    return done
+
+
+def _is_release(link: str, name: str, version: Version) -> bool:
+    file = unquote(urlsplit(link).path).rpartition("/")[2]
+    try:
+        found = (
+            parse_wheel_filename(file)[:2] if file.endswith(".whl") else parse_sdist_filename(file)
+        )
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+        return False
+    return (found[0], found[1]) == (canonicalize_name(name), version)
+
+
+def _rank(link: str) -> tuple[int, str]:
+    """Orders links: a wheel of any platform is text enough, and a tar is what sdists are."""
+    return (0 if link.endswith(".whl") else 1 if link.endswith(".tar.gz") else 2), link
+
+
+def _fetch(link: str, folder: Path) -> Path:
+    """Fetches one file that pip listed and did not take.
+
+    Raises:
+        ScaffoldError: The link needs credentials, which pip does not print, or does not answer.
+    """
+    import ssl  # with it 40 ms that wheels do without
+    import urllib.error
+    import urllib.request
+
+    parts = urlsplit(link)
+    if "@" in parts.netloc or parts.scheme not in ("https", "http", "file"):
+        raise ScaffoldError(
+            f"the index lists {link}, which cannot be fetched without pip's credentials",
+            code="release_unknown",
+            hint="ask for a release that has a wheel for this interpreter",
+        )
+    place = folder / unquote(parts.path).rpartition("/")[2]
+    certificates = os.environ.get("PIP_CERT") or os.environ.get("SSL_CERT_FILE")
+    context = ssl.create_default_context(cafile=certificates)
+    try:
+        with urllib.request.urlopen(link, timeout=60, context=context) as answer:
+            data = answer.read(MAX_ARCHIVE_BYTES)
+    except (OSError, urllib.error.URLError, ValueError) as error:
+        raise unreachable(str(error)) from error
+    place.write_bytes(data)
+    return place
+
+
+def _refusal(name: str, version: Version, said: str) -> ScaffoldError:
+    versions = _VERSIONS.search(said)
+    known = [each for each in (versions[1] if versions else "none").split(", ") if each != "none"]
+    if not known and is_offline(said):
+        return unreachable(said)
+    newest = ", ".join(known[-8:]) or "none"
+    return ScaffoldError(
+        f"the package index has no release {version} of {name} that can be read as files",
+        code="release_unknown",
+        hint=f"the newest that it lists: {newest}; `pip config list` shows which index is asked",
+    )
+
+
+def is_offline(said: str) -> bool:
+    """Tells whether what pip said is about a network that does not answer."""
+    return _OFFLINE.search(said) is not None
+
+
+def unreachable(said: str) -> ScaffoldError:
+    """Returns the error for an index that does not answer, with pip's own words."""
+    rows = [row.strip() for row in said.splitlines() if _OFFLINE.search(row)]
+    reason = rows[0] if rows else said.strip()
+    return ScaffoldError(
+        f"the package index cannot be reached: {reason[:300]}",
+        code="index_unreachable",
+        hint="check the network, and `pip config list` for the index and the proxy",
+    )
+
+
+def _cache_folder() -> Path:
+    """Returns the folder of unpacked releases: one for each set of indexes that pip is told of.
+
+    Source:
+        The XDG Base Directory Specification, and the folders that Windows and macOS have for it.
+    """
+    told = sorted((key, value) for key, value in os.environ.items() if key.startswith("PIP_"))
+    asked = hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        base = Path(given)
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path.home() / ".cache"
+    return base / "areal-scaffold" / "deps" / asked

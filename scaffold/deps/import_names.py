@@ -1,0 +1,198 @@
+"""Under which names a distribution is imported, and which programs it installs."""
+
+from __future__ import annotations
+
+import configparser
+import csv
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.project.project import normal_name
+from scaffold.errors import RequestError, TargetError
+
+_TABLE = Path(__file__).with_name("import_names.toml")
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_ENVIRONMENTS = (".venv", "venv", "env")
+_SCENERY = frozenset({"tests", "test", "docs", "examples", "example", "benchmarks", "scripts"})
+
+
+@dataclass(frozen=True)
+class Names:
+    """Is what a distribution is called where it is used.
+
+    Args:
+        distribution: Its name, as indexes compare it.
+        imports: The names under which it is imported, dotted.
+        programs: The console scripts that it installs.
+        source: Where these were told from.
+    """
+
+    distribution: str
+    imports: tuple[str, ...]
+    programs: tuple[str, ...]
+    source: str
+
+
+def distribution_name(text: str) -> str:
+    """Returns the name of a distribution as indexes compare it.
+
+    Raises:
+        RequestError: It is no name of one.
+    """
+    if not _NAME.fullmatch(text):
+        raise RequestError(
+            f"{text!r} is no name of a distribution",
+            code="requirement_invalid",
+            hint="give the name that the package index knows it by, such as pyyaml",
+        )
+    return normal_name(text)
+
+
+def names_of(files: Files, package: str) -> Names:
+    """Returns the names of a distribution in a tree: configured, installed, listed, or its own.
+
+    Raises:
+        RequestError: It is no name of a distribution.
+        TargetError: The tree's table of import names cannot be read.
+    """
+    name = distribution_name(package)
+    configured = _configured(files).get(name)
+    if configured:
+        return Names(name, configured, (name,), "[tool.scaffold.deps.imports]")
+    installed = _installed(files.root, name)
+    if installed is not None:
+        return installed
+    listed = {key: tuple(value) for key, value in _listed().items()}.get(name)
+    if listed:
+        return Names(name, listed, (name,), "the list of known distributions")
+    return Names(name, (name.replace("-", "_"),), (name,), "its own name")
+
+
+def read_names(name: str, root: Path) -> Names:
+    """Returns the names of a distribution from its unpacked archive, installed or not."""
+    info = sorted(root.glob("*.dist-info")) or sorted(root.glob("**/*.egg-info"))[:1]
+    if not info:
+        return Names(name, _packages(root), (name,), "its folders")
+    return _from_info(name, info[0], root)
+
+
+def _configured(files: Files) -> dict[str, tuple[str, ...]]:
+    path = "pyproject.toml"
+    text = files.text(path) if path in files.paths else None
+    try:
+        table: Any = tomllib.loads(text) if text is not None else {}
+    except tomllib.TOMLDecodeError:
+        return {}
+    for key in ("tool", "scaffold", "deps", "imports"):
+        table = cast("dict[str, Any]", table).get(key) if isinstance(table, dict) else None
+    found: dict[str, tuple[str, ...]] = {}
+    for key, value in cast("dict[str, Any]", table).items() if isinstance(table, dict) else ():
+        rows = cast("list[Any]", value if isinstance(value, list) else [value])
+        if not rows or not all(isinstance(each, str) and _is_dotted(each) for each in rows):
+            raise TargetError(
+                f"pyproject.toml [tool.scaffold.deps.imports]: {key} must list import names",
+                code="target_invalid",
+                hint=f'write {key} = ["package"]',
+            )
+        found[normal_name(key)] = tuple(rows)
+    return found
+
+
+def _is_dotted(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
+
+
+def _listed() -> dict[str, list[str]]:
+    return tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+
+
+def _installed(root: Path, name: str) -> Names | None:
+    """Reads the metadata of a distribution in the tree's own environment; nothing is imported."""
+    for each in _ENVIRONMENTS:
+        folders = [*root.glob(f"{each}/lib/python3*/site-packages")]
+        folders += [*root.glob(f"{each}/Lib/site-packages")]
+        for folder in folders:
+            for info in folder.glob("*.dist-info"):
+                if normal_name(info.name.removesuffix(".dist-info").rpartition("-")[0]) == name:
+                    return _from_info(name, info, folder)
+    return None
+
+
+def _from_info(name: str, info: Path, root: Path) -> Names:
+    tops = _lines(info / "top_level.txt")
+    recorded = _recorded(info / "RECORD") or [each for each in tops if each.isidentifier()]
+    imports = [each for each in recorded if each not in _SCENERY] or list(_packages(root))
+    public = [each for each in imports if not each.startswith("_")] or imports
+    programs = _programs(info / "entry_points.txt")
+    return Names(name, tuple(public), tuple(programs or [name]), f"{info.name}")
+
+
+def _recorded(record: Path) -> list[str]:
+    """Returns the packages and modules that a RECORD lists; a namespace with what is below it."""
+    try:
+        rows = [
+            row[0] for row in csv.reader(record.read_text(encoding="utf-8").splitlines()) if row
+        ]
+    except (OSError, ValueError, csv.Error):
+        return []
+    sources = [row for row in rows if row.endswith((".py", ".pyi", ".so", ".pyd"))]
+    packages = {row.rpartition("/")[0] for row in sources if "/__init__." in row}
+    found: set[str] = set()
+    for row in sources:
+        folder, _, file = row.rpartition("/")
+        if not folder:
+            found.add(file.partition(".")[0])
+            continue
+        parts = folder.split("/")
+        outer = next(
+            (
+                "/".join(parts[:n])
+                for n in range(1, len(parts) + 1)
+                if "/".join(parts[:n]) in packages
+            ),
+            folder,
+        )
+        found.add(outer.replace("/", "."))
+    return sorted(each for each in found if _is_dotted(each) and not each.startswith(".."))
+
+
+def _packages(root: Path) -> tuple[str, ...]:
+    """Returns the packages of an unpacked source archive, without tests and examples."""
+    found: set[str] = set()
+    for base in (root, root / "src", root / "lib"):
+        for place in base.glob("*/__init__.py") if base.is_dir() else ():
+            found.add(place.parent.name)
+    if not found:
+        found = {each.stem for each in root.glob("*.py")} - {"setup", "conftest", "noxfile"}
+    return tuple(sorted(found - _SCENERY))
+
+
+def _programs(entries: Path) -> list[str]:
+    return [name for name, _ in read_scripts(entries)]
+
+
+def read_scripts(entries: Path) -> list[tuple[str, str]]:
+    """Returns the console scripts of an ``entry_points.txt``: name and ``module:function``."""
+    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)
+    parser.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]  # names keep their case
+    try:
+        parser.read_string(entries.read_text(encoding="utf-8"))
+    except (OSError, ValueError, configparser.Error):
+        return []
+    if not parser.has_section("console_scripts"):
+        return []
+    return [
+        (name, target.partition("[")[0].strip()) for name, target in parser.items("console_scripts")
+    ]
+
+
+def _lines(path: Path) -> Iterable[str]:
+    try:
+        return [row.strip() for row in path.read_text(encoding="utf-8").splitlines() if row.strip()]
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,192 @@
+"""Asks a resolver in a scratch folder whether requirements go together, and reads its answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scaffold.deps.download import LIMIT_S, is_offline, run_pip, unreachable
+from scaffold.deps.groups import Group
+from scaffold.errors import ScaffoldError
+
+_WANTS = re.compile(
+    r"^\s+(?P<by>The user requested(?: \(constraint\))?|[A-Za-z0-9][\w.-]* \S+ depends on)\s+"
+    r"(?P<what>\S.*)$",
+    re.MULTILINE,
+)
+_SENTENCE = re.compile(
+    r"(?P<by>[A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s?\(?(?P<version>==\s?\S+?)?\)? depends on "
+    r"(?P<what>[A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?\s?\(?[<>=!~^][^\s,;)]*(?:,\s?[<>=!~][^\s,;)]*)*\)?)"
+)
+_ABSENT = re.compile(r"(?:satisfies the requirement|No matching distribution found for) (\S+)")
+
+
+@dataclass(frozen=True)
+class Want:
+    """Is one side of a conflict: who asks, and for what."""
+
+    by: str
+    requirement: str
+
+
+@dataclass
+class Resolution:
+    """Is a resolver's answer.
+
+    Args:
+        group: What was resolved.
+        resolver: The program that was asked.
+        ok: Whether a set of releases was found.
+        versions: The releases found, by distribution.
+        wants: Who wants what, where they do not go together.
+        text: The resolver's own words.
+        left_out: The requirements that it was not asked about.
+    """
+
+    group: str
+    resolver: str
+    ok: bool
+    versions: dict[str, str] = field(default_factory=dict[str, str])
+    wants: list[Want] = field(default_factory=list[Want])
+    text: str = ""
+    left_out: tuple[str, ...] = ()
+
+
+def resolve_with_pip(group: Group, python: str | None) -> Resolution:
+    """Resolves a group with pip: a dry run from wheels alone, so that nothing is built.
+
+    Raises:
+        ScaffoldError: The index cannot be reached, or pip ends without an answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="scaffold-deps-") as scratch:
+        folder = Path(scratch)
+        for path, text in group.files.items():
+            place = folder / "tree" / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8", errors="surrogateescape")
+        asked = folder / "tree" / "asked-requirements.txt"
+        asked.parent.mkdir(exist_ok=True)
+        asked.write_text("\n".join(group.lines) + "\n", encoding="utf-8")
+        options = ["--dry-run", "--ignore-installed", "--only-binary", ":all:", "--retries", "1"]
+        options += ["--progress-bar", "off", "--report", str(folder / "report.json")]
+        done = run_pip(python or sys.executable, ["install", *options, "-r", str(asked)], folder)
+        said = f"{done.stdout}\n{done.stderr}"
+        if done.returncode == 0:
+            report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+            found = _installed(report)
+            return Resolution(group.name, "pip", True, found, left_out=group.left_out)
+    if is_offline(said):
+        raise unreachable(said)
+    wants = _pip_wants(said)
+    lines = [row for row in said.splitlines() if row.startswith("ERROR")]
+    if "ERROR: Exception:" in lines or not (wants or lines):
+        raise ScaffoldError(
+            f"pip ended with {done.returncode} and no answer for {group.name}",
+            code="resolver_failed",
+            hint=said.strip()[-400:] or "run it with --no-resolve",
+        )
+    text = "\n".join(lines)
+    return Resolution(group.name, "pip", False, {}, wants, text, group.left_out)
+
+
+def _installed(report: dict[str, Any]) -> dict[str, str]:
+    rows = (each["metadata"] for each in report["install"])
+    return {row["name"].lower().replace("_", "-"): row["version"] for row in rows}
+
+
+def _pip_wants(said: str) -> list[Want]:
+    found: list[Want] = []
+    for each in _WANTS.finditer(said):
+        by = each["by"].removesuffix(" depends on")
+        found.append(
+            Want("the manifest" if by.startswith("The user") else by, each["what"].strip())
+        )
+    if not found:
+        found = [Want("the manifest", each) for each in dict.fromkeys(_ABSENT.findall(said))]
+    return list(dict.fromkeys(found))
+
+
+def own_resolver(paths: Sequence[str], pyproject: str) -> str:
+    """Returns the resolver whose lock or table a project has; "pip" where it has none."""
+    names = {path.rpartition("/")[2] for path in paths if "/" not in path}
+    for name in ("uv", "poetry", "pdm"):
+        if f"{name}.lock" in names or re.search(rf"^\[tool\.{name}\b", pyproject, re.MULTILINE):
+            return name
+    return "pip"
+
+
+def resolve_with_lock(
+    resolver: str, manifests: Mapping[str, str], names: Sequence[str]
+) -> Resolution | None:
+    """Resolves a project in a scratch copy with the tool of its lock; None where it is not there.
+
+    Args:
+        resolver: "uv", "poetry" or "pdm".
+        manifests: The texts of the project files and the lock, edited, by path.
+        names: The packages whose pins moved.
+    """
+    program = shutil.which(resolver)
+    if program is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="scaffold-deps-") as scratch:
+        folder = Path(scratch)
+        for path, text in manifests.items():
+            place = folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
+        done = _run([program, *_words(resolver, names)], folder)
+    said = f"{done.stdout}\n{done.stderr}"
+    if done.returncode == 0:
+        return Resolution("the project", resolver, True, {}, [], _last_lines(said))
+    if is_offline(said):
+        raise unreachable(said)
+    flat = " ".join(said.split())
+    wants = [
+        Want(f"{each['by']}{each['version'] or ''}", each["what"].replace(" ", ""))
+        for each in _SENTENCE.finditer(flat)
+    ]
+    return Resolution(
+        "the project", resolver, False, {}, list(dict.fromkeys(wants)), _last_lines(said)
+    )
+
+
+def _words(resolver: str, names: Sequence[str]) -> list[str]:
+    if resolver == "uv":
+        upgraded = [word for name in names for word in ("--upgrade-package", name)]
+        return ["lock", "--no-build", "--no-progress", "--color", "never", *upgraded]
+    if resolver == "poetry":
+        return ["update", "--lock", "--no-interaction", "--no-ansi", *names]
+    return ["lock", "--no-isolation", "--update-reuse"]
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, "NO_COLOR": "1", "UV_NO_PROGRESS": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ScaffoldError(
+            f"{command[0]} does not answer: {error}",
+            code="resolver_failed",
+            hint="run it by hand, or plan with --no-resolve",
+        ) from error
+
+
+def _last_lines(said: str) -> str:
+    return "\n".join(row for row in said.strip().splitlines()[-12:] if row.strip())

@@ -1,0 +1,382 @@
+"""The sources of a tree: what their expressions name of a package, through classes of the tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import TypeGuard
+
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.sources import Source, Sources
+from scaffold.deps.scopes import (
+    Annotated,
+    Assigned,
+    Binding,
+    Caught,
+    Function,
+    Imported,
+    Scope,
+    read_scope,
+)
+from scaffold.deps.use import Chain
+
+_DEEPEST = 30
+_MOST_BINDINGS = 40
+
+
+class Tree:
+    """Is a tree whose Python is asked what it takes from one package.
+
+    Args:
+        files: The tree's files.
+        imports: The names under which the package is imported, dotted.
+    """
+
+    def __init__(self, files: Files, imports: Iterable[str]) -> None:
+        self.files = files
+        self.imports = frozenset(imports)
+        self.index = PythonIndex(files)
+        self._sources = Sources(files, self.index.modules)
+        self._codes: dict[str, Code | None] = {}
+        self._elsewhere: dict[tuple[str, str], Chain | None] = {}
+
+    def code(self, path: str) -> Code | None:
+        """Returns a source of the tree; None where it does not parse."""
+        if path not in self._codes:
+            source = self._sources.get(path)
+            self._codes[path] = None if source is None else Code(source, self)
+        return self._codes[path]
+
+    def belongs(self, dotted: str) -> bool:
+        """Tells whether a dotted name is the package's."""
+        return any(dotted == name or dotted.startswith(f"{name}.") for name in self.imports)
+
+    def may_belong(self, dotted: str) -> bool:
+        """Tells whether a dotted name is the package's, or leads to it."""
+        return self.belongs(dotted) or any(name.startswith(f"{dotted}.") for name in self.imports)
+
+    def elsewhere(self, path: str, dotted: str) -> Chain | None:
+        """Returns what a name of the tree, imported by a source of it, stands for."""
+        key = (path if dotted.startswith(".") else "", dotted)
+        if key not in self._elsewhere:
+            self._elsewhere[key] = None  # while it is asked for, so that circles end
+            self._elsewhere[key] = self._find_elsewhere(path, dotted)
+        return self._elsewhere[key]
+
+    def _find_elsewhere(self, path: str, dotted: str) -> Chain | None:
+        absolute = self._absolute(path, dotted)
+        if absolute is None or not self.index.modules.top(absolute.partition(".")[0]):
+            return None
+        found = self.index.find(absolute)
+        if found.path is None or found.line is None or found.path not in self.files.paths:
+            return None
+        code = self.code(found.path)
+        if code is None:
+            return None
+        if found.kind == "class":
+            node = code.source.definitions.get(found.line)
+            return code.class_chain(node) if isinstance(node, ast.ClassDef) else None
+        if found.kind in ("third_party", "constant"):
+            return code.top_value(absolute.rpartition(".")[2], found.line)
+        return None
+
+    def _absolute(self, path: str, dotted: str) -> str | None:
+        name = dotted.lstrip(".")
+        level = len(dotted) - len(name)
+        if not level:
+            return name
+        names = self.index.dotted_names(path)
+        if not names:
+            return None
+        parts = names[0].split(".")
+        is_package = path.endswith(("/__init__.py", "/__init__.pyi"))
+        kept = parts[: len(parts) - level + is_package]
+        return ".".join([*kept, name]) if kept else None
+
+
+class Code:
+    """Is one source whose expressions are followed to what they name.
+
+    Args:
+        source: The parsed source.
+        tree: The tree that it belongs to.
+    """
+
+    def __init__(self, source: Source, tree: Tree) -> None:
+        self.source = source
+        self._tree = tree
+        self.module = read_scope(source.tree, None)
+        self._scopes: dict[int, Scope] = {id(source.tree): self.module}
+        self._chains: dict[int, Chain | None] = {}
+        self._names: dict[int, Chain | None] = {}
+        self._set_on_self: dict[int, dict[str, list[tuple[Function, ast.expr]]]] = {}
+        self._depth = 0
+
+    def scope(self, node: ast.AST, parent: Scope) -> Scope:
+        """Returns the scope that a function, class or lambda opens."""
+        if id(node) not in self._scopes:
+            self._scopes[id(node)] = read_scope(node, parent)
+        return self._scopes[id(node)]
+
+    @cached_property
+    def _class_scopes(self) -> dict[int, Scope]:
+        """The scope that each class stands in."""
+        found: dict[int, Scope] = {}
+        pending: list[tuple[ast.AST, Scope]] = [(self.source.tree, self.module)]
+        while pending:
+            node, scope = pending.pop()
+            for each in ast.iter_child_nodes(node):
+                inner = scope
+                if isinstance(each, ast.ClassDef):
+                    found[id(each)] = scope
+                if isinstance(each, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                    inner = self.scope(each, scope)
+                pending.append((each, inner))
+        return found
+
+    def top_value(self, name: str, line: int) -> Chain | None:
+        """Returns what a name that the module imports or assigns stands for."""
+        bindings = self.module.names.get(name)
+        if bindings is not None:
+            return self._bound(bindings, self.module)
+        for each in ast.walk(self.source.tree):
+            if isinstance(each, ast.ImportFrom) and each.lineno == line and not each.level:
+                return self._package(f"{each.module}.{name}")
+        return None
+
+    def value(self, node: ast.expr, scope: Scope) -> Chain | None:
+        """Returns what an expression names of the package; None where it is something else."""
+        if self._depth > _DEEPEST:
+            return None
+        self._depth += 1
+        try:
+            return self._value(node, scope)
+        finally:
+            self._depth -= 1
+
+    def _value(self, node: ast.expr, scope: Scope) -> Chain | None:
+        match node:
+            case ast.Name():
+                receiver = self.receiver(node.id, scope)
+                found = scope.find(node.id) if receiver is None else None
+                return receiver if found is None else self._bound(*found)
+            case ast.Attribute():
+                inner = self.value(node.value, scope)
+                if inner is None:
+                    return self._own_module(node, scope)
+                member = inner.member(node.attr)
+                return member or self._instance_value(node, scope)
+            case ast.Call():
+                if isinstance(node.func, ast.Name) and node.func.id == "super":
+                    return self._super(scope)
+                inner = self.value(node.func, scope)
+                return None if inner is None else inner.called()
+            case ast.Await() | ast.NamedExpr():
+                return self.value(node.value, scope)
+            case ast.Subscript():
+                inner = self.value(node.value, scope)
+                is_class = inner is not None and inner.parts[-1][:1].isupper()
+                return inner if is_class else None
+            case _:
+                return None
+
+    def _own_module(self, node: ast.Attribute, scope: Scope) -> Chain | None:
+        """Returns what ``module.Name`` is, where ``module`` is one of the tree."""
+        if not isinstance(node.value, ast.Name):
+            return self._instance_value(node, scope)
+        found = scope.find(node.value.id)
+        imported = [each for each in found[0] if isinstance(each, Imported)] if found else []
+        if len(imported) != 1:
+            return self._instance_value(node, scope)
+        return self._tree.elsewhere(self.source.path, f"{imported[0].dotted}.{node.attr}")
+
+    def _bound(self, bindings: list[Binding], scope: Scope) -> Chain | None:
+        key = id(bindings)  # the scopes keep every list alive
+        if key not in self._names:
+            self._names[key] = None  # a name that is set from itself is not known
+            self._names[key] = self._one_of(bindings, scope)
+        return self._names[key]
+
+    def _one_of(self, bindings: list[Binding], scope: Scope) -> Chain | None:
+        if len(bindings) > _MOST_BINDINGS:
+            return None
+        found = [self._binding(each, scope) for each in bindings]
+        imported = [
+            chain
+            for each, chain in zip(bindings, found, strict=True)
+            if chain is not None and isinstance(each, Imported)
+        ]
+        if imported:
+            return imported[0]
+        first = found[0]
+        return first if all(each == first for each in found) else None
+
+    def _binding(self, binding: Binding, scope: Scope) -> Chain | None:
+        match binding:
+            case Imported():
+                return self._package(binding.dotted) or self._tree.elsewhere(
+                    self.source.path, binding.dotted
+                )
+            case Assigned():
+                return None if binding.value is None else self.value(binding.value, scope)
+            case Annotated():
+                chain = self.annotation(binding.annotation, scope)
+                return None if chain is None else chain.called()
+            case Caught():
+                chain = None if binding.kind is None else self.value(binding.kind, scope)
+                return None if chain is None else chain.called()
+            case ast.ClassDef():
+                return self.class_chain(binding)
+            case _:
+                return None  # a function of the tree: what it returns is not followed
+
+    def _package(self, dotted: str) -> Chain | None:
+        if dotted.startswith(".") or not self._tree.may_belong(dotted):
+            return None
+        return Chain(tuple(dotted.split(".")))
+
+    def annotation(self, node: ast.expr, scope: Scope) -> Chain | None:
+        """Returns the class that an annotation names, through quotes, Optional and ``| None``."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            try:
+                return self.annotation(ast.parse(node.value, mode="eval").body, scope)
+            except (SyntaxError, ValueError, RecursionError):
+                return None
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            sides = [each for each in (node.left, node.right) if not _is_none(each)]
+            return self.annotation(sides[0], scope) if len(sides) == 1 else None
+        if isinstance(node, ast.Subscript):
+            if _last(node.value) not in ("Optional", "Annotated", "Final", "ClassVar"):
+                return self.value(node, scope)
+            inner = node.slice
+            inner = inner.elts[0] if isinstance(inner, ast.Tuple) and inner.elts else inner
+            return self.annotation(inner, scope)
+        return self.value(node, scope) if isinstance(node, (ast.Name, ast.Attribute)) else None
+
+    def class_chain(self, node: ast.ClassDef) -> Chain | None:
+        """Returns the package's class that a class of the tree derives from."""
+        if id(node) not in self._chains:
+            self._chains[id(node)] = None
+            self._chains[id(node)] = self._derive(node)
+        return self._chains[id(node)]
+
+    def _derive(self, node: ast.ClassDef) -> Chain | None:
+        scope = self._class_scopes.get(id(node), self.module)
+        bases = [self.value(each, scope) for each in node.bases]
+        known = [each for each in bases if each is not None]
+        if not known:
+            return None
+        own = set(own_names(node)).union(*(each.own for each in known))
+        for base, expression in zip(bases, node.bases, strict=True):
+            if base is None:
+                own |= self._mixin_names(expression, scope)
+        return replace(known[0], own=frozenset(own), local=node.name, is_local=True)
+
+    def _mixin_names(self, base: ast.expr, scope: Scope) -> set[str]:
+        """Returns the members that a base of the tree, which is none of the package, brings."""
+        found = scope.find(base.id) if isinstance(base, ast.Name) else None
+        for each in found[0] if found else ():
+            if isinstance(each, ast.ClassDef):
+                return set(own_names(each))
+        members = self._tree.index.members(self._dotted(base)) or {}
+        return set(members)
+
+    def _dotted(self, node: ast.expr) -> str:
+        return self.source.dotted(node) or "?"
+
+    def receiver(self, name: str, scope: Scope) -> Chain | None:
+        """Returns what ``self`` or ``cls`` of a method is; None for any other name."""
+        inner: Scope | None = scope
+        while inner is not None and (inner.owner is None or name not in inner.names):
+            if name in inner.names:
+                return None
+            inner = inner.parent
+        if inner is None or inner.owner is None:
+            return None
+        method = inner.node
+        if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return None
+        first = [*method.args.posonlyargs, *method.args.args][:1]
+        marks = {_last(each) for each in method.decorator_list}
+        if not first or first[0].arg != name or "staticmethod" in marks:
+            return None
+        chain = self.class_chain(inner.owner[0])
+        is_class = "classmethod" in marks or method.name in ("__new__", "__init_subclass__")
+        return chain if chain is None or is_class or "validator" in marks else chain.called()
+
+    def _super(self, scope: Scope) -> Chain | None:
+        inner: Scope | None = scope
+        while inner is not None and inner.owner is None:
+            inner = inner.parent
+        if inner is None or inner.owner is None:
+            return None
+        owner, around = inner.owner
+        for base in owner.bases:
+            chain = self.value(base, around.parent or self.module)
+            if chain is not None:
+                return chain.called()
+        return None
+
+    def _instance_value(self, node: ast.Attribute, scope: Scope) -> Chain | None:
+        """Returns what ``self.x`` holds where the methods of its class set it once."""
+        inner: Scope | None = scope
+        while inner is not None and inner.owner is None:
+            inner = inner.parent
+        if inner is None or inner.owner is None or not isinstance(node.value, ast.Name):
+            return None
+        method, (owner, around) = inner.node, inner.owner
+        if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) or not method.args.args:
+            return None
+        if method.args.args[0].arg != node.value.id:
+            return None
+        if id(owner) not in self._set_on_self:
+            self._set_on_self[id(owner)] = _set_on_self(owner)
+        values = self._set_on_self[id(owner)].get(node.attr, [])
+        if len(values) != 1:
+            return None
+        function, value = values[0]
+        return self.value(value, self.scope(function, self.scope(owner, around.parent or around)))
+
+
+def own_names(node: ast.ClassDef) -> Iterator[str]:
+    """Yields the members that a class's own text brings."""
+    for each in node.body:
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield each.name
+        elif isinstance(each, ast.Assign):
+            yield from (target.id for target in each.targets if isinstance(target, ast.Name))
+        elif isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+            yield each.target.id
+    for each in ast.walk(node):
+        if _is_of_self(each) and isinstance(each.ctx, ast.Store):
+            yield each.attr
+
+
+def _set_on_self(owner: ast.ClassDef) -> dict[str, list[tuple[Function, ast.expr]]]:
+    """Returns the values that the methods of a class give the attributes of ``self``."""
+    found: dict[str, list[tuple[Function, ast.expr]]] = {}
+    for method in owner.body:
+        if not isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        for each in ast.walk(method):
+            for target in each.targets if isinstance(each, ast.Assign) else ():
+                if _is_of_self(target) and isinstance(each, ast.Assign):
+                    found.setdefault(target.attr, []).append((method, each.value))
+    return found
+
+
+def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    owner = node.value if isinstance(node, ast.Attribute) else None
+    return isinstance(owner, ast.Name) and owner.id == "self"
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _last(node: ast.expr) -> str:
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

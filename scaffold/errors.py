@@ -1,0 +1,132 @@
+"""The errors of the toolkit, and the words that their messages share.
+
+A code that several rooms raise is declared here, any other one in `codes.py` of its room.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Iterable
+
+CODES: dict[str, str] = {
+    "aborted": "The person at the keyboard stopped the command.",
+    "changed_meanwhile": "A file changed between planning and writing; nothing was written.",
+    "fault": "The tool itself is at fault; please report it.",
+    "file_exists": "A file that the tool did not make stands where one has to go.",
+    "git_missing": "Merging, or reading a repository, needs git, which was not found.",
+    "interpreter_lacks": "The interpreter lacks a package that the command needs.",
+    "outside_target": "A path leads out of the target, perhaps through a link.",
+    "revision_unknown": "A repository has no such branch, tag or commit.",
+    "source_unreadable": "A file or folder cannot be read.",
+    "target_invalid": "The target's [tool.scaffold] table is wrong or incomplete.",
+    "target_missing": "No folder that the tool knows how to extend was found.",
+    "target_newer": "A newer version of the tool wrote this; upgrade areal-scaffold.",
+    "template_invalid": "A template's manifest or one of its files is wrong.",
+    "unconfirmed": "What is proposed has to be agreed to, and nobody can be asked.",
+    "usage": "The command line is wrong.",
+    "write_failed": "A file could not be written; everything was put back.",
+}
+"""Error codes with their meaning; codes are stable, agents and scripts may branch on them."""
+
+HINTS: dict[str, str] = {
+    "answer_missing": "give the option, or answer at a terminal",
+    "columns_unclear": "name the columns with the options",
+    "file_exists": "move it away, or choose another name",
+    "outside_target": "nothing is written outside of the target; take the link or the path out",
+    "registry_computed": "add the line by hand",
+    "registry_generated": "change what it is generated from",
+    "registry_missing": "take it back from version control",
+    "registry_syntax": "repair the file first",
+    "target_invalid": "see the table that `scaffold new` writes",
+    "template_invalid": "repair the template; one under .scaffold/templates can be deleted too",
+    "unknown_kind": "`scaffold list` shows what can be made",
+    "unknown_style": "`scaffold list` shows what can be made",
+    "usage": "give the command --help to see what it takes",
+}
+"""What to do about an error where its place in the code knows nothing better."""
+
+
+class ScaffoldError(Exception):
+    """An error that the toolkit raises on purpose.
+
+    Args:
+        message: What was found, and where; one line, so that what is quoted is escaped.
+        code: One that this module or the room that raises it declares.
+        hint: What to do about it; without one, that of HINTS.
+    """
+
+    exit_status = 1
+
+    def __init__(self, message: str, *, code: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = escaped(message)
+        self.code = code
+        self.hint = hint or HINTS.get(code, "")
+
+
+class RequestError(ScaffoldError):
+    """The request itself is wrong: a name, a kind, a style or an answer."""
+
+    exit_status = 2
+
+
+class TargetError(ScaffoldError):
+    """The target cannot be found, or is not one that the tool can extend."""
+
+
+class ConflictError(ScaffoldError):
+    """The request is sound, but what stands in the target forbids it."""
+
+
+class RegistryError(ConflictError):
+    """A registry cannot be edited without risk; the hint holds the exact text to add by hand."""
+
+
+class LedgerError(ScaffoldError):
+    """The record of what was made cannot be read, or holds no such unit."""
+
+
+class TemplateError(ScaffoldError):
+    """A template is wrong."""
+
+
+class ApplyError(ScaffoldError):
+    """Writing failed, and was undone."""
+
+
+def escaped(text: str) -> str:
+    """Returns text on one line: what no terminal should be sent stands as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def is_private(path: str) -> bool:
+    """Tells whether a path leads into a folder of git or of the tool, the target's or another's.
+
+    Some file systems know no upper case, and drop dots and spaces at the end of a name.
+    """
+    return any(part.lower().rstrip(". ") in (".git", ".scaffold") for part in path.split("/"))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Returns ``"; did you mean 'x'? known: a, b"``, without the guess where none is near."""
+    import difflib  # costs 3 ms, and only errors need it
+
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    guess = f"; did you mean {near[0]!r}?" if near else ";"
+    return f"{guess} known: {', '.join(names) or 'none'}"
+
+
+def declared_codes() -> dict[str, str]:
+    """Return the codes of all rooms with their meaning; for the reference and the tests."""
+    import scaffold
+
+    found = dict(CODES)
+    for room in pkgutil.iter_modules(scaffold.__path__, "scaffold."):
+        if room.ispkg and importlib.util.find_spec(f"{room.name}.codes"):
+            found |= importlib.import_module(f"{room.name}.codes").CODES
+    return found

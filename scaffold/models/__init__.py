@@ -1,1 +1,0 @@
-"""The commands around Archon models: measured, written, staged, proven, then registered."""

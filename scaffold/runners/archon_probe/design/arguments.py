@@ -1,0 +1,396 @@
+"""Turns measured options into values of a design: literals, arguments and expressions."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from archon_probe.design.expressions import (
+    ABSENT,
+    Case,
+    Fields,
+    Fitted,
+    equal,
+    evaluate,
+    fit,
+    fit_layers,
+)
+
+STANDARD = {
+    "dim": ("int", "Width of the residual stream."),
+    "n_layers": ("int", "Number of blocks."),
+    "n_heads": ("int", "Query heads."),
+    "n_kv_heads": ("int", "Key and value heads."),
+    "head_dim": ("int", "Size of a head."),
+    "hidden_dim": ("int", "Inner width of the feed-forward block."),
+    "vocab_size": ("int", "Rows of the embedding."),
+    "norm_eps": ("float", "Added to the variance in norms."),
+    "max_seq_len": ("int", "Positions the configuration states."),
+    "enable_weight_tying": ("bool", "The output projection shares the embedding's weight."),
+    "eos_id": ("int | None", "Token that ends a text."),
+}
+"""Arguments every model has, in their order."""
+
+PREFERRED = (
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "intermediate_size",
+    "vocab_size",
+)
+
+SIZES = {
+    "dim",
+    "n_layers",
+    "n_heads",
+    "n_kv_heads",
+    "head_dim",
+    "v_head_dim",
+    "hidden_dim",
+    "vocab_size",
+    "num_experts",
+    "top_k",
+}
+
+
+class Arguments:
+    """Collects the arguments of a model while its options are fitted.
+
+    Args:
+        real: The configuration that gives defaults.
+        measured: Cases with what was observed.
+    """
+
+    def __init__(self, real: Case, measured: Sequence[tuple[Case, Any]]) -> None:
+        self.real = real
+        self.cases = [case for case, _ in measured]
+        self.fields = Fields(self.cases, PREFERRED)
+        self.args: dict[str, dict[str, Any]] = {}
+        self.by_text: dict[tuple[str, bool], str] = {}
+        self.known: dict[str, list[Any]] = {}
+        self.missed: dict[str, set[str]] = {}
+        self.evidence: list[dict[str, Any]] = []
+
+    def standard(
+        self, name: str, measured: Sequence[Any], path: str, is_of_some: bool = False
+    ) -> Any:
+        """Fits one of the arguments that every model has.
+
+        Args:
+            name: Of the argument.
+            measured: In each case.
+            path: For the evidence.
+            is_of_some: Layers differ in it, so what it misses is left to the option of each layer.
+        """
+        self.fields.prefer("")
+        fitted = fit(measured, self.fields, is_size=name in SIZES)
+        if is_of_some and fitted.text is not None:
+            measured = [evaluate(fitted.text, case) for case in self.cases]
+            fitted = replace(fitted, missed=[])
+        self._note(path, fitted)
+        if fitted.text is None and name in SIZES:
+            raise ValueError(f"{path}: no config field gives the sizes {measured}")
+        if name == "n_layers" and fitted.text is not None:
+            self.real = replace(self.real, n_layers=evaluate(fitted.text, self.real))
+        kind, doc = STANDARD[name]
+        self.known[name] = list(measured)
+        return self.add(name, kind, fitted, doc, is_standard=True)
+
+    def add(
+        self, name: str, kind: str, fitted: Fitted, doc: str, is_standard: bool = False
+    ) -> dict[str, Any]:
+        """Adds an argument, and returns the value that reads it."""
+        text = fitted.text if fitted.text is not None else repr(fitted.constant)
+        key = (text, fitted.per_layer)
+        if key in self.by_text and not is_standard:
+            name = self.by_text[key]
+        else:
+            name = self._free(name)
+            self.by_text.setdefault(key, name)
+            self.args[name] = {
+                "name": name,
+                "type": kind,
+                "default": self._default(text, fitted.per_layer),
+                "expr": f"tuple({text} for i in range(n_layers))" if fitted.per_layer else text,
+                "doc": doc,
+            }
+        return {"layer_arg" if fitted.per_layer else "arg": name}
+
+    def value(
+        self,
+        path: str,
+        measured: Sequence[Any],
+        relations: Sequence[str] = (),
+        name: str | None = None,
+        is_size: bool = False,
+    ) -> Any:
+        """Fits an option that is the same in all layers.
+
+        Args:
+            path: Of the option in the design, for the evidence.
+            measured: In each case, ABSENT where it has none.
+            relations: Expressions over standard arguments that are tried first.
+            name: Of the argument where no single field gives one.
+            is_size: See ``fit``.
+        """
+        self.fields.prefer(path)
+        relation = self._relation(measured, relations)
+        if relation is not None:
+            self._evidence(path, relation, "in every instance that was measured")
+            return (
+                {"expr": relation}
+                if "(" in relation or not _is_name(relation)
+                else {"arg": relation.removeprefix("args.")}
+            )
+        fitted = fit(measured, self.fields, is_size)
+        if fitted.missed:
+            chosen = self._chosen(path, measured, relations)
+            chosen = chosen or self._stated(path, measured, relations)
+            if chosen is not None:
+                return chosen
+        return self._given(path, fitted, name, measured)
+
+    def _chosen(
+        self, path: str, measured: Sequence[Any], relations: Sequence[str]
+    ) -> dict[str, str] | None:
+        """Returns one of two relations under a condition on the configuration, if that fits."""
+        fits = [
+            [r for r in relations if value != ABSENT and self._holds(r, i, value)]
+            for i, value in enumerate(measured)
+        ]
+        used = [f for f, value in zip(fits, measured, strict=True) if value != ABSENT]
+        for first, second in itertools.permutations(relations, 2):
+            if not all(first in f or second in f for f in used):
+                continue
+            answers = [
+                ABSENT if not f or (first in f and second in f) else first in f for f in fits
+            ]
+            fitted = fit(answers, self.fields)
+            if fitted.text is None or fitted.missed or fitted.text.startswith("not "):
+                continue
+            flag = self._given(f"{path}.is_scaled", fitted, None, answers)
+            return {"expr": f"({first} if args.{flag['arg']} else {second})"}
+        return None
+
+    def _stated(
+        self, path: str, measured: Sequence[Any], relations: Sequence[str]
+    ) -> dict[str, str] | None:
+        """Returns a field with the relation that holds where the field is None, if that fits."""
+        for text in self.fields.of(int, float):
+            stated = self.fields.values[text]
+            if all(v is not None for v in stated):
+                continue
+            for relation in relations:
+                if all(
+                    m == ABSENT or (self._holds(relation, i, m) if v is None else equal(v, m))
+                    for i, (v, m) in enumerate(zip(stated, measured, strict=True))
+                ):
+                    arg = self._given(path, Fitted(text), None, [*stated, None])["arg"]
+                    return {"expr": f"({relation} if args.{arg} is None else args.{arg})"}
+        return None
+
+    def _divided_by_layer(
+        self, path: str, measured: Sequence[Sequence[Any]], relations: Sequence[str]
+    ) -> dict[str, str] | None:
+        """Returns a relation that a condition divides by the layer's number, from 1 on."""
+        divided = [any(v != ABSENT and not equal(v, row[0]) for v in row) for row in measured]
+        undone = [
+            [v * (i + 1) if is_divided and v != ABSENT else v for i, v in enumerate(row)]
+            for row, is_divided in zip(measured, divided, strict=True)
+        ]
+        if any(not equal(v, row[0]) for row in undone for v in row):
+            return None
+        fitted = fit(divided, self.fields)
+        if fitted.text is None or fitted.missed:
+            return None
+        inner = self.value(path, [row[0] for row in undone], relations)
+        if not isinstance(inner, dict) or "expr" not in inner:
+            return None
+        flag = self._given(f"{path}.is_divided", fitted, None, divided)
+        return {"expr": f"{inner['expr']} / (layer_id + 1 if args.{flag['arg']} else 1)"}
+
+    def layer_value(
+        self,
+        path: str,
+        measured: Sequence[Sequence[Any]],
+        relations: Sequence[str] = (),
+        name: str | None = None,
+        is_size: bool = False,
+    ) -> Any:
+        """Fits an option that may differ between layers."""
+        uniform: list[Any] = []
+        for row in measured:
+            values = [v for v in row if v != ABSENT]
+            if any(not equal(v, values[0]) for v in values):
+                break
+            uniform.append(values[0] if values else ABSENT)
+        else:
+            return self.value(path, uniform, relations, name, is_size)
+        self.fields.prefer(path)
+        if relations:
+            divided = self._divided_by_layer(path, measured, relations)
+            if divided is not None:
+                return divided
+        fitted = fit_layers(measured, self.fields)
+        flat = [v for row in measured for v in row]
+        return self._given(path, fitted, name, flat)
+
+    def layout_value(self, path: str, measured: Sequence[Sequence[Any]]) -> Any:
+        """Fits an option that decides what is written, which is what it is in the first case.
+
+        Cases in which it is something else count as missed, so that the model refuses them.
+        """
+        present = [[v for v in row if v != ABSENT] for row in measured]
+        first = next((row for row in present if row), [])
+        if not first or any(not equal(v, first[0]) for v in first):
+            return self.layer_value(path, measured)
+        fitted = Fitted(None, first[0])
+        for case, row in zip(self.cases, present, strict=True):
+            if any(not equal(v, first[0]) for v in row):
+                fitted.missed.append(case.name)
+        return self._given(path, fitted, None, first)
+
+    def _given(self, path: str, fitted: Fitted, name: str | None, values: Sequence[Any]) -> Any:
+        self._note(path, fitted)
+        if fitted.text is None:
+            return fitted.constant
+        kind = _type_of(values)
+        if fitted.per_layer:
+            kind = f"tuple[{kind}, ...]"
+        single = re.fullmatch(r"hf_config\.(\w+)", fitted.text)
+        chosen = name or (single.group(1) if single else _option_name(path))
+        if single and not fitted.per_layer and name is None:
+            chosen = single.group(1)
+        return self.add(chosen, kind, fitted, _doc(path))
+
+    def gives(self, value: Any, measured: Sequence[Sequence[Any]]) -> bool:
+        """Says whether a value that was fitted before gives other measurements, too."""
+        return all(
+            m == ABSENT or self._is(value, number, layer, m)
+            for number, row in enumerate(measured)
+            for layer, m in enumerate(row)
+        )
+
+    def _is(self, value: Any, number: int, layer: int, measured: Any) -> bool:
+        """Says whether a fitted value gives the measurement of a layer of one case."""
+        if not isinstance(value, dict):
+            return equal(value, measured)
+        if "expr" in value:
+            return self._holds(value["expr"], number, measured)
+        name = value.get("arg", value.get("layer_arg"))
+        text = next(text for (text, _), known in self.by_text.items() if known == name)
+        return equal(evaluate(text, self.cases[number], layer), measured)
+
+    def add_layer_types(self) -> dict[str, Any]:
+        """Adds the layers' types as the configuration names them."""
+        fitted = Fitted("hf_config.layer_types[i]", per_layer=True)
+        return self.add(
+            "layer_types", "tuple[str, ...]", fitted, "Kind of attention of each layer."
+        )
+
+    def _relation(self, measured: Sequence[Any], relations: Sequence[str]) -> str | None:
+        present = [(i, value) for i, value in enumerate(measured) if value != ABSENT]
+        for text in relations:
+            if present and all(self._holds(text, i, value) for i, value in present):
+                return text
+        return None
+
+    def _holds(self, relation: str, number: int, value: Any) -> bool:
+        """Says whether an expression over standard arguments gives a measurement of one case."""
+        scope = {n: v[number] for n, v in self.known.items()}
+        try:
+            return equal(eval(relation, {"args": _Names(scope)}), value)
+        except (AttributeError, TypeError, ZeroDivisionError):
+            return False
+
+    def _note(self, path: str, fitted: Fitted) -> None:
+        for case in fitted.missed:
+            self.missed.setdefault(case, set()).add(path)
+        if fitted.text is None:
+            self._evidence(path, repr(fitted.constant), "the same in every instance")
+        else:
+            changed = len(self.cases) - len(fitted.missed)
+            self._evidence(
+                path, fitted.text, f"gives what {changed} of {len(self.cases)} instances show"
+            )
+
+    def _evidence(self, path: str, value: str, how: str) -> None:
+        self.evidence.append({"decision": path, "value": value, "kind": "probe", "how": how})
+
+    def _free(self, name: str) -> str:
+        if name not in self.args:
+            return name
+        return next(f"{name}_{n}" for n in range(2, 99) if f"{name}_{n}" not in self.args)
+
+    def _default(self, text: str, per_layer: bool) -> Any:
+        if per_layer:
+            return [_plain(evaluate(text, self.real, i)) for i in range(self.real.n_layers)]
+        return _plain(evaluate(text, self.real))
+
+    def at(self, case: Case) -> dict[str, Any]:
+        """Returns the values of all arguments under a configuration."""
+        found: dict[str, Any] = {}
+        for (text, per_layer), name in self.by_text.items():
+            if per_layer:
+                found[name] = [evaluate(text, case, i) for i in range(case.n_layers)]
+            else:
+                found[name] = evaluate(text, case)
+        return found
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Returns the arguments, the standard ones first."""
+        first = [self.args[n] for n in STANDARD if n in self.args]
+        return first + [a for n, a in self.args.items() if n not in STANDARD]
+
+
+class _Names:
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+
+def _is_name(text: str) -> bool:
+    return re.fullmatch(r"args\.\w+", text) is not None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return None if value == ABSENT else value
+
+
+def _type_of(values: Sequence[Any]) -> str:
+    present = [v for v in values if v != ABSENT]
+    real = [v for v in present if v is not None]
+    if not real:
+        return "object"
+    if all(isinstance(v, bool) for v in real):
+        kind = "bool"
+    elif all(isinstance(v, int) for v in real):
+        kind = "int"
+    elif all(isinstance(v, (int, float)) for v in real):
+        kind = "float"
+    elif all(isinstance(v, str) for v in real):
+        kind = "str"
+    elif all(isinstance(v, (list, tuple)) for v in real):
+        kind = "tuple[float, ...]"
+    else:
+        kind = "object"
+    return f"{kind} | None" if len(real) < len(present) else kind
+
+
+def _option_name(path: str) -> str:
+    parts = [p for p in path.split(".") if p not in {"modules", "when", "args"}]
+    name = (
+        "_".join(parts[-2:]) if path.endswith("when") is False else "_".join(["has", *parts[-2:]])
+    )
+    return re.sub(r"\W+", "_", name)
+
+
+def _doc(path: str) -> str:
+    text = path.replace("modules.", "").replace(".", " ").replace("_", " ").strip()
+    return text[:1].upper() + text[1:] + "."

@@ -1,0 +1,524 @@
+"""Shapes observations into a design: which parts, which steps, which options, of which values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from archon_probe.design.arguments import Arguments
+from archon_probe.design.expressions import ABSENT, Case, Fitted
+from archon_probe.design.shaping_rope import shape_ropes
+from archon_probe.measure.model import Observation
+
+Measured = Sequence[tuple[Case, Observation]]
+
+WIDTHS = (
+    "args.dim",
+    "args.head_dim",
+    "args.n_heads * args.head_dim",
+    "args.n_kv_heads * args.head_dim",
+    "args.hidden_dim",
+)
+HEAD_WIDTHS = {
+    "attention.q_norm": ("args.head_dim", "args.n_heads * args.head_dim"),
+    "attention.k_norm": ("args.head_dim", "args.n_kv_heads * args.head_dim"),
+}
+SCALES = ("args.head_dim**-0.5", "args.dim**0.5", "args.dim**-0.5", "1.0")
+
+
+class Shaper:
+    """Fits the options of observations path by path.
+
+    Args:
+        arguments: Collects what is fitted.
+        measured: Observations by case.
+    """
+
+    def __init__(self, arguments: Arguments, measured: Measured) -> None:
+        self.arguments = arguments
+        self.measured = measured
+
+    def whole(self, read: Callable[[Observation], Any]) -> list[Any]:
+        """Returns an option of the model in each case."""
+        return [_or_absent(lambda o=o: read(o)) for _, o in self.measured]
+
+    def rows(self, read: Callable[[dict[str, Any]], Any]) -> list[list[Any]]:
+        """Returns an option of layers in each case."""
+        return [
+            [_or_absent(lambda layer=layer: read(layer)) for layer in o.layers]
+            for _, o in self.measured
+        ]
+
+    def norm(self, path: str, rows: list[list[Any]], extra: Sequence[str] = ()) -> dict[str, Any]:
+        """Fits a norm; ``rows`` are its features in each layer, or one in a row for the model."""
+        present = _map(rows, lambda n: bool(n.get("when")))
+        used = [[n if n != ABSENT and n.get("when") else ABSENT for n in row] for row in rows]
+        when = self.arguments.layer_value(f"{path}.when", present)
+        if when is False:
+            return {"when": False}
+        found: dict[str, Any] = {"when": when}
+        a = self.arguments
+        kinds = _map(used, lambda n: n["kind"])
+        # How the norm of what is split is computed, and so of which kind it is, stands in a plan.
+        is_split = path.partition(".")[0] in {"attention", "mlp"}
+        found["kind"] = (
+            a.layout_value(f"{path}.kind", kinds)
+            if is_split
+            else a.layer_value(f"{path}.kind", kinds, name="norm_kind")
+        )
+        for key in ("offset", "weight", *extra):
+            fitted = a.layer_value if key == "weight" else a.layout_value
+            found[key] = fitted(f"{path}.{key}", _map(used, lambda n, k=key: n[k]))
+        found["dim"] = self.arguments.layer_value(
+            f"{path}.dim", _map(used, lambda n: n["dim"]), HEAD_WIDTHS.get(path, WIDTHS)
+        )
+        found["eps"] = self.arguments.layer_value(
+            f"{path}.eps", _map(used, lambda n: n["eps"]), ("args.norm_eps",)
+        )
+        found["bias"] = self.arguments.layer_value(f"{path}.bias", _map(used, lambda n: n["bias"]))
+        found["per_head"] = self.arguments.layout_value(
+            f"{path}.per_head", _map(used, lambda n: n.get("heads", 0) > 0)
+        )
+        return found
+
+
+def _or_absent(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except (KeyError, TypeError, IndexError):
+        return ABSENT
+
+
+def _map(rows: list[list[Any]], read: Callable[[Any], Any]) -> list[list[Any]]:
+    return [
+        [ABSENT if v == ABSENT else _or_absent(lambda v=v: read(v)) for v in row] for row in rows
+    ]
+
+
+def shape_design(arguments: Arguments, measured: Measured) -> dict[str, Any]:
+    """Returns the parts of a design that follow from observations."""
+    shaper = Shaper(arguments, measured)
+    _standard(shaper)
+    design: dict[str, Any] = {"embedding": _embedding(shaper)}
+    names = _module_names(measured)
+    design["block"] = {"modules": [], "variants": _variants(shaper)}
+    for name in names:
+        design["block"]["modules"].append(_module(shaper, name))
+    kinds = {n: _kind_of(measured, n) for n in names}
+    for kind, shape in (("attention", _attention), ("mlp", _mlp), ("moe", _moe)):
+        of_kind = [n for n in names if kinds[n] == kind]
+        if of_kind:
+            design[kind] = shape(shaper, of_kind[0])
+    design["ropes"] = shape_ropes(shaper, design)
+    design["head"] = _head(shaper)
+    return design
+
+
+def _module_names(measured: Measured) -> list[str]:
+    """Returns modules in the order of the steps that call them."""
+    names: dict[str, None] = {}
+    for _, observation in measured:
+        for layer in observation.layers:
+            for step in layer["steps"]:
+                if "call" in step:
+                    names.setdefault(step["call"])
+    return list(names)
+
+
+def _kind_of(measured: Measured, name: str) -> str:
+    for _, observation in measured:
+        for layer in observation.layers:
+            if name in layer["modules"]:
+                return layer["modules"][name]["kind"]
+    raise KeyError(name)
+
+
+def _first(observation: Observation, kind: str) -> dict[str, Any]:
+    for layer in observation.layers:
+        for module in layer["modules"].values():
+            if module["kind"] == kind:
+                return module
+    raise KeyError(kind)
+
+
+def _of_all(observation: Observation, kind: str, name: str) -> set[Any]:
+    """Returns the values that an option has in the modules of one kind."""
+    modules = [m for layer in observation.layers for m in layer["modules"].values()]
+    return {m[name] for m in modules if m["kind"] == kind}
+
+
+def _standard(shaper: Shaper) -> None:
+    a = shaper.arguments
+    a.standard("dim", shaper.whole(lambda o: o.tensors["tok_embeddings.weight"].shape[1]), "dim")
+    a.standard("n_layers", [c.n_layers for c, _ in shaper.measured], "n_layers")
+    for name in ("n_heads", "n_kv_heads", "head_dim"):
+        is_of_some = any(len(_of_all(o, "attention", name)) > 1 for _, o in shaper.measured)
+        first = shaper.whole(lambda o, n=name: _first(o, "attention")[n])
+        a.standard(name, first, name, is_of_some)
+    hidden = shaper.whole(lambda o: _first(o, "mlp")["hidden_dim"])
+    if all(h == ABSENT for h in hidden):
+        hidden = shaper.whole(lambda o: _first(o, "moe")["hidden_dim"])
+    a.standard("hidden_dim", hidden, "mlp.hidden_dim")
+    a.standard("vocab_size", shaper.whole(lambda o: o.embedding["vocab_size"]), "vocab_size")
+    eps = shaper.whole(lambda o: o.head["norm"]["eps"])
+    if all(e == ABSENT for e in eps):
+        eps = shaper.whole(lambda o: _first(o, "norm")["norm"]["eps"])
+    a.standard("norm_eps", eps, "norm.eps")
+    length = "getattr(hf_config, 'max_position_embeddings', 2048)"
+    a.add("max_seq_len", "int", Fitted(length), "Positions the configuration states.", True)
+    a.standard("enable_weight_tying", shaper.whole(lambda o: o.head["tied"]), "head.tied")
+    a.add(
+        "eos_id",
+        "int | list[int] | None",
+        Fitted("hf_config.eos_token_id"),
+        "Token that ends a text, or several.",
+        True,
+    )
+
+
+def _embedding(shaper: Shaper) -> dict[str, Any]:
+    a = shaper.arguments
+    found: dict[str, Any] = {
+        "multiplier": a.value(
+            "embedding.multiplier",
+            shaper.whole(lambda o: o.embedding["multiplier"]),
+            ("1.0", "args.dim**0.5"),
+        ),
+        "norm": shaper.norm(
+            "embedding.norm", [[n] for n in shaper.whole(lambda o: o.embedding["norm"])]
+        ),
+        "padding_idx": a.value(
+            "embedding.padding_idx", shaper.whole(lambda o: o.embedding["padding_idx"])
+        ),
+    }
+    positions = shaper.whole(lambda o: o.embedding["positions"])
+    when = a.value("embedding.positions.when", [p["when"] for p in positions])
+    found["positions"] = {"when": when}
+    if when is not False:
+        used = [p if p["when"] else ABSENT for p in positions]
+        for key in ("kind", "offset", "layout", "reaches_base"):
+            values = [_or_absent(lambda p=p, k=key: p[k]) for p in used]
+            if any(v != ABSENT for v in values):
+                path = f"embedding.positions.{key}"
+                fitted = a.layout_value if key == "kind" else a.layer_value
+                found["positions"][key] = fitted(path, [[v] for v in values])
+        if found["positions"]["kind"] == "learned":
+            rows = [_or_absent(lambda p=p: p["rows"] - p["offset"]) for p in used]
+            found["positions"]["size"] = a.value("embedding.positions.size", rows, is_size=True)
+    return found
+
+
+def _module(shaper: Shaper, name: str) -> dict[str, Any]:
+    rows = shaper.rows(lambda layer: layer["modules"].get(name, {"kind": None}))
+    kind = _kind_of(shaper.measured, name)
+    present = _map(rows, lambda m: m["kind"] is not None)
+    when = shaper.arguments.layer_value(f"modules.{name}.when", present)
+    module: dict[str, Any] = {"name": name, "kind": kind}
+    if when is not True:
+        module["when"] = when
+    if kind == "norm":
+        module["norm"] = shaper.norm(name, _map(rows, lambda m: m["norm"]))
+        if when is not True:
+            module["norm"]["when"] = when
+    if kind == "mlp":
+        module["hidden_dim"] = shaper.arguments.layer_value(
+            f"modules.{name}.hidden_dim",
+            _map(rows, lambda m: m["hidden_dim"]),
+            ("args.hidden_dim",),
+        )
+    return module
+
+
+def _outline(steps: list[dict[str, Any]]) -> str:
+    """Returns steps without weights, dense and sparse blocks alike."""
+    text: list[str] = []
+    slot = _slots(steps)
+    for step in steps:
+        if "call" in step:
+            text.append(f"{slot(step['out'])}={slot(step['call'])}({slot(step['in'])})")
+        else:
+            text.append(f"{step['out']}=sum({','.join(slot(n) for n, _ in step['sum'])})")
+    return ";".join(text)
+
+
+def _slots(steps: list[dict[str, Any]]) -> Callable[[str], str]:
+    """Returns what names the feed-forward of a block, one with and one without experts alike."""
+    has_both = {"moe", "feed_forward"} <= {step.get("call") for step in steps}
+    return (lambda name: name) if has_both else _slot
+
+
+def _slot(name: str) -> str:
+    if name in {"moe", "feed_forward"}:
+        return "ffn"
+    return "ffn_out" if name in {"moe_out", "feed_forward_out"} else name
+
+
+def _variants(shaper: Shaper) -> list[dict[str, Any]]:
+    outlines = shaper.rows(lambda layer: _outline(layer["steps"]))
+    distinct = list(dict.fromkeys(t for row in outlines for t in row))
+    variants: list[dict[str, Any]] = []
+    weights: dict[str, Any] = {}
+    for number, outline in enumerate(distinct):
+        variant: dict[str, Any] = {}
+        if number < len(distinct) - 1:
+            variant["when"] = shaper.arguments.layer_value(
+                f"block.variant_{number}.when", _map(outlines, lambda t, o=outline: t == o)
+            )
+        variant["steps"] = _steps(shaper, outline, outlines, weights)
+        variants.append(variant)
+    return [v for v in variants if v.get("when") is not False]
+
+
+def _steps(
+    shaper: Shaper, outline: str, outlines: list[list[str]], weights: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Returns the steps of one outline with fitted weights.
+
+    Args:
+        shaper: Of the model.
+        outline: Which steps.
+        outlines: Of each layer in each case.
+        weights: Of other outlines, by the term; what one explains is not measured anew, as few
+            cases may have this outline. Gets the weights of this one.
+    """
+    chosen: list[list[Any]] = []
+    for (_, observation), row in zip(shaper.measured, outlines, strict=True):
+        chosen.append(
+            [
+                layer["steps"] if text == outline else ABSENT
+                for layer, text in zip(observation.layers, row, strict=True)
+            ]
+        )
+    samples = [s for row in chosen for s in row if s != ABSENT]
+    steps: list[dict[str, Any]] = []
+    slot = _slots(samples[0])
+    for k, sample in enumerate(samples[0]):
+        if "call" in sample:
+            calls = list(dict.fromkeys(s[k]["call"] for s in samples))
+            call: Any = calls[0] if len(calls) == 1 else calls
+            steps.append({"out": slot(sample["out"]), "call": call, "in": slot(sample["in"])})
+            continue
+        terms: list[Any] = []
+        for j, (name, _) in enumerate(sample["sum"]):
+            a = shaper.arguments
+            path, term = f"block.{sample['out']}.weight_of_", _slot(name)
+            measured = _map(chosen, lambda s, k=k, j=j: s[k]["sum"][j][1])
+            weight = weights.get(path + term)
+            if weight is None or not a.gives(weight, measured):
+                weight = a.layer_value(path + slot(name), measured, ("1.0",))
+            weights.setdefault(path + term, weight)
+            terms.append([slot(name), _literal_one(weight)])
+        steps.append({"out": sample["out"], "sum": terms})
+    return steps
+
+
+def _literal_one(weight: Any) -> Any:
+    return 1.0 if weight == {"expr": "1.0"} else weight
+
+
+def _attention(shaper: Shaper, name: str) -> dict[str, Any]:
+    a = shaper.arguments
+    rows = shaper.rows(lambda layer: layer["modules"][name])
+    kinds = {
+        m["kind_of_attention"]
+        for row in rows
+        for m in row
+        if m != ABSENT and "kind_of_attention" in m
+    }
+    if "mla" in kinds:
+        from archon_probe.design.shaping_mla import shape_mla
+
+        return shape_mla(shaper, rows)
+    found: dict[str, Any] = {"kind": "gqa"}
+    found["n_heads"] = a.layer_value(
+        "attention.n_heads", _map(rows, lambda m: m["n_heads"]), ("args.n_heads",)
+    )
+    found["n_kv_heads"] = a.layer_value(
+        "attention.n_kv_heads", _map(rows, lambda m: m["n_kv_heads"]), ("args.n_kv_heads",)
+    )
+    found["head_dim"] = a.layer_value(
+        "attention.head_dim", _map(rows, lambda m: m["head_dim"]), ("args.head_dim",)
+    )
+    if any(m != ABSENT and m["v_head_dim"] != m["head_dim"] for row in rows for m in row):
+        found["v_head_dim"] = a.layer_value(
+            "attention.v_head_dim", _map(rows, lambda m: m["v_head_dim"]), is_size=True
+        )
+    for key in ("q_bias", "k_bias", "v_bias", "o_bias"):
+        found[key] = a.layer_value(f"attention.{key}", _map(rows, lambda m, k=key: m[k]))
+    when = a.layer_value("attention.clip_qkv.when", _map(rows, lambda m: m["clip_qkv"]["when"]))
+    if when is not False:
+        limits = _map(rows, lambda m: m["clip_qkv"]["limit"] if m["clip_qkv"]["when"] else None)
+        limit = a.layer_value("attention.clip_qkv", limits)
+        arg = limit.get("arg") if isinstance(limit, dict) else None
+        found["clip_qkv"] = {
+            "when": {"expr": f"args.{arg} is not None"} if arg else when,
+            "limit": limit,
+        }
+        late = _map(rows, lambda m: m["clip_qkv"]["after_norm"])
+        if a.layout_value("attention.clip_qkv.after_norm", late):
+            found["clip_qkv"]["after_norm"] = True
+    for key in ("q_norm", "k_norm", "v_norm"):
+        found[key] = shaper.norm(
+            f"attention.{key}", _map(rows, lambda m, k=key: m[k]), ("over", "after_rope")
+        )
+    found["scale"] = a.layer_value("attention.scale", _map(rows, lambda m: m["scale"]), SCALES)
+    for key in ("softcap", "window", "chunk"):
+        value = a.layer_value(
+            f"attention.{key}", _map(rows, lambda m, k=key: m[k]), name=_plural(key)
+        )
+        if value is not None:
+            found[key] = value
+    found["sinks"] = {
+        "when": a.layer_value("attention.sinks.when", _map(rows, lambda m: m["sinks"]["when"]))
+    }
+    _alibi(shaper, rows, found)
+    _gate(shaper, rows, found)
+    found["out_norm"] = shaper.norm("attention.out_norm", _map(rows, lambda m: m["out_norm"]))
+    scale = a.layer_value("attention.value_scale", _map(rows, lambda m: m["value_scale"]), ("1.0",))
+    if _literal_one(scale) != 1.0:
+        found["value_scale"] = scale
+    _temperature(shaper, rows, found)
+    return found
+
+
+def _plural(key: str) -> str | None:
+    return {"window": "windows", "chunk": "chunks"}.get(key)
+
+
+def _alibi(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
+    when = shaper.arguments.layer_value(
+        "attention.alibi.when", _map(rows, lambda m: m["alibi"]["when"])
+    )
+    if when is False:
+        return
+    found["alibi"] = {"when": when}
+    for key in ("rule", "max_bias", "multiplier"):
+        values = _map(rows, lambda m, k=key: m["alibi"][k])
+        if any(v != ABSENT for row in values for v in row):
+            found["alibi"][key] = shaper.arguments.layer_value(
+                f"attention.alibi.{key}", values, SCALES
+            )
+
+
+def _gate(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
+    when = shaper.arguments.layer_value(
+        "attention.gate.when", _map(rows, lambda m: m["gate"]["when"])
+    )
+    if when is False:
+        return
+    found["gate"] = {"when": when}
+    a = shaper.arguments
+    for key in ("fn", "per", "bias", "head_bias"):
+        fitted = a.layout_value if key in ("fn", "head_bias") else a.layer_value
+        found["gate"][key] = fitted(
+            f"attention.gate.{key}", _map(rows, lambda m, k=key: m["gate"][k])
+        )
+
+
+def _temperature(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
+    when = shaper.arguments.layer_value(
+        "attention.temperature.when", _map(rows, lambda m: m["temperature"]["when"])
+    )
+    if when is False:
+        return
+    found["temperature"] = {"when": when}
+    for key in ("rule", "scale", "floor", "power", "length", "position_offset"):
+        values = _map(rows, lambda m, k=key: m["temperature"][k])
+        if any(v != ABSENT for row in values for v in row):
+            a = shaper.arguments
+            fitted = a.layout_value if key == "rule" else a.layer_value
+            found["temperature"][key] = fitted(f"attention.temperature.{key}", values)
+
+
+def _mlp(shaper: Shaper, name: str) -> dict[str, Any]:
+    a = shaper.arguments
+    rows = shaper.rows(lambda layer: layer["modules"][name])
+    found: dict[str, Any] = {
+        "gated": a.layout_value("mlp.gated", _map(rows, lambda m: m["gated"])),
+        "activation": a.layer_value("mlp.activation", _map(rows, lambda m: m["activation"])),
+        "hidden_dim": a.layer_value(
+            "mlp.hidden_dim", _map(rows, lambda m: m["hidden_dim"]), ("args.hidden_dim",)
+        ),
+        "inner_norm": shaper.norm("mlp.inner_norm", _map(rows, lambda m: m["inner_norm"])),
+    }
+    first = "gate_bias" if found["gated"] else "up_bias"
+    for key, part in ((first, "w1_bias"), ("down_bias", "w2_bias"), ("up_bias", "w3_bias")):
+        if part == "w3_bias" and not found["gated"]:
+            continue
+        found[key] = a.layer_value(f"mlp.{key}", _map(rows, lambda m, p=part: m[p]))
+    return found
+
+
+def _moe(shaper: Shaper, name: str) -> dict[str, Any]:
+    a = shaper.arguments
+    rows = shaper.rows(lambda layer: layer["modules"][name])
+    keys = {
+        k: None
+        for row in rows
+        for m in row
+        if m != ABSENT
+        for k in m
+        if k not in {"kind", "hidden_dim"}
+    }
+    found: dict[str, Any] = {
+        "hidden_dim": a.layer_value(
+            "moe.hidden_dim",
+            _map(rows, lambda m: m["hidden_dim"]),
+            name="moe_inter_dim",
+            is_size=True,
+        ),
+        "args": {},
+    }
+    sizes = {"num_experts", "top_k", "shared_expert_intermediate_size"}
+    if all(m == ABSENT or m["score_func"] == "sparsemixer" for row in rows for m in row):
+        # It chooses two experts whatever the config says.
+        sizes.remove("top_k")
+    for key in keys:
+        found["args"][key] = a.layer_value(
+            f"moe.{key}",
+            _map(rows, lambda m, k=key: m[k]),
+            is_size=key in sizes,
+        )
+    return found
+
+
+def _head(shaper: Shaper) -> dict[str, Any]:
+    a = shaper.arguments
+    found: dict[str, Any] = {
+        "norm": shaper.norm("head.norm", [[n] for n in shaper.whole(lambda o: o.head["norm"])]),
+        "bias": a.value("head.bias", shaper.whole(lambda o: o.head["bias"])),
+        "tied": {"arg": "enable_weight_tying"},
+    }
+    multiplier = a.value(
+        "head.multiplier",
+        shaper.whole(lambda o: o.head["multiplier"]),
+        ("1.0",),
+        name="logit_multiplier",
+    )
+    if _literal_one(multiplier) != 1.0:
+        found["multiplier"] = multiplier
+    _transform(shaper, found)
+    softcap = a.value("head.softcap", shaper.whole(lambda o: o.head["softcap"]))
+    if softcap is not None:
+        found["softcap"] = softcap
+    return found
+
+
+def _transform(shaper: Shaper, found: dict[str, Any]) -> None:
+    """Adds the dense block before the output projection to a head that has one."""
+    a = shaper.arguments
+    parts = shaper.whole(lambda o: o.head["transform"])
+    when = a.value("head.transform.when", [p["when"] for p in parts])
+    if when is False:
+        return
+    used = [p if p["when"] else ABSENT for p in parts]
+    found["transform"] = {
+        "when": when,
+        "activation": a.value(
+            "head.transform.activation", [_or_absent(lambda p=p: p["activation"]) for p in used]
+        ),
+        "bias": a.value("head.transform.bias", [_or_absent(lambda p=p: p["bias"]) for p in used]),
+        "norm": shaper.norm(
+            "head.transform.norm", [[_or_absent(lambda p=p: p["norm"])] for p in used]
+        ),
+    }

@@ -1,0 +1,499 @@
+"""Finds how an attention module turns its input into queries, keys, values, scores and an output.
+
+Shape letters: T tokens, H query heads, K key-value heads, D size of a head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from archon_probe.measure.algebra import (
+    is_close,
+    match_columns,
+    match_partly_scaled,
+    match_scaled,
+    rounded,
+)
+from archon_probe.measure.gates import observe_gate
+from archon_probe.measure.hooks import Call, Function, Trace
+from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.roles import UnknownStructureError
+from archon_probe.measure.rotary import observe_rotation, observe_temperature
+from archon_probe.measure.scores import MASKED, Products, observe_scores
+
+
+@dataclass
+class Observed:
+    """Is what was found of a module: features by name, and the tensors of its Archon twin."""
+
+    features: dict[str, Any]
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+
+
+def products_of(trace: Trace, path: str) -> Products:
+    """Returns the products of an attention module.
+
+    Raises:
+        UnknownStructureError: There are not two products around one softmax.
+    """
+    functions = trace.functions_under(path)
+    softmaxes = [i for i, f in enumerate(functions) if f.name == "softmax" and _is_square(f)]
+    if len(softmaxes) != 1:
+        raise UnknownStructureError(path, f"{len(softmaxes)} softmaxes over keys where 1 is known")
+    at = softmaxes[0]
+    before = [f for f in functions[:at] if f.name != "softmax"]
+    after = [f for f in functions[at + 1 :] if f.name != "softmax"]
+    if not before or not after:
+        raise UnknownStructureError(path, "no product before or after its softmax")
+    length = trace.tokens.shape[1]
+    q, kt = before[-1].inputs[-2:]
+    v = after[0].inputs[-1]
+    scores = functions[at].inputs[0]
+    q = _heads(q, length, path)
+    return Products(
+        q,
+        _shared(_heads(kt.transpose(-1, -2), length, path), len(q)),
+        _shared(_heads(v, length, path), len(q)),
+        scores.reshape(-1, *scores.shape[-2:]),
+        _heads(after[0].output, length, path),
+    )
+
+
+def _is_square(function: Function) -> bool:
+    x = function.inputs[0]
+    return x.ndim >= 3 and x.shape[-1] >= x.shape[-2] > 1
+
+
+def _shared(x: Tensor, heads: int) -> Tensor:
+    """Repeats keys or values that a product broadcasts over its query heads."""
+    return x.repeat_interleave(heads // len(x), dim=0)
+
+
+def _heads(x: Tensor, length: int, path: str) -> Tensor:
+    if x.shape[-2] != length:
+        raise UnknownStructureError(path, f"a product of shape {tuple(x.shape)}")
+    return x.reshape(-1, *x.shape[-2:])
+
+
+def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
+    """Describes an attention module whose queries, keys and values are projected from its input.
+
+    Args:
+        trace: The run.
+        call: Of the module.
+        config: The model's configuration.
+
+    Raises:
+        UnknownStructureError: Something of it cannot be explained.
+    """
+    products = products_of(trace, call.path)
+    leaves = [c for c in trace.under(call.path) if not any(c.module.children())]
+    x = call.x.reshape(-1, call.x.shape[-1])
+    linears = [c for c in leaves if linear_weight(c.module) is not None]
+    projections = [c for c in linears if is_close(_rows(c.x), x)]
+    observed = Observed({"kind_of_attention": "gqa"})
+    norms = norms_under(trace, call)
+    parts: dict[str, Side] = {}
+    limit = None
+    for role, values in (("q", products.q), ("k", products.k), ("v", products.v)):
+        side = find_side(role, values, projections, norms, call.path)
+        parts[role] = side
+        limit = side.clip if side.clip is not None else limit
+    head_dim, v_head_dim = products.q.shape[-1], products.v.shape[-1]
+    n_heads = products.q.shape[0]
+    kv_rows = list(dict.fromkeys(parts["k"].columns))
+    n_kv_heads = len(kv_rows) // head_dim
+    features = observed.features
+    features |= {
+        "n_heads": n_heads,
+        "n_kv_heads": n_kv_heads,
+        "head_dim": head_dim,
+        "v_head_dim": v_head_dim,
+        "clip_qkv": {"when": limit is not None, "limit": limit},
+    }
+    if limit is not None:
+        features["clip_qkv"]["after_norm"] = any(side.is_clipped_late for side in parts.values())
+    for role in ("q", "k", "v"):
+        side = parts[role]
+        rows = list(dict.fromkeys(side.columns)) if role != "q" else side.columns
+        weight, bias = linear_weight(side.source.module), linear_bias(side.source.module)
+        assert weight is not None
+        observed.tensors[f"w{role}.weight"] = weight[rows]
+        features[f"{role}_bias"] = bias is not None
+        if bias is not None:
+            observed.tensors[f"w{role}.bias"] = bias[rows]
+        features[f"{role}_norm"] = side.norm_feature()
+        if side.norm is not None:
+            for name, tensor in side.norm.module.named_parameters():
+                observed.tensors[f"{role}_norm.{name}"] = tensor.detach()
+    groups = n_heads // max(n_kv_heads, 1)
+    if parts["k"].columns != [
+        c
+        for g in range(n_kv_heads)
+        for _ in range(groups)
+        for c in kv_rows[g * head_dim :][:head_dim]
+    ]:
+        raise UnknownStructureError(call.path, "keys are not shared by consecutive query heads")
+    rotation = _rotation_of(parts["q"], parts["k"])
+    if rotation is None:
+        raise UnknownStructureError(
+            call.path, "queries are neither rotated nor left as projected and normed"
+        )
+    if not rotation["when"]:
+        # Where nothing rotates, the order of norm and rotation shows nothing.
+        for role in ("q_norm", "k_norm"):
+            features[role].pop("after_rope", None)
+    features["temperature"] = observe_temperature(rotation.pop("temperature"), config)
+    features["rope"] = rotation
+    features |= observe_scores(products, config)
+    features["scale"] *= parts["q"].factor * parts["k"].factor
+    _output(trace, call, products, linears, observed, config)
+    features["value_scale"] *= parts["v"].factor
+    if features["sinks"]["when"] and "sinks" not in observed.tensors:
+        own = dict(call.module.named_parameters(recurse=False))
+        sinks = [t for t in own.values() if t.ndim == 1 and len(t) == n_heads]
+        if len(sinks) != 1:
+            raise UnknownStructureError(call.path, "an extra score per head that is no parameter")
+        observed.tensors["sinks"] = sinks[0].detach()
+    return observed
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.shape[-1])
+
+
+def linear_weight(module: nn.Module) -> Tensor | None:
+    """Returns the weight of a linear map as [out, in], also of one that keeps it transposed."""
+    weight = getattr(module, "weight", None)
+    if not isinstance(weight, Tensor) or weight.ndim != 2 or isinstance(module, nn.Embedding):
+        return None
+    if type(module).__name__ == "Conv1D":
+        return weight.detach().t()
+    return weight.detach() if isinstance(module, nn.Linear) else None
+
+
+def linear_bias(module: nn.Module) -> Tensor | None:
+    """Returns the bias of a linear map."""
+    bias = getattr(module, "bias", None)
+    return bias.detach() if isinstance(bias, Tensor) else None
+
+
+# --- where queries, keys and values come from
+
+
+def _rotation_of(q: Side, k: Side) -> dict[str, Any] | None:
+    """Describes the rotation; a common factor is the rotation's own, another is the scale's."""
+    found = observe_rotation((q.before_rope, q.rotated), (k.before_rope, k.rotated))
+    growth = found["temperature"] if found is not None else []
+    is_growing = bool(growth) and max(growth) > 1.00001 * min(growth)
+    if found is not None and (found["when"] or is_growing):
+        q.factor = k.factor = 1.0
+        return found
+    pairs = [(side.before_rope, side.rotated / side.factor) for side in (q, k)]
+    return observe_rotation(pairs[0], pairs[1])
+
+
+@dataclass
+class Side:
+    """Says where one of queries, keys and values comes from.
+
+    Args:
+        source: The projection.
+        columns: Of the projection's output, for each head and dimension.
+        norm: The call of its norm, None without one.
+        norm_kind: What ``observe_norm`` says of it.
+        over: "head" or "projection", what one norm is taken over.
+        after_rope: The norm follows the rotation.
+        clip: Bound of the absolute value, None without one.
+        before_rope: [H, T, D], what is rotated.
+        rotated: [H, T, D], what comes out of that.
+        factor: On the projection's numbers, part of the scale.
+        is_clipped_late: The bound is that of the norm's output.
+    """
+
+    source: Call
+    columns: list[int]
+    norm: Call | None
+    norm_kind: dict[str, Any] | None
+    over: str
+    after_rope: bool
+    clip: float | None
+    before_rope: Tensor
+    rotated: Tensor
+    factor: float = 1.0
+    is_clipped_late: bool = False
+
+    def norm_feature(self) -> dict[str, Any]:
+        """Returns the norm as a feature."""
+        if self.norm_kind is None:
+            return {"when": False}
+        found = {"when": True, **self.norm_kind, "over": self.over, "after_rope": self.after_rope}
+        if len(set(self.columns)) == self.before_rope.shape[-1]:
+            # One head is the whole projection: it says nothing of what several would share.
+            del found["over"]
+        return found
+
+
+def norms_under(trace: Trace, call: Call) -> list[tuple[Call, dict[str, Any]]]:
+    """Returns the calls of norms inside a module, with what they are."""
+    found: list[tuple[Call, dict[str, Any]]] = []
+    for inner in trace.under(call.path):
+        if not inner.inputs or linear_weight(inner.module) is not None:
+            continue
+        kind = observe_norm(inner.module, inner.x)
+        if kind is not None:
+            found.append((inner, kind))
+    return found
+
+
+def find_side(
+    role: str,
+    values: Tensor,
+    projections: list[Call],
+    norms: list[tuple[Call, dict[str, Any]]],
+    path: str,
+) -> Side:
+    """Traces queries, keys or values back to the projection they come from.
+
+    The first token is not rotated, so there they are the projection's own numbers.
+
+    Args:
+        role: "q", "k" or "v".
+        values: [H, T, D], as multiplied.
+        projections: Linear maps of the module's input.
+        norms: Norms inside the module with what they are.
+        path: Of the module.
+
+    Raises:
+        UnknownStructureError: They are no projection's numbers, normed or clipped or not.
+    """
+    length = values.shape[1]
+    groups = _repeats(values)
+    if groups > 1:
+        side = find_side(role, values[::groups], projections, norms, path)
+        size = values.shape[-1]
+        heads = [side.columns[i : i + size] for i in range(0, len(side.columns), size)]
+        side.columns = [c for head in heads for _ in range(groups) for c in head]
+        side.before_rope = side.before_rope.repeat_interleave(groups, dim=0)
+        side.rotated = side.rotated.repeat_interleave(groups, dim=0)
+        return side
+    sources = {str(i): _rows(c.y)[0] for i, c in enumerate(projections)}
+    wanted = values[:, 0].flatten()
+    scaled = match_one_source(wanted, sources)
+    if scaled is not None:
+        side = _side(values, projections, scaled[1], None, None, "", False, None)
+        side.factor = scaled[0]
+        return side
+    bounded = _clipped(wanted, sources)
+    if bounded is not None:
+        limit, clipped = bounded
+        return _side(values, projections, clipped, None, None, "", False, limit)
+    for inner, kind in norms:
+        produced = _token_major(inner.y, length)
+        if produced is None:
+            continue
+        row = {"y": produced[0].flatten()}
+        matched = match_scaled(wanted, row) or match_partly_scaled(wanted, row)
+        late = _clipped(wanted, row) if matched is None else None
+        if matched is None and late is None:
+            continue
+        factor, through = matched or (1.0, late[1])
+        taken = _token_major(inner.x, length)
+        assert taken is not None
+        after_rope = is_close(
+            _pick(produced.reshape(length, -1), [i for _, i in through], values), values
+        )
+        inputs = taken[0].flatten()[torch.tensor([i for _, i in through])]
+        limit = None
+        scaled = match_scaled(inputs, sources) if after_rope else None
+        columns = scaled[1] if scaled is not None else match_columns(inputs, sources)
+        if columns is None:
+            bounded = _clipped(inputs, sources)
+            if bounded is None:
+                continue
+            limit, columns = bounded
+        over = "projection" if kind["dim"] > values.shape[-1] else "head"
+        side = _side(values, projections, columns, inner, kind, over, after_rope, limit)
+        side.factor = factor
+        flat = (taken if after_rope else produced).reshape(length, -1)
+        picked = _pick(flat, [i for _, i in through], values)
+        if after_rope:
+            # The projection is rotated, and the norm's input is rotated already.
+            side.rotated = picked
+        else:
+            side.before_rope = picked
+        if late is not None:
+            side.clip, side.is_clipped_late = late[0], True
+            side.before_rope = picked.clamp(-side.clip, side.clip)
+        return side
+    raise UnknownStructureError(path, f"its {role} is no projection of its input, normed or not")
+
+
+def match_one_source(
+    wanted: Tensor, sources: dict[str, Tensor]
+) -> tuple[float, list[tuple[str, int]]] | None:
+    """Matches numbers, scaled or not, with those of one source if that goes.
+
+    Among many numbers one may be next to another source's by chance.
+    """
+    matched = match_scaled(wanted, sources) or match_partly_scaled(wanted, sources)
+    if matched is None or len({name for name, _ in matched[1]}) == 1:
+        return matched
+    alone = ({name: row} for name, row in sources.items())
+    each = (match_scaled(wanted, row) or match_partly_scaled(wanted, row) for row in alone)
+    return next(filter(None, each), matched)
+
+
+def _repeats(values: Tensor) -> int:
+    """Returns how many consecutive heads are the same."""
+    heads = len(values)
+    for groups in range(heads, 1, -1):
+        if heads % groups == 0:
+            first = values[::groups].repeat_interleave(groups, dim=0)
+            if bool((first == values).all()):
+                return groups
+    return 1
+
+
+def _token_major(x: Tensor, length: int) -> Tensor | None:
+    """Returns [T, rest] of a tensor [1, T, ...] or [1, H, T, D]; None if it has no such axis."""
+    if x.ndim >= 2 and x.shape[0] == 1:
+        x = x[0]
+    if x.shape[0] == length:
+        return x.reshape(length, -1)
+    if x.ndim == 3 and x.shape[1] == length:
+        return x.transpose(0, 1).reshape(length, -1)
+    return None
+
+
+def _clipped(
+    wanted: Tensor, sources: dict[str, Tensor]
+) -> tuple[float, list[tuple[str, int]]] | None:
+    """Matches numbers that were clamped: where several stand at one bound, neighbours tell."""
+    limit = float(wanted.abs().max())
+    for name, row in sources.items():
+        clamped = row.clamp(-limit, limit)
+        for start in range(len(row) - len(wanted) + 1):
+            if is_close(clamped[start : start + len(wanted)], wanted, 1e-5):
+                return rounded(limit), [(name, start + i) for i in range(len(wanted))]
+    return None
+
+
+def _pick(flat: Tensor, columns: list[int], like: Tensor) -> Tensor:
+    """Returns columns of [T, N] as [H, T, D]."""
+    heads, _, size = like.shape
+    return flat[:, torch.tensor(columns)].view(-1, heads, size).transpose(0, 1)
+
+
+def _side(
+    values: Tensor,
+    projections: list[Call],
+    matches: list[tuple[str, int]],
+    norm: Call | None,
+    kind: dict[str, Any] | None,
+    over: str,
+    after_rope: bool,
+    clip: float | None,
+) -> Side:
+    owners = {name for name, _ in matches}
+    if len(owners) != 1:
+        raise UnknownStructureError("", "queries, keys or values come from several projections")
+    source = projections[int(owners.pop())]
+    columns = [i for _, i in matches]
+    flat = _rows(source.y)
+    if clip is not None:
+        flat = flat.clamp(-clip, clip)
+    return Side(
+        source, columns, norm, kind, over, after_rope, clip, _pick(flat, columns, values), values
+    )
+
+
+# --- from probabilities times values to the module's output
+
+
+def _output(
+    trace: Trace,
+    call: Call,
+    products: Products,
+    linears: list[Call],
+    observed: Observed,
+    config: Any,
+) -> None:
+    """Finds the output projection, and what happens before it."""
+    result = _rows(call.y)
+    out, extra_bias = _last_map(call, linears, result)
+    merged = products.output.transpose(0, 1).reshape(products.output.shape[1], -1)
+    weight, bias = linear_weight(out.module), linear_bias(out.module)
+    bias = extra_bias if bias is None else bias
+    assert weight is not None
+    observed.tensors["wo.weight"] = weight
+    observed.features["o_bias"] = bias is not None
+    if bias is not None:
+        observed.tensors["wo.bias"] = bias
+    features = observed.features
+    features |= {"out_norm": {"when": False}, "gate": {"when": False}}
+    features["value_scale"] = 1.0
+    given = _rows(out.x)
+    if is_close(given, merged):
+        return
+    for inner in trace.under(call.path):
+        kind = observe_norm(inner.module, inner.x) if inner.inputs else None
+        if (
+            kind is not None
+            and is_close(_rows(inner.y), given)
+            and is_close(_rows(inner.x), merged)
+        ):
+            features["out_norm"] = {"when": True, **kind}
+            for name, tensor in inner.module.named_parameters():
+                observed.tensors[f"out_norm.{name}"] = tensor.detach()
+            return
+    factor = (given * merged).sum() / merged.square().sum()
+    if is_close(given, merged * factor):
+        features["value_scale"] = rounded(float(factor))
+        return
+    sinks = _sinks_as_factor(call, products, given)
+    if sinks is not None:
+        features["sinks"] = {"when": True}
+        observed.tensors["sinks"] = sinks
+        return
+    gate = observe_gate(call, products.output, given, linears)
+    if gate is None:
+        raise UnknownStructureError(
+            call.path, "what goes into its output projection is not the attention's result, gated"
+        )
+    features["gate"], tensors = gate
+    observed.tensors |= tensors
+
+
+def _last_map(call: Call, linears: list[Call], result: Tensor) -> tuple[Call, Tensor | None]:
+    """Returns the linear map whose output is the module's, and a bias that is added to it."""
+    for linear in reversed(linears):
+        if is_close(_rows(linear.y), result):
+            return linear, None
+    own = [p.detach() for p in call.module.parameters(recurse=False) if p.ndim == 1]
+    for linear in reversed(linears):
+        for bias in own:
+            if bias.shape == result.shape[1:] and is_close(_rows(linear.y) + bias, result):
+                return linear, bias
+    raise UnknownStructureError(call.path, "its output is no output projection's")
+
+
+def _sinks_as_factor(call: Call, products: Products, given: Tensor) -> Tensor | None:
+    """Finds sinks that scale the result by 1 - the share of the softmax they would take."""
+    heads, length, _ = products.output.shape
+    merged = products.output.transpose(0, 1)
+    shaped = given.reshape(length, heads, -1)
+    factor = ((shaped * merged).sum(-1) / merged.square().sum(-1)).double()
+    if not is_close(merged * factor[..., None], shaped):
+        return None
+    scores = products.scores[..., :length].double()
+    total = torch.logsumexp(torch.where(scores > MASKED, scores, -torch.inf), dim=-1).t()
+    for parameter in call.module.parameters(recurse=False):
+        row = parameter.detach().flatten()
+        if row.shape == (heads,) and is_close(torch.sigmoid(total - row.double()), factor):
+            return row
+    return None

@@ -1,0 +1,259 @@
+"""Finds what stands before the first layer and after the last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from archon_probe.measure.algebra import explain, is_close, rounded
+from archon_probe.measure.attention import linear_bias, linear_weight
+from archon_probe.measure.hooks import Call, Trace
+from archon_probe.measure.mlp import activations
+from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.roles import Skeleton, UnknownStructureError
+from archon_probe.measure.scores import _numbers
+
+if TYPE_CHECKING:
+    from archon_probe.measure.model import Observation
+
+
+def observe_embedding(
+    model: Any, trace: Trace, skeleton: Skeleton, observation: Observation
+) -> None:
+    """Describes token embedding, its multiplier, norm and positions.
+
+    Raises:
+        UnknownStructureError: The first layer's input is none of what is known.
+    """
+    embedding = model.get_input_embeddings()
+    embedded = _rows(trace.of(skeleton.embed)[0].y)
+    length = embedded.shape[0]
+    target = _rows(trace.of(skeleton.layers[0])[0].x)
+    plain = embedding.weight.detach()[trace.tokens[0]]
+    observation.tensors["tok_embeddings.weight"] = embedding.weight.detach()
+    observation.paths["tok_embeddings"] = skeleton.embed
+    features: dict[str, Any] = {
+        "multiplier": 1.0,
+        "norm": {"when": False},
+        "positions": {"when": False},
+        "padding_idx": embedding.padding_idx,
+        "vocab_size": embedding.weight.shape[0],
+        "dim": embedding.weight.shape[1],
+    }
+    observation.embedding = features
+    before = [c for c in trace.calls if c.order < trace.of(skeleton.layers[0])[0].order]
+    before = [c for c in before if not c.path.startswith(f"{skeleton.layers[0]}.")]
+    for call in before:
+        kind = observe_norm(call.module, call.x) if call.inputs else None
+        if kind is not None and is_close(_rows(call.y), target):
+            features["norm"] = {"when": True, **kind}
+            for n, p in call.module.named_parameters():
+                observation.tensors[f"embedding_norm.{n}"] = p.detach()
+            observation.paths["embedding_norm"] = call.path
+            target = _rows(call.x)
+            break
+    known = {"tokens": plain}
+    tables: dict[str, Call] = {}
+    for call in before:
+        if call.path == skeleton.embed or not call.outputs:
+            continue
+        y = call.y.reshape(-1, call.y.shape[-1])
+        # Dropout passes on what somebody else made.
+        passes_on = call.inputs and is_close(
+            y, call.x.reshape(y.shape[0], -1)[:, : y.shape[1]], 0.0
+        )
+        if y.shape == plain.shape and not is_close(y, plain) and not passes_on:
+            known[call.path] = y
+            tables[call.path] = call
+    terms = explain(target, {"tokens": plain})
+    if terms is None:
+        terms = explain(target, known)
+    if terms is None:
+        _fixed_positions(target, plain, features)
+        return
+    features["multiplier"] = dict(terms).get("tokens", 0.0)
+    others = [t for t in terms if t[0] != "tokens"]
+    if not others:
+        return
+    if len(others) > 1 or others[0][1] != 1.0:
+        raise UnknownStructureError("embedding", f"the sum {terms}")
+    call = tables[others[0][0]]
+    _positions(call, length, features, observation)
+
+
+def _positions(call: Call, length: int, features: dict[str, Any], observation: Observation) -> None:
+    """Describes a table of positions, learned or fixed."""
+    y = call.y.reshape(-1, call.y.shape[-1])
+    weight = getattr(call.module, "weight", getattr(call.module, "weights", None))
+    if not isinstance(weight, Tensor):
+        raise UnknownStructureError(call.path, "positions that are no table")
+    offset = next(
+        (o for o in range(len(weight) - length + 1) if is_close(weight[o : o + length], y)), None
+    )
+    if offset is None:
+        raise UnknownStructureError(call.path, "positions that are no consecutive rows of a table")
+    if not isinstance(weight, nn.Parameter):
+        form = _sinusoid_form(y, offset)
+        if form is None:
+            raise UnknownStructureError(call.path, "a fixed table that holds no sinusoids")
+        features["positions"] = {"when": True, "kind": "sinusoidal", "offset": offset, **form}
+        return
+    features["positions"] = {
+        "when": True,
+        "kind": "learned",
+        "offset": offset,
+        "rows": len(weight),
+    }
+    observation.tensors["pos_embeddings.weight"] = weight.detach()
+    observation.paths["pos_embeddings"] = call.path
+
+
+def _sinusoid_form(table: Tensor, offset: int) -> dict[str, Any] | None:
+    """Returns how sines and cosines stand in a table that begins at a position."""
+    for layout in ("concatenated", "interleaved"):
+        for reaches_base in (False, True):
+            made = _sinusoids(offset + len(table), table.shape[1], layout, reaches_base)
+            if is_close(made[offset:], table, 1e-4):
+                return {"layout": layout, "reaches_base": reaches_base}
+    return None
+
+
+def _fixed_positions(target: Tensor, plain: Tensor, features: dict[str, Any]) -> None:
+    """Accepts sinusoids that a model adds without a module."""
+    length, dim = plain.shape
+    for layout in ("concatenated", "interleaved"):
+        for reaches_base in (False, True):
+            table = _sinusoids(length, dim, layout, reaches_base)
+            terms = explain(target, {"tokens": plain, "positions": table})
+            if terms is None or dict(terms).get("positions") != 1.0:
+                continue
+            features["multiplier"] = dict(terms).get("tokens", 0.0)
+            form = {"layout": layout, "reaches_base": reaches_base}
+            features["positions"] = {"when": True, "kind": "sinusoidal", "offset": 0, **form}
+            return
+    raise UnknownStructureError("embedding", "what enters the first layer is no sum of embeddings")
+
+
+def _sinusoids(length: int, dim: int, layout: str, reaches_base: bool) -> Tensor:
+    """Returns sines and cosines of position over wavelengths up to 10000, [length, dim].
+
+    Args:
+        reaches_base: The slowest rate is 1 / 10000 itself, and not one step before it.
+    """
+    steps = torch.arange(dim // 2, dtype=torch.float64)
+    rates = 10000 ** (-steps / (dim // 2 - 1 if reaches_base else dim / 2))
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    if layout == "concatenated":
+        return torch.cat([angles.sin(), angles.cos()], dim=1).float()
+    return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1).float()
+
+
+def observe_head(model: Any, trace: Trace, skeleton: Skeleton, observation: Observation) -> None:
+    """Describes final norm, output projection, and what happens to its logits.
+
+    Raises:
+        UnknownStructureError: The logits are not capped or scaled outputs of the projection.
+    """
+    last = trace.of(skeleton.layers[-1])[0]
+    head = trace.of(skeleton.head)[-1]
+    given, final = _rows(head.x), _rows(last.y)
+    features: dict[str, Any] = {"norm": {"when": False}, "input_multiplier": 1.0}
+    observation.head = features
+    scale = _ratio(given, final)
+    if scale is None:
+        for call in trace.calls:
+            if call.order < last.order or not call.inputs or call.order > head.order:
+                continue
+            kind = observe_norm(call.module, call.x)
+            if kind is None or not is_close(_rows(call.x), final):
+                continue
+            scale = _ratio(given, _rows(call.y))
+            if scale is not None:
+                features["norm"] = {"when": True, **kind}
+                for n, p in call.module.named_parameters():
+                    observation.tensors[f"norm.{n}"] = p.detach()
+                observation.paths["norm"] = call.path
+                break
+    features["transform"] = {"when": False}
+    if scale is None:
+        scale = _transformed(trace, last, head, observation)
+    weight, bias = linear_weight(head.module), linear_bias(head.module)
+    assert weight is not None
+    embedding = model.get_input_embeddings().weight
+    features["tied"] = head.module.weight.data_ptr() == embedding.data_ptr()
+    features["bias"] = bias is not None
+    observation.paths["output"] = skeleton.head
+    observation.tensors["output.weight"] = weight
+    if bias is not None:
+        observation.tensors["output.bias"] = bias
+    features |= _logits(_rows(head.y), trace.of("")[-1].outputs[0][0], model.config)
+    features["multiplier"] *= scale
+
+
+def _transformed(trace: Trace, last: Call, head: Call, observation: Observation) -> float:
+    """Describes a linear map, an activation and a norm between the final norm and the projection.
+
+    Raises:
+        UnknownStructureError: Something else stands there.
+    """
+    after = [c for c in trace.calls if last.order < c.order < head.order and c.inputs]
+    norms = [(c, k) for c in after if (k := observe_norm(c.module, c.x)) is not None]
+    final = next((n for n in norms if is_close(_rows(n[0].x), _rows(last.y))), None)
+    closing = next((n for n in norms if is_close(_rows(n[0].y), _rows(head.x))), None)
+    maps = [c for c in after if linear_weight(c.module) is not None]
+    dense = next((c for c in maps if final and is_close(_rows(c.x), _rows(final[0].y))), None)
+    if final is None or closing is None or dense is None:
+        raise UnknownStructureError(head.path, "its input is no norm of the last layer's output")
+    features, config = observation.head, trace_config(trace)
+    features["norm"] = {"when": True, **final[1]}
+    bias, weight = linear_bias(dense.module), linear_weight(dense.module)
+    assert weight is not None
+    for name, function, _ in activations([], config):
+        if is_close(function(_rows(dense.y)), _rows(closing[0].x)):
+            transform = {"when": True, "activation": name, "bias": bias is not None}
+            features["transform"] = {**transform, "norm": {"when": True, **closing[1]}}
+            break
+    else:
+        raise UnknownStructureError(dense.path, "an activation that is not known")
+    observation.tensors["head_dense.weight"] = weight
+    if bias is not None:
+        observation.tensors["head_dense.bias"] = bias
+    for name, call in (("norm", final[0]), ("head_norm", closing[0])):
+        for n, p in call.module.named_parameters():
+            observation.tensors[f"{name}.{n}"] = p.detach()
+        observation.paths[name] = call.path
+    observation.paths["head_dense"] = dense.path
+    return 1.0
+
+
+def trace_config(trace: Trace) -> Any:
+    """Returns the configuration of the model that was run."""
+    return trace.of("")[-1].module.config
+
+
+def _ratio(given: Tensor, source: Tensor) -> float | None:
+    if given.shape != source.shape:
+        return None
+    factor = (given * source).sum() / source.square().sum()
+    return rounded(float(factor)) if is_close(given, source * factor) else None
+
+
+def _logits(produced: Tensor, logits: Tensor, config: Any) -> dict[str, Any]:
+    factor = _ratio(logits, produced)
+    if factor is not None:
+        return {"multiplier": factor, "softcap": None}
+    numbers = {*_numbers(config), 15.0, 20.0, 30.0, 50.0}
+    for cap in sorted(numbers):
+        if cap < float(logits.abs().max()):
+            continue
+        inner = cap * torch.atanh((logits.double() / cap).clamp(-1 + 1e-12, 1 - 1e-12))
+        factor = _ratio(inner, produced.double())
+        if factor is not None:
+            return {"multiplier": factor, "softcap": cap}
+    raise UnknownStructureError("output", "the logits are not scaled or capped outputs of it")
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.shape[-1])

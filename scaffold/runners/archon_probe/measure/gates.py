@@ -1,0 +1,69 @@
+"""Finds a gate on the attention's result.
+
+Shape letters: H heads, T tokens, D size of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from archon_probe.measure.algebra import is_close
+from archon_probe.measure.hooks import Call
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": torch.sigmoid,
+    "softplus": F.softplus,
+    "silu": F.silu,
+    "tanh": torch.tanh,
+}
+
+
+def observe_gate(
+    call: Call, output: Tensor, given: Tensor, linears: list[Call]
+) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    """Describes the gate between attention's result and the output projection.
+
+    Args:
+        call: Of the attention module.
+        output: [H, T, D], probabilities times values.
+        given: [T, H * D], what the output projection got.
+        linears: Linear maps inside the module.
+
+    Returns:
+        ``when``, ``fn``, ``per`` (head or dim), ``bias``, and the tensors of "gate"; None if no
+        linear map of the module's input gates the result.
+    """
+    heads, length, size = output.shape
+    merged = output.transpose(0, 1)
+    own: dict[str, Any] = {n: p.detach() for n, p in call.module.named_parameters(recurse=False)}
+    for linear in linears:
+        logits = linear.y.reshape(length, -1)
+        if not is_close(linear.x.reshape(length, -1), call.x.reshape(length, -1)):
+            continue
+        for per, width in (("head", heads), ("dim", heads * size)):
+            if logits.shape[-1] != width:
+                continue
+            shaped = logits.view(length, heads, -1)
+            for name, bias in [("", None), *own.items()]:
+                if bias is not None and bias.shape != (heads,):
+                    continue
+                biased = shaped if bias is None else shaped + bias[None, :, None]
+                for fn, function in FUNCTIONS.items():
+                    result = (merged * function(biased)).reshape(length, -1)
+                    if not is_close(result, given):
+                        continue
+                    feature: dict[str, Any] = {"when": True, "fn": fn, "per": per}
+                    tensors = {"gate.weight": linear.module.weight.detach()}
+                    feature["bias"] = getattr(linear.module, "bias", None) is not None
+                    if feature["bias"]:
+                        tensors["gate.bias"] = linear.module.bias.detach()
+                    feature["head_bias"] = bool(name)
+                    if name:
+                        tensors["gate_bias"] = bias
+                    return feature, tensors
+    return None

@@ -1,0 +1,201 @@
+"""Finds how latent attention makes its keys and values from a compressed state.
+
+Shape letters: H heads, T tokens, N dimensions of a head that are not rotated, R that are, V of a
+value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from archon_probe.measure.algebra import (
+    is_close,
+    match_columns,
+    match_partly_scaled,
+    match_scaled,
+    rounded,
+)
+from archon_probe.measure.attention import (
+    Observed,
+    linear_bias,
+    linear_weight,
+    norms_under,
+    products_of,
+)
+from archon_probe.measure.hooks import Call, Trace
+from archon_probe.measure.roles import UnknownStructureError
+from archon_probe.measure.rotary import observe_rotation
+from archon_probe.measure.scores import Products, observe_scores
+
+
+@dataclass
+class _Parts:
+    """Collects what is found while a module is read.
+
+    Args:
+        path: Of the module.
+        x: [T, width], its input.
+        linears: Calls of its linear maps.
+        norms: Calls of its norms with what they are.
+        observed: The result.
+    """
+
+    path: str
+    x: Tensor
+    linears: list[Call]
+    norms: list[tuple[Call, dict[str, Any]]]
+    observed: Observed
+
+    def keep(self, name: str, call: Call, feature: str) -> None:
+        """Notes a linear map's tensors and whether it has a bias."""
+        weight, bias = linear_weight(call.module), linear_bias(call.module)
+        assert weight is not None
+        self.observed.tensors[f"{name}.weight"] = weight
+        self.observed.features[feature] = bias is not None
+        if bias is not None:
+            self.observed.tensors[f"{name}.bias"] = bias
+
+
+def observe_mla(trace: Trace, call: Call, config: Any) -> Observed | None:
+    """Describes latent attention; None if keys do not come from a normed latent state.
+
+    Raises:
+        UnknownStructureError: They do, and something else cannot be explained.
+    """
+    products = products_of(trace, call.path)
+    leaves = [c for c in trace.under(call.path) if not any(c.module.children())]
+    linears = [c for c in leaves if linear_weight(c.module) is not None]
+    parts = _Parts(call.path, _rows(call.x), linears, norms_under(trace, call), Observed({}))
+    expansion = _expansion(parts, products)
+    if expansion is None:
+        return None
+    features = parts.observed.features
+    features |= {"kind_of_attention": "mla", "n_heads": len(products.q)}
+    features |= {"n_kv_heads": len(products.q), "head_dim": products.q.shape[-1]}
+    latent = _keys_and_values(parts, products, expansion)
+    factor = _queries(parts, products)
+    _rotation(parts, products, latent)
+    features |= observe_scores(products, config)
+    features["q_multiplier"] = factor
+    out = next((c for c in reversed(linears) if is_close(_rows(c.y), _rows(call.y))), None)
+    merged = products.output.transpose(0, 1).reshape(products.output.shape[1], -1)
+    if out is None or not is_close(_rows(out.x), merged):
+        raise UnknownStructureError(call.path, "its output is no projection of what it attends to")
+    parts.keep("wo", out, "o_bias")
+    return parts.observed
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.shape[-1])
+
+
+def _expansion(parts: _Parts, products: Products) -> Call | None:
+    """Returns the linear map that makes values, where its input is no input of the module."""
+    wanted = products.v[:, 0].flatten()
+    for linear in parts.linears:
+        if is_close(_rows(linear.x), parts.x):
+            continue
+        if match_columns(wanted, {"y": _rows(linear.y)[0]}) is not None:
+            return linear
+    return None
+
+
+def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call:
+    """Describes what keys and values are made of, and returns the map to the latent state."""
+    features = parts.observed.features
+    heads, _, size = products.k.shape
+    row = _rows(expansion.y)[0]
+    first = products.k[0, 0]
+    values = row.view(heads, -1)
+    nope = sum(int(bool((values[0] - v).abs().min() < 1e-6 * values.abs().mean())) for v in first)
+    width = products.v.shape[-1]
+    expected = torch.cat([products.k[:, 0, :nope], products.v[:, 0]], dim=-1)
+    if not is_close(values, expected):
+        raise UnknownStructureError(parts.path, "heads of its expanded state are no key and value")
+    features |= {"qk_nope_head_dim": nope, "qk_rope_head_dim": size - nope, "v_head_dim": width}
+    parts.keep("wkv_b", expansion, "kv_b_bias")
+    given = _rows(expansion.x)
+    norm, kind, factor = _norm_before(parts, given)
+    features |= {"kv_norm": {"when": True, **kind}, "kv_lora_rank": given.shape[-1]}
+    features["kv_multiplier"] = factor
+    _keep_norm(parts, "kv_norm", norm)
+    latent = next(
+        (c for c in parts.linears if is_close(_rows(c.y)[:, : given.shape[-1]], _rows(norm.x))),
+        None,
+    )
+    if latent is None or not is_close(_rows(latent.x), parts.x):
+        raise UnknownStructureError(parts.path, "its latent state is no projection of its input")
+    parts.keep("wkv_a", latent, "kv_a_bias")
+    return latent
+
+
+def _norm_before(parts: _Parts, given: Tensor) -> tuple[Call, dict[str, Any], float]:
+    """Returns the norm whose output, times a factor, is what a map gets."""
+    for norm, kind in parts.norms:
+        made = _rows(norm.y)
+        if made.shape != given.shape:
+            continue
+        factor = float((given * made).sum() / made.square().sum())
+        if is_close(made * factor, given):
+            return norm, kind, rounded(factor)
+    raise UnknownStructureError(parts.path, "a map of a state that is not normed")
+
+
+def _keep_norm(parts: _Parts, name: str, norm: Call) -> None:
+    for tensor_name, tensor in norm.module.named_parameters():
+        parts.observed.tensors[f"{name}.{tensor_name}"] = tensor.detach()
+
+
+def _queries(parts: _Parts, products: Products) -> float:
+    """Describes what queries are made of, and returns the factor on them."""
+    features = parts.observed.features
+    nope = features["qk_nope_head_dim"]
+    wanted = products.q[:, 0, :nope].flatten()
+    for linear in parts.linears:
+        matched = match_scaled(wanted, {"y": _rows(linear.y)[0]})
+        if matched is None:
+            continue
+        if is_close(_rows(linear.x), parts.x):
+            parts.keep("wq", linear, "q_bias")
+            features |= {"q_lora_rank": None, "q_norm": {"when": False}}
+            return matched[0]
+        norm, kind, factor = _norm_before(parts, _rows(linear.x))
+        down = next((c for c in parts.linears if is_close(_rows(c.y), _rows(norm.x))), None)
+        if down is None:
+            raise UnknownStructureError(parts.path, "its queries come from no latent state")
+        parts.keep("wq_b", linear, "q_b_bias")
+        parts.keep("wq_a", down, "q_a_bias")
+        features |= {"q_lora_rank": _rows(norm.y).shape[-1], "q_norm": {"when": True, **kind}}
+        _keep_norm(parts, "q_norm", norm)
+        return matched[0] * factor
+    raise UnknownStructureError(parts.path, "its queries are no projection")
+
+
+def _rotation(parts: _Parts, products: Products, latent: Call) -> None:
+    """Describes the rotation of the rest of each head; pairs may have been put in halves before."""
+    features = parts.observed.features
+    nope, size = features["qk_nope_head_dim"], features["qk_rope_head_dim"]
+    rank = features["kv_lora_rank"]
+    before = _rows(latent.y)[:, rank:]
+    after = products.k[:1, :, nope:]
+    wanted, row = after[0, 0], {"y": before[0]}
+    matched = match_scaled(wanted, row) or match_partly_scaled(wanted, row)
+    if matched is None:
+        raise UnknownStructureError(parts.path, "the rotated part of its keys is no projection")
+    order = [i for _, i in matched[1]]
+    halves = [*range(0, size, 2), *range(1, size, 2)]
+    if order not in (list(range(size)), halves):
+        raise UnknownStructureError(parts.path, f"the rotated part of its keys is in order {order}")
+    pair = (before[:, torch.tensor(order)][None], after)
+    found = observe_rotation(pair, pair)
+    if found is None:
+        raise UnknownStructureError(parts.path, "a part of its keys is neither rotated nor kept")
+    if order == halves and size > 2:
+        found["pairing"] = "interleaved"
+    features["temperature"] = {"when": False}
+    found.pop("temperature")
+    features["rope"] = found

@@ -1,0 +1,131 @@
+"""Finds how a dense feed-forward block computes its output.
+
+Shape letters: T tokens, F inner features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from archon_probe.measure.algebra import is_close
+from archon_probe.measure.attention import Observed, linear_bias, linear_weight
+from archon_probe.measure.hooks import Call
+from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.roles import UnknownStructureError
+
+
+def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
+    """Describes a block of linear maps with an activation between them.
+
+    Args:
+        calls: The block's own calls: one module, or its linear maps one after the other.
+        inner: All calls under them, and themselves.
+        config: Of several names for one activation, the one it uses is reported.
+
+    Returns:
+        ``gated``, ``activation``, ``hidden_dim``, biases of w1, w2, w3, ``inner_norm``; the tensors
+        w1 (activated), w3 (multiplied, where gated) and w2.
+
+    Raises:
+        UnknownStructureError: It computes something else.
+    """
+    path = calls[0].path
+    x, y = _rows(calls[0].x), _rows(calls[-1].y)
+    linears = [c for c in inner if linear_weight(c.module) is not None]
+    downs = [c for c in linears if is_close(_rows(c.y), y)]
+    ups = [c for c in linears if is_close(_rows(c.x), x)]
+    if not downs or not ups:
+        raise UnknownStructureError(path, "no linear map of its input, or none to its output")
+    down = downs[-1]
+    given = _rows(down.x)
+    features: dict[str, Any] = {"inner_norm": {"when": False}, "hidden_dim": given.shape[-1]}
+    tensors: dict[str, Tensor] = {}
+    for call in inner:
+        kind = observe_norm(call.module, call.x) if call.inputs else None
+        if kind is not None and is_close(_rows(call.y), given):
+            features["inner_norm"] = {"when": True, **kind}
+            tensors |= {f"inner_norm.{n}": p.detach() for n, p in call.module.named_parameters()}
+            given = _rows(call.x)
+            break
+    for name, function, parameters in activations([c.module for c in inner], config):
+        found = _combination(function, ups, given)
+        if found is None:
+            continue
+        tensors |= {f"act.{n}": p for n, p in parameters.items()}
+        for part, (linear, rows) in found.items():
+            weight, bias = linear_weight(linear.module), linear_bias(linear.module)
+            assert weight is not None
+            tensors[f"{part}.weight"] = weight[rows]
+            features[f"{part}_bias"] = bias is not None
+            if bias is not None:
+                tensors[f"{part}.bias"] = bias[rows]
+        features |= {"gated": "w3" in found, "activation": name}
+        _add_down(down, features, tensors)
+        return Observed(features, tensors)
+    raise UnknownStructureError(path, "its activation is none that is known, gated or not")
+
+
+def _add_down(down: Call, features: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    weight, bias = linear_weight(down.module), linear_bias(down.module)
+    assert weight is not None
+    tensors["w2.weight"] = weight
+    features["w2_bias"] = bias is not None
+    if bias is not None:
+        tensors["w2.bias"] = bias
+
+
+def activations(
+    modules: list[nn.Module], config: Any
+) -> Iterator[tuple[str, Any, dict[str, Tensor]]]:
+    """Yields activations by the names of configurations, those with weights of their own first."""
+    from transformers.activations import ACT2FN
+
+    for module in modules:
+        own = {n: p.detach() for n, p in module.named_parameters(recurse=False)}
+        state = dict(module.named_buffers(recurse=False))
+        for name, factory in ACT2FN.items():
+            kind = factory[0] if isinstance(factory, tuple) else factory
+            if own and isinstance(kind, type) and type(module) is kind:
+                yield name, module, own | state
+    used = [v for v in config.to_dict().values() if isinstance(v, str) and v in ACT2FN]
+    for name in dict.fromkeys([*used, *ACT2FN]):
+        function = ACT2FN[name]
+        if any(True for _ in function.parameters()):
+            continue
+        yield name, function, {}
+
+
+@torch.no_grad()
+def _combination(
+    function: Any, ups: list[Call], given: Tensor
+) -> dict[str, tuple[Call, Any]] | None:
+    """Returns which rows of which linear map are activated, and which multiply the result."""
+    width = given.shape[-1]
+    pieces: list[tuple[Call, Any, Tensor]] = []
+    for call in ups:
+        y = _rows(call.y)
+        if y.shape[-1] == width:
+            pieces.append((call, slice(None), y))
+        if y.shape[-1] == 2 * width:
+            halves = (slice(0, width), slice(width, None), slice(0, None, 2), slice(1, None, 2))
+            pieces += [(call, rows, y[:, rows]) for rows in halves]
+    try:
+        activated = [function(y) for _, _, y in pieces]
+    except (RuntimeError, TypeError, AttributeError):
+        return None
+    for (call, rows, _), a in zip(pieces, activated, strict=True):
+        if is_close(a, given):
+            return {"w1": (call, rows)}
+    for (call, rows, _), a in zip(pieces, activated, strict=True):
+        for other, other_rows, y in pieces:
+            if is_close(a * y, given):
+                return {"w1": (call, rows), "w3": (other, other_rows)}
+    return None
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.shape[-1])

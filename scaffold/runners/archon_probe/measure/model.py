@@ -1,0 +1,217 @@
+"""Describes a whole model: one observation of one instance under one configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from archon_probe.measure.attention import Observed, linear_weight, observe_attention
+from archon_probe.measure.ends import observe_embedding, observe_head
+from archon_probe.measure.hooks import Call, Trace, record
+from archon_probe.measure.mlp import observe_mlp
+from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.roles import (
+    UnknownStructureError,
+    attention_paths,
+    direct_calls,
+    find_skeleton,
+)
+from archon_probe.measure.wiring import Wiring, wire
+
+LENGTH = 37
+"""Tokens of the run: more than a tiny window, chunk or original length."""
+
+
+@dataclass
+class Observation:
+    """Is what was found of a model.
+
+    Args:
+        embedding: Features of what stands before the layers.
+        head: Of what stands after them.
+        layers: Of each layer: ``steps`` and ``modules`` by their Archon names.
+        tensors: Archon parameter name -> value.
+        paths: Archon module name -> Hugging Face module path.
+    """
+
+    embedding: dict[str, Any]
+    head: dict[str, Any]
+    layers: list[dict[str, Any]]
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+
+
+def tokens_for(config: Any, length: int = LENGTH) -> Tensor:
+    """Returns one sequence [1, T] of different tokens, none of them special."""
+    special = {
+        v
+        for n in ("pad_token_id", "eos_token_id", "bos_token_id")
+        for v in _as_list(getattr(config, n, None))
+    }
+    usual = [t for t in range(config.vocab_size) if t not in special]
+    order = torch.randperm(len(usual), generator=torch.Generator().manual_seed(3))
+    return torch.tensor([[usual[int(i)] for i in order[:length]]])
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+@torch.no_grad()
+def observe(model: Any) -> Observation:
+    """Measures a model in evaluation mode.
+
+    Raises:
+        UnknownStructureError: It has a part that is not known; the error names it.
+    """
+    config = model.config.get_text_config()
+    trace = record(model, tokens_for(config))
+    skeleton = find_skeleton(model, trace)
+    observation = Observation({}, {}, [])
+    observe_embedding(model, trace, skeleton, observation)
+    for i, path in enumerate(skeleton.layers):
+        layer = observe_layer(trace, path, config, observation, f"layers.{i}.")
+        observation.layers.append(layer)
+    observe_head(model, trace, skeleton, observation)
+    return observation
+
+
+def observe_layer(
+    trace: Trace, path: str, config: Any, observation: Observation, prefix: str
+) -> dict[str, Any]:
+    """Describes one decoder layer, its modules under their Archon names."""
+    attentions = attention_paths(trace, path)
+    calls = direct_calls(trace, path, attentions)
+    wiring = wire(trace.of(path)[0], calls)
+    kinds = {n: _kind(trace, n, group, attentions) for n, group in wiring.calls.items()}
+    names = _names(wiring, kinds)
+    modules: dict[str, Any] = {}
+    for old, new in names.items():
+        found = _observe_module(trace, kinds[old], wiring.calls[old], config)
+        modules[new] = {"kind": kinds[old], **found.features}
+        observation.paths[prefix + new] = old
+        for tensor_name, tensor in found.tensors.items():
+            observation.tensors[f"{prefix}{new}.{tensor_name}"] = tensor
+    return {"steps": _renamed(wiring.steps, names), "modules": modules}
+
+
+def _kind(trace: Trace, name: str, group: list[Call], attentions: list[str]) -> str:
+    call = group[0]
+    if name in attentions:
+        return "attention"
+    if len(group) == 1 and observe_norm(call.module, call.x) is not None:
+        return "norm"
+    parameters = [p for g in group for p in g.module.parameters()]
+    if any(p.ndim == 3 for p in parameters) or _has_experts(group):
+        return "moe"
+    if any(linear_weight(m) is not None for g in group for m in g.module.modules()):
+        return "mlp"
+    raise UnknownStructureError(name, f"a {type(call.module).__name__} that is no norm and no map")
+
+
+def _has_experts(group: list[Call]) -> bool:
+    """Says whether experts stand in a list, or in matrices that no linear map holds."""
+    for module in (m for g in group for m in g.module.modules()):
+        if isinstance(module, nn.ModuleList) and len(module) > 1:
+            return True
+        own = list(module.parameters(recurse=False))
+        if linear_weight(module) is None and any(p.ndim >= 2 for p in own):
+            return True
+    return False
+
+
+def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> Observed:
+    call = group[0]
+    if kind == "attention":
+        try:
+            return observe_attention(trace, call, config)
+        except UnknownStructureError as error:
+            try:
+                from archon_probe.measure.mla import observe_mla
+            except ImportError:
+                raise error from None
+            latent = observe_mla(trace, call, config)
+            if latent is None:
+                raise error
+            return latent
+    if kind == "norm":
+        features = observe_norm(call.module, call.x)
+        assert features is not None
+        tensors = {n: p.detach() for n, p in call.module.named_parameters()}
+        return Observed({"norm": {"when": True, **features}}, tensors)
+    if kind == "mlp":
+        inner = [c for g in group for c in [*trace.under(g.path), g]]
+        return observe_mlp(group, inner, config)
+    from archon_probe.measure.moe import observe_moe
+
+    found = observe_moe(call.module, call.x.reshape(1, -1, call.x.shape[-1]), config)
+    if found["unknown"]:
+        raise UnknownStructureError(call.path, "; ".join(found["unknown"]))
+    return Observed({"hidden_dim": found["hidden_dim"], **found["args"]}, found["tensors"])
+
+
+def _names(wiring: Wiring, kinds: dict[str, str]) -> dict[str, str]:
+    """Gives modules their Archon names, by what they are and what they feed."""
+    names: dict[str, str] = {}
+    made = {s["out"]: s["call"] for s in wiring.steps if "call" in s}
+    fed_by = {s["call"]: made.get(s["in"]) for s in wiring.steps if "call" in s}
+    for module, kind in kinds.items():
+        if kind == "attention":
+            names[module] = "attention"
+        elif kind == "mlp":
+            names[module] = "feed_forward"
+        elif kind == "moe":
+            names[module] = "moe"
+    for module, kind in kinds.items():
+        if kind != "norm":
+            continue
+        feeds = [kinds[m] for m, source in fed_by.items() if source == module]
+        source = fed_by[module]
+        if "attention" in feeds:
+            names[module] = "attention_norm"
+        elif "mlp" in feeds or "moe" in feeds:
+            names[module] = "ffn_norm"
+        elif source is not None and kinds[source] == "attention":
+            names[module] = "attention_post_norm"
+        elif source is not None and kinds[source] in {"mlp", "moe"}:
+            names[module] = "ffn_post_norm"
+        else:
+            names[module] = module.rpartition(".")[2]
+    return _unique(names)
+
+
+def _unique(names: dict[str, str]) -> dict[str, str]:
+    counts: dict[str, int] = {}
+    repeated = {n for n in names.values() if list(names.values()).count(n) > 1}
+    unique: dict[str, str] = {}
+    for module, name in names.items():
+        if name in repeated:
+            counts[name] = counts.get(name, -1) + 1
+            unique[module] = f"{name}_{counts[name]}"
+        else:
+            unique[module] = name
+    return unique
+
+
+def _renamed(steps: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
+    """Returns steps with Archon module names, and short names for what they compute."""
+    values = {"x": "x"}
+    renamed: list[dict[str, Any]] = []
+    for step in steps:
+        if "call" in step:
+            values[step["out"]] = f"{names[step['call']]}_out"
+            renamed.append(
+                {
+                    "out": values[step["out"]],
+                    "call": names[step["call"]],
+                    "in": values[step["in"]],
+                }
+            )
+        else:
+            terms = [[values[n], w] for n, w in step["sum"]]
+            values[step["out"]] = f"h{sum('sum' in s for s in renamed)}"
+            renamed.append({"out": values[step["out"]], "sum": terms})
+    return renamed

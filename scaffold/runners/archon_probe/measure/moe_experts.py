@@ -1,0 +1,334 @@
+"""Finds how routed experts compute, and which parts of their parameters do what.
+
+Shape letters: T tokens, E experts, K experts per token, H an expert's width, D features.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from archon_probe.measure.algebra import is_close
+from archon_probe.measure.mlp import activations
+from archon_probe.measure.moe_run import Bench, declared
+
+Gate = Callable[[Tensor, Tensor], Tensor]
+_SMALL = 0.0625
+"""Below any limit, exact in binary, and large enough to divide by."""
+
+
+@dataclass
+class Layout:
+    """Is one reading of the experts' parameters, as views: writes reach the module.
+
+    Args:
+        w1: [E, H, D], whose product is activated.
+        w3: [E, H, D], whose product multiplies it.
+        w2: [E, D, H].
+        b1: [E, H] or None, as the others.
+        b3: Of w3.
+        b2: [E, D] or None.
+        how: In words.
+    """
+
+    w1: Tensor
+    w3: Tensor
+    w2: Tensor
+    b1: Tensor | None
+    b3: Tensor | None
+    b2: Tensor | None
+    how: str
+
+
+@dataclass
+class Experts:
+    """Is what the experts were found to be.
+
+    Args:
+        layout: Of their parameters.
+        args: Fields of MoEArgs.
+        gate: From the products of w1 and w3 to what w2 multiplies.
+        evidence: What was compared, with numbers.
+    """
+
+    layout: Layout
+    args: dict[str, Any]
+    gate: Gate
+    evidence: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ExpertCall:
+    """Runs the experts' module by itself.
+
+    Args:
+        module: The experts.
+        dim: Features of a token.
+        num_experts: Routed ones.
+        ask: Calls the module with tokens [T, D], experts [T, K] and weights [T, K].
+    """
+
+    module: nn.Module
+    dim: int
+    num_experts: int
+    ask: Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def find_experts(bench: Bench, call: ExpertCall) -> Experts | None:
+    """Searches layouts and gate functions for one that gives the module's output.
+
+    Args:
+        bench: Holds the module.
+        call: Reaches its experts.
+    """
+    judge = _Judge(bench, call)
+    named = [(name, function) for name, function, _ in activations([], bench.config)]
+    for layout in layouts_of(call):
+        for name, function in named:
+            gate = _named(function)
+            if judge.accepts(layout, gate):
+                args = {"activation": name, **_plain_args(layout)}
+                return Experts(layout, args, gate, [f"{layout.how}; {name}(gate) * up"])
+    for layout in layouts_of(call):
+        found = _measured(bench, call, judge, layout)
+        if found is not None:
+            return found
+    return None
+
+
+class _Judge:
+    """Compares readings of the experts with what they return, for ordinary and for large tokens.
+
+    Args:
+        bench: Holds the module.
+        call: Reaches its experts.
+    """
+
+    def __init__(self, bench: Bench, call: ExpertCall) -> None:
+        x = bench.tokens(24)
+        self.experts = torch.arange(24) % call.num_experts
+        index, ones = self.experts.unsqueeze(-1), torch.ones(24, 1)
+        # Limits show in large numbers only.
+        self.cases = [
+            (given, call.ask(given, index, ones), tolerance)
+            for given, tolerance in ((x, 2e-5), (x * 40, 1e-4))
+        ]
+
+    @torch.no_grad()
+    def accepts(self, layout: Layout, gate: Gate) -> bool:
+        """Says whether a layout and a gate give what the experts return."""
+        for x, expected, tolerance in self.cases:
+            try:
+                found = compute(layout, gate, x, self.experts)
+            except (RuntimeError, TypeError, AttributeError):
+                return False
+            if not is_close(found, expected, tolerance):
+                return False
+        return True
+
+
+def _named(function: Any) -> Gate:
+    return lambda gate, up: function(gate) * up
+
+
+def _plain_args(layout: Layout) -> dict[str, Any]:
+    return {
+        "gate_alpha": None,
+        "gate_limit": None,
+        "up_limit": None,
+        "up_offset": 0.0,
+        "expert_bias_terms": layout.b2 is not None,
+    }
+
+
+# --- layouts
+
+
+def layouts_of(call: ExpertCall) -> Iterator[Layout]:
+    """Yields the readings of the parameters that the shapes allow."""
+    named = [(n, p.detach()) for n, p in call.module.named_parameters()]
+    matrices = [(n, p) for n, p in named if p.ndim == 3]
+    if not matrices:
+        count = call.num_experts
+        # All experts below each other in one matrix.
+        matrices = [
+            (n, p.unflatten(0, (count, -1)))
+            for n, p in named
+            if p.ndim == 2 and p.shape[0] % count == 0 and p.shape[0] > count
+        ]
+    vectors = [(n, p) for n, p in named if p.ndim == 2 and p.shape[0] == matrices[0][1].shape[0]]
+    for chosen in itertools.permutations(matrices, len(matrices)):
+        ups, down = chosen[:-1], chosen[-1]
+        for turned_down, w2 in _turns(down, call.dim, -2):
+            for w1, w3, how in _pairs(ups, call.dim, w2.shape[-1]):
+                biases = _biases([v for _, v in vectors], w1.shape[1], call.dim, how)
+                if biases is not None:
+                    count = call.num_experts
+                    yield Layout(w1[:count], w3[:count], w2[:count], *biases, f"{how}{turned_down}")
+
+
+def _turns(named: tuple[str, Tensor], dim: int, axis: int) -> Iterator[tuple[str, Tensor]]:
+    name, tensor = named
+    if tensor.shape[axis] == dim:
+        yield f", {name} as it is", tensor
+    if tensor.transpose(1, 2).shape[axis] == dim:
+        yield f", {name} transposed", tensor.transpose(1, 2)
+
+
+def _pairs(
+    ups: tuple[tuple[str, Tensor], ...], dim: int, width: int
+) -> Iterator[tuple[Tensor, Tensor, str]]:
+    if len(ups) == 1:
+        for turned, both in _turns(ups[0], dim, -1):
+            if both.shape[1] != 2 * width:
+                continue
+            for how, first, second in _halves(both, width):
+                yield first, second, f"gate first, {how}{turned}"
+                yield second, first, f"up first, {how}{turned}"
+    if len(ups) == 2:
+        for turned, gate in _turns(ups[0], dim, -1):
+            for turned_up, up in _turns(ups[1], dim, -1):
+                if gate.shape[1] == up.shape[1] == width:
+                    yield gate, up, f"apart{turned}{turned_up}"
+
+
+def _halves(both: Tensor, width: int) -> Iterator[tuple[str, Tensor, Tensor]]:
+    yield "side by side", both[:, :width], both[:, width:]
+    yield "interleaved", both[:, 0::2], both[:, 1::2]
+
+
+def _biases(
+    vectors: list[Tensor], width: int, dim: int, how: str
+) -> tuple[Tensor | None, Tensor | None, Tensor | None] | None:
+    if not vectors:
+        return None, None, None
+    if len(vectors) != 2 or vectors[0].shape[1] != 2 * width or vectors[1].shape[1] != dim:
+        return None
+    options = {h: (a, b) for h, a, b in _halves(vectors[0], width)}
+    first, second = options["interleaved" if "interleaved" in how else "side by side"]
+    return (first, second, vectors[1]) if "gate first" in how else (second, first, vectors[1])
+
+
+# --- what an expert computes
+
+
+def compute(layout: Layout, gate: Gate, x: Tensor, experts: Tensor) -> Tensor:
+    """Runs each token [T, D] through one expert [T]: [T, D]."""
+    up = torch.einsum("td,thd->th", x, layout.w3[experts])
+    given = torch.einsum("td,thd->th", x, layout.w1[experts])
+    if layout.b1 is not None and layout.b3 is not None:
+        given, up = given + layout.b1[experts], up + layout.b3[experts]
+    out = torch.einsum("th,tdh->td", gate(given, up), layout.w2[experts])
+    return out if layout.b2 is None else out + layout.b2[experts]
+
+
+@torch.no_grad()
+def _measured(bench: Bench, call: ExpertCall, judge: _Judge, layout: Layout) -> Experts | None:
+    """Measures limits, offset and slope by feeding one hidden unit chosen numbers."""
+
+    def unit(gate: Tensor, up: Tensor) -> Tensor:
+        with bench.changed():
+            for tensor in vars(layout).values():
+                if isinstance(tensor, Tensor):
+                    tensor.zero_()
+            layout.w1[0, 0, 0] = layout.w3[0, 0, 1] = layout.w2[0, 0, 0] = 1
+            x = torch.zeros(gate.numel(), bench.dim)
+            x[:, 0], x[:, 1] = gate, up
+            nought = torch.zeros(len(x), 1, dtype=torch.long)
+            return call.ask(x, nought, torch.ones(len(x), 1))[:, 0].double()
+
+    found = _measure_gate(call.module, bench.config, unit)
+    if found is None or not judge.accepts(layout, found[1]):
+        return None
+    args = found[0] | {"expert_bias_terms": layout.b2 is not None}
+    numbers = ", ".join(f"{k} {v}" for k, v in found[0].items())
+    return Experts(layout, args, found[1], [f"{layout.how}; one unit measured: {numbers}"])
+
+
+def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str, Any], Gate] | None:
+    one, far = torch.ones(1), 1e4
+    at_zero = float(unit(one, 0 * one))
+    slope = (float(unit(one, _SMALL * one)) - at_zero) / _SMALL
+    if abs(slope) < 1e-6:
+        return None
+    offset = declared(module, at_zero / slope) if at_zero else 0.0
+    highest = float(unit(one, far * one)) / slope - offset
+    lowest = float(unit(one, -far * one)) / slope - offset
+    up_limit = None if highest > 0.9 * far else declared(module, highest)
+    if up_limit is not None and abs(lowest + highest) > 1e-3 * highest:
+        return None
+
+    def activation(gate: Tensor) -> Tensor:
+        up = torch.full_like(gate, _SMALL)
+        return (unit(gate, up) - unit(gate, 0 * up)) / _SMALL
+
+    largest = float(activation(far * one))
+    points = torch.tensor([_SMALL, -0.5, -1.0])
+    alpha = _swish_slope(module, points, activation(points))
+    if alpha is not None:
+        return _gate(module, "silu", _swish(alpha), alpha, largest, up_limit, offset)
+    grid = torch.linspace(-3, _SMALL, 50)
+    values = activation(grid)
+    for name, function, _ in activations([], config):
+        try:
+            is_it = is_close(function(grid).double(), values, 1e-4)
+        except (RuntimeError, TypeError, AttributeError):
+            continue
+        if is_it:
+            return _gate(module, name, function, None, largest, up_limit, offset)
+    return None
+
+
+def _swish(alpha: float) -> Callable[[Tensor], Tensor]:
+    return lambda gate: gate * (gate * alpha).sigmoid()
+
+
+def _swish_slope(module: nn.Module, points: Tensor, values: Tensor) -> float | None:
+    """Returns alpha of ``g * sigmoid(alpha * g)`` if the module holds such a number."""
+    shares = values.double() / points.double()
+    if not bool(((shares > 0) & (shares < 1)).all()):
+        return None
+    alphas = (shares / (1 - shares)).log() / points.double()
+    alpha = declared(module, float(alphas.median()))
+    if float((alphas - alpha).abs().max()) > 1e-3 * abs(alpha):
+        return None
+    return alpha if alpha in _numbers(module) else None
+
+
+def _numbers(module: nn.Module) -> set[float]:
+    values = [v for part in module.modules() for v in vars(part).values()]
+    return {float(v) for v in values if isinstance(v, float)}
+
+
+def _gate(
+    module: nn.Module,
+    name: str,
+    function: Callable[[Tensor], Tensor],
+    alpha: float | None,
+    largest: float,
+    up_limit: float | None,
+    offset: float,
+) -> tuple[dict[str, Any], Gate]:
+    limit = None
+    if largest < 0.9 * float(function(torch.tensor(1e4))):
+        low, high = 0.0, 1e4
+        for _ in range(80):
+            middle = (low + high) / 2
+            value = float(function(torch.tensor(middle, dtype=torch.float64)))
+            low, high = (middle, high) if value < largest else (low, middle)
+        limit = declared(module, low)
+
+    def gate(given: Tensor, up: Tensor) -> Tensor:
+        if limit is not None:
+            given = given.clamp(max=limit)
+        if up_limit is not None:
+            up = up.clamp(-up_limit, up_limit)
+        return function(given) * (up + offset)
+
+    args = {"activation": name, "gate_alpha": alpha, "gate_limit": limit}
+    return args | {"up_limit": up_limit, "up_offset": offset}, gate

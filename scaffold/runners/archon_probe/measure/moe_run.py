@@ -1,0 +1,211 @@
+"""Runs a mixture-of-experts module by itself, with weights of our choice, and records the run.
+
+Shape letters: T tokens, D features, K experts per token.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from archon_probe.measure.hooks import Call
+from archon_probe.measure.moe_memory import WatchedConfig, tensors_of
+
+WATCHED = {"topk", "softmax", "sigmoid", "tanh", "linear", "matmul", "mm"}
+
+
+@dataclass
+class Step:
+    """Is one call of a watched function.
+
+    Args:
+        name: Of the function.
+        inputs: Its tensors.
+        output: The first tensor of its result.
+        k: Of a top-k.
+    """
+
+    name: str
+    inputs: list[Tensor]
+    output: Tensor
+    k: int = 0
+
+
+@dataclass
+class Run:
+    """Is one recorded forward.
+
+    Args:
+        x: [T, D], what went in.
+        y: [T, D], what came out.
+        calls: Of modules, in the order of their ends.
+        steps: Watched functions, in order.
+    """
+
+    x: Tensor
+    y: Tensor
+    calls: list[Call] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+
+class Bench:
+    """Holds a copy of a module whose weights may be overwritten.
+
+    Args:
+        module: Stays as it is.
+        dim: Features of a token.
+        config: The model's; one that a part keeps, if None.
+        read: Gets the names of the config's fields that the module reads while it runs.
+    """
+
+    def __init__(
+        self, module: nn.Module, dim: int, config: Any = None, read: set[str] | None = None
+    ) -> None:
+        self.module = copy.deepcopy(module).float().eval()
+        self.dim = dim
+        kept = [getattr(part, "config", None) for part in module.modules()]
+        self.config = config or next((c for c in kept if hasattr(c, "to_dict")), _NoConfig())
+        for part in self.module.modules():
+            config = getattr(part, "config", None)
+            if hasattr(config, "_experts_implementation"):
+                # The grouped kernels ask for alignments that a tiny config need not have.
+                plain = copy.copy(config)
+                plain._experts_implementation = "eager"
+                part.config = WatchedConfig(plain, set() if read is None else read)
+
+    def tensors(self) -> list[tuple[str, Tensor]]:
+        """Lists parameters and buffers of real numbers."""
+        return list(tensors_of(self.module).items())
+
+    @torch.no_grad()
+    def randomise(self) -> None:
+        """Gives every tensor values under which all of them matter and logits are of order one."""
+        generator = torch.Generator().manual_seed(3)
+        for name, tensor in self.tensors():
+            noise = torch.randn(tensor.shape, generator=generator)
+            vector = tensor.numel() == max(tensor.shape, default=1)
+            if vector and "norm" in name:
+                tensor.copy_(1 + noise * 0.2)
+            elif vector and (tensor.ndim < 2 or tensor.shape[1] != self.dim):
+                tensor.copy_(noise * 0.1)
+            else:
+                tensor.copy_(noise / self.dim**0.5)
+
+    @contextmanager
+    def changed(self) -> Iterator[None]:
+        """Keeps what is written into weights from outlasting the block."""
+        kept = [t.detach().clone() for _, t in self.tensors()]
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for (_, tensor), value in zip(self.tensors(), kept, strict=True):
+                    tensor.copy_(value)
+
+    def tokens(self, count: int, seed: int = 5) -> Tensor:
+        """Draws [T, D]."""
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(count, self.dim, generator=generator)
+
+    @torch.no_grad()
+    def run(self, x: Tensor) -> Run:
+        """Runs tokens [T, D] as one sequence."""
+        run = Run(x, x)
+        with _hooks(self.module, run), _Watch(run):
+            out = self.module(x.clone().unsqueeze(0))
+        run.y = _output(out, x.numel()).reshape(x.shape)
+        return run
+
+
+class _NoConfig:
+    def to_dict(self) -> dict[str, Any]:
+        return {}
+
+
+class _Watch(TorchFunctionMode):
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.recorded = run
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "").strip("_")
+        if name not in WATCHED:
+            return func(*args, **kwargs)
+        inputs = [a.detach().clone() for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+        out = func(*args, **kwargs)
+        first = out if isinstance(out, Tensor) else out[0]
+        k = kwargs.get("k", args[1] if name == "topk" and len(args) > 1 else 0)
+        self.recorded.steps.append(Step(name, inputs, first.detach().clone(), int(k)))
+        return out
+
+
+@contextmanager
+def _hooks(module: nn.Module, run: Run) -> Iterator[None]:
+    pending: list[dict[str, Tensor]] = []
+
+    def before(_m: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        named = {str(i): a for i, a in enumerate(args)} | kwargs
+        pending.append({k: v.detach().clone() for k, v in named.items() if isinstance(v, Tensor)})
+
+    def after(path: str) -> Any:
+        def hook(m: nn.Module, _args: Any, _kwargs: Any, out: Any) -> None:
+            flat = out if isinstance(out, (tuple, list)) else (out,)
+            outputs = [v.detach().clone() for v in flat if isinstance(v, Tensor)]
+            depth = len(pending) - 1
+            run.calls.append(Call(path, m, pending.pop(), outputs, depth, len(run.calls)))
+
+        return hook
+
+    handles: list[Any] = []
+    for path, part in module.named_modules():
+        if path:
+            handles.append(part.register_forward_pre_hook(before, with_kwargs=True))
+            handles.append(part.register_forward_hook(after(path), with_kwargs=True))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _output(out: Any, size: int) -> Tensor:
+    flat = out if isinstance(out, (tuple, list)) else (out,)
+    return next(o for o in flat if isinstance(o, Tensor) and o.numel() == size).detach()
+
+
+def declared(module: nn.Module, measured: float, tolerance: float = 1e-4) -> float:
+    """Returns the number that a measured one stands for.
+
+    Args:
+        module: Its parts' numeric attributes are tried first.
+        measured: With rounding noise.
+        tolerance: Relative.
+    """
+    numbers = {
+        float(v)
+        for part in module.modules()
+        for v in vars(part).values()
+        if isinstance(v, (int, float)) and not isinstance(v, bool)
+    }
+    close = [n for n in numbers if abs(n - measured) <= tolerance * abs(measured)]
+    if close:
+        return min(close, key=lambda n: abs(n - measured))
+    for digits in range(1, 6):
+        short = float(f"{measured:.{digits}g}")
+        if abs(short - measured) <= tolerance * abs(measured):
+            return short
+    return measured

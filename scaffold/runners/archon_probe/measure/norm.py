@@ -1,0 +1,129 @@
+"""Finds what kind of norm a module is, from what it does to numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from archon_probe.measure.algebra import is_close
+
+_KINDS = ("rms", "layer")
+
+EPS_SHARE = 3e-2
+"""How far leaving out eps may move the output: kinds and offsets differ by much more."""
+
+
+def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
+    """Describes a norm over the last axis.
+
+    Args:
+        module: Any module.
+        x: [..., D], an input that it gets in the model.
+
+    Returns:
+        ``kind`` (rms or layer), ``eps``, ``offset`` (what is added to the weight), ``weight`` and
+        ``bias`` (there is one), ``dim``, ``heads`` (rows of weights, 0 if one row serves all);
+        None if the module is no such norm.
+    """
+    parameters = dict(module.named_parameters())
+    if sum(1 for _ in module.modules()) > 1 and parameters:
+        return None
+    weight, bias = parameters.pop("weight", None), parameters.pop("bias", None)
+    if parameters or any(p is not None and p.ndim > 2 for p in (weight, bias)):
+        return None
+    if any(True for _ in module.named_buffers()) or isinstance(module, nn.Linear):
+        return None
+    probe = _probe_of(x)
+    try:
+        y = module(probe)
+    except Exception:
+        return None
+    if not isinstance(y, Tensor) or y.shape != probe.shape:
+        return None
+    for kind in _KINDS:
+        for offset in (0.0, 1.0):
+            if offset and weight is None:
+                continue
+            if not is_close(_norm(kind, probe, 0.0, offset, weight, bias), y, EPS_SHARE):
+                continue
+            eps = _eps(module, kind, probe, offset, weight, bias)
+            if eps is None:
+                continue
+            if is_close(_norm(kind, probe, eps, offset, weight, bias), y):
+                return {
+                    "kind": kind,
+                    "eps": eps,
+                    "offset": offset,
+                    "weight": weight is not None,
+                    "bias": bias is not None,
+                    "dim": probe.shape[-1],
+                    "heads": weight.shape[0] if weight is not None and weight.ndim == 2 else 0,
+                }
+    return None
+
+
+def _probe_of(x: Tensor) -> Tensor:
+    generator = torch.Generator().manual_seed(7)
+    probe = torch.randn(x.shape, generator=generator, dtype=torch.float32)
+    # A mean that is not zero tells a layer norm from an RMS norm.
+    return probe + 0.7
+
+
+def _norm(
+    kind: str, x: Tensor, eps: float, offset: float, weight: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    x = x.double()
+    if kind == "layer":
+        x = x - x.mean(-1, keepdim=True)
+    y = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
+    if weight is not None:
+        y = y * (weight.double() + offset)
+    return y if bias is None else y + bias.double()
+
+
+@torch.no_grad()
+def _eps(
+    module: nn.Module,
+    kind: str,
+    probe: Tensor,
+    offset: float,
+    weight: Tensor | None,
+    bias: Tensor | None,
+) -> float | None:
+    """Solves for eps on inputs so small that it decides the result."""
+    for scale in (1e-3, 1e-2, 1e-4, 1e-1):
+        x = probe * scale
+        y = module(x).double()
+        if bias is not None:
+            y = y - bias.double()
+        if weight is not None:
+            y = y / (weight.double() + offset)
+        z = x.double() - x.double().mean(-1, keepdim=True) if kind == "layer" else x.double()
+        square = z.square().mean(-1)
+        ratio = ((z * y).sum(-1) / y.square().sum(-1)).square()
+        eps = float((ratio - square).median())
+        mean = float(square.mean())
+        if 1e-2 * mean < eps < 1e3 * mean:
+            return _declared(module, eps)
+    return 0.0 if _is_without(module, kind, probe, offset, weight, bias) else None
+
+
+def _declared(module: nn.Module, measured: float) -> float:
+    """Returns the attribute that a measured eps stands for, else the number to three digits."""
+    declared = [v for v in vars(module).values() if isinstance(v, float)]
+    close = [v for v in declared if abs(v - measured) <= 1e-2 * measured]
+    return close[0] if close else float(f"{measured:.3g}")
+
+
+def _is_without(
+    module: nn.Module,
+    kind: str,
+    probe: Tensor,
+    offset: float,
+    weight: Tensor | None,
+    bias: Tensor | None,
+) -> bool:
+    x = probe * 1e-2
+    return is_close(_norm(kind, x, 0.0, offset, weight, bias), module(x))

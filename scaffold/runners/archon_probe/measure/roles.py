@@ -1,0 +1,130 @@
+"""Finds the parts every decoder has: embeddings, layers, the head, and attention in a layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from archon_probe.measure.hooks import Call, Trace
+
+
+class UnknownStructureError(Exception):
+    """Is raised where a model is built in a way that the probe does not know.
+
+    Args:
+        module: Path of the module.
+        what: Was looked for and not found.
+    """
+
+    def __init__(self, module: str, what: str) -> None:
+        super().__init__(f"{module}: {what}")
+        self.module = module
+        self.what = what
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """Names the parts of a model.
+
+    Args:
+        embed: Path of the token embedding.
+        layers: Path of each decoder layer, in order.
+        head: Path of the output projection.
+    """
+
+    embed: str
+    layers: list[str]
+    head: str
+
+
+def find_skeleton(model: Any, trace: Trace) -> Skeleton:
+    """Finds embeddings, layers and head.
+
+    Raises:
+        UnknownStructureError: One of them is missing.
+    """
+    paths = {id(m): p for p, m in model.named_modules()}
+    embed = paths.get(id(model.get_input_embeddings()))
+    head = paths.get(id(model.get_output_embeddings()))
+    if embed is None or head is None:
+        raise UnknownStructureError("", "no token embedding or no output projection")
+    lists = [
+        (p, m)
+        for p, m in model.named_modules()
+        if isinstance(m, nn.ModuleList) and len(m) and _runs_in_sequence(p, len(m), trace)
+    ]
+    if not lists:
+        raise UnknownStructureError("", "no list of layers that feed each other")
+    path, layers = min(lists, key=lambda item: item[0].count("."))
+    return Skeleton(embed, [f"{path}.{i}" for i in range(len(layers))], head)
+
+
+def _runs_in_sequence(path: str, count: int, trace: Trace) -> bool:
+    """Says whether each member of a list is called once and mixes tokens."""
+    for i in range(count):
+        if len(trace.of(f"{path}.{i}")) != 1:
+            return False
+        if not any(f.name == "softmax" for f in trace.functions_under(f"{path}.{i}")):
+            return False
+    return True
+
+
+def attention_paths(trace: Trace, layer: str) -> list[str]:
+    """Returns the modules of a layer that mix tokens, innermost, in the order of their calls."""
+    found: list[str] = []
+    for function in trace.functions_under(layer):
+        scores = function.inputs[0] if function.inputs else None
+        if function.name != "softmax" or scores is None or scores.ndim < 3:
+            continue
+        length = trace.tokens.shape[1]
+        if scores.shape[-2] == length and scores.shape[-1] >= length and function.path not in found:
+            found.append(function.path)
+    return found
+
+
+def direct_calls(trace: Trace, layer: str, attentions: list[str]) -> list[Call]:
+    """Returns the calls that a layer is made of, containers around attention opened up.
+
+    Args:
+        layer: Path of the layer.
+        attentions: Paths of what mixes tokens in it.
+    """
+    opened = {layer}
+    for path in attentions:
+        parts = path.split(".")
+        for end in range(len(parts) - 1, 0, -1):
+            parent = ".".join(parts[:end])
+            if parent == layer or not parent.startswith(f"{layer}."):
+                break
+            opened.add(parent)
+    called = {c.path for c in trace.under(layer)} | {layer}
+    calls: list[Call] = []
+    for call in trace.under(layer):
+        parent = call.path.rpartition(".")[0]
+        while parent not in called and parent.startswith(layer):
+            parent = parent.rpartition(".")[0]  # a list is a place and runs nothing
+        if parent in opened and call.path not in opened and call.outputs:
+            calls.append(without_additions(trace, call))
+    return sorted(calls, key=lambda c: c.order)
+
+
+def without_additions(trace: Trace, call: Call) -> Call:
+    """Returns a call as if the layer, and not the module, added what it adds.
+
+    Some modules get the residual and add it to their result; one returns a bias beside it.
+    """
+    y = call.y
+    biases = [o for o in call.outputs[1:] if o.ndim == 1 and o.shape[0] == y.shape[-1]]
+    if biases:
+        return replace(call, outputs=[y + biases[0]])
+    others = [x for n, x in call.inputs.items() if x.shape == y.shape and x is not call.x]
+    for inner in reversed(trace.under(call.path)):
+        if not inner.outputs or inner.y.shape != y.shape:
+            continue
+        for other in others:
+            if torch.allclose(inner.y + other, y, rtol=1e-5, atol=1e-6):
+                return replace(call, outputs=[inner.y])
+    return call

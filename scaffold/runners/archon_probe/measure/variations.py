@@ -1,0 +1,428 @@
+"""Variations of a config: one option flipped at a time, as far as transformers accepts it."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PretrainedConfig
+
+from archon_probe import tiny
+from archon_probe.measure.random_weights import build_model
+
+LONGEST = 40  # more tokens than any window, chunk or trained length of a tiny config
+
+# No training forward reads these: they concern caches, generation, dropout, initialisation, losses
+# that the caller computes, other heads, and the tokens that end a sequence.
+UNREAD = (
+    r"use_cache|output_.*|initializer.*|init_(std|device)|embedding_initializer.*|.*dropout.*"
+    r"|.*(pdrop|layerdrop).*|summary_.*|classifier.*|.*(aux|z|moe)_loss.*|pretraining_tp"
+    r"|(bos|eos|sep|cls|eod|decoder_start|image|boi|eoi)_token_(id|index)|problem_type|is_decoder"
+    r"|chunk_size_feed_forward|vocabulary_map|pooling|model_type|transformers_version"
+)
+ACTIVATIONS = ("gelu", "relu", "silu", "gelu_pytorch_tanh")
+GUARDS = 1e-5  # smaller floats only keep a divisor from zero
+LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention")
+
+# Other values of numbers, by canonical name; the first pattern that matches gives them.
+NUMBERS: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    (r"num_key_value_heads|num_kv_heads|kv_n_heads", (1, 4)),
+    (r"num_attention_heads|num_heads|n_heads?", (2, 8)),
+    (r"num_hidden_layers|num_layers|n_layers?", (3,)),
+    (r"hidden_size|d_model|n_embd", (48,)),
+    (r"word_embed_proj_dim", (48,)),
+    (r"vocab_size", (88,)),
+    (r"head_dim", (8, 24)),
+    (r"qk_rope_head_dim", (4,)),
+    (r"qk_nope_head_dim", (16,)),
+    (r"v_head_dim", (12,)),
+    (r"(q|kv)_lora_rank", (16,)),
+    (r"rotary_dim", (4, 16)),
+    (r".*(intermediate|ffn|inner|mlp).*(size|dim)?|dff|n_inner", (56,)),
+    (r"(num|n|moe_num)_((local|routed)_)?experts", (4,)),
+    (r"num_experts_per_tok|moe_top_?k|moe_k|top_k", (1, 2)),
+    (r".*shared_experts", (1, 2, 0)),
+    (r"n_group", (1, 2)),
+    (r"topk_group", (1, 2)),
+    (tiny.POSITIONS, (48,)),
+    (tiny.WINDOWS, (7, 1)),
+    (tiny.HALVED_WINDOWS, (6,)),
+    (r"original_max_position_embeddings", (16,)),
+)
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One flip of a config.
+
+    Attributes:
+        name: Says what was flipped, such as "hidden_act=gelu"; unique in one list.
+        field: The config's field; a dotted path into a nested config; two joined by " + ".
+        value: What it was set to.
+        config: The whole flipped config.
+    """
+
+    name: str
+    field: str
+    value: Any
+    config: PretrainedConfig
+
+
+def variations(config: PretrainedConfig, *, is_checked: bool = True) -> list[Variation]:
+    """Returns one variation for each flip of a field, then a few of two fields.
+
+    Args:
+        config: A tiny config.
+        is_checked: Whether only what transformers builds and runs is returned.
+
+    Returns:
+        Different configs in a fixed order.
+    """
+    values = base_values(config)
+    flips = list(_flips(config))
+    seen = {_key(config)}
+    singles = list(_made(config, values, ((f,) for f in flips), seen, is_checked))
+    mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
+    pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
+    return singles + list(_made(config, values, pairs, seen, is_checked))
+
+
+def base_values(config: PretrainedConfig) -> dict[str, Any]:
+    """Returns few constructor arguments that make this config; what the class derives is left out.
+
+    A window that another option turns off is there, so that turning it on gives a small one.
+    """
+    values, key = tiny.explicit_values(config), _key(config)
+    for name in list(values):
+        fewer = {k: v for k, v in values.items() if k != name}
+        made = _try_build(config, fewer)
+        if made is not None and _key(made) == key:
+            values = fewer
+    for name in tiny.field_names(config):
+        default = tiny.class_default(config, name)
+        if name in values or not tiny.matches(tiny.WINDOWS, config, name):
+            continue
+        trial = values | {name: 4 + default % 2} if isinstance(default, int) else values
+        made = _try_build(config, trial)
+        if made is not None and _key(made) == key:
+            values = trial
+    return values
+
+
+def runs(config: PretrainedConfig) -> bool:
+    """Says whether transformers builds a model of this config and computes finite logits.
+
+    A model with matrices that have no numbers does not count: nobody trains or saves one.
+    """
+    try:
+        with torch.no_grad():
+            model = build_model(config).eval()
+            if not all(parameter.numel() for parameter in model.parameters()):
+                return False
+            tokens = torch.arange(LONGEST)[None] % config.vocab_size
+            logits = model(input_ids=tokens, use_cache=False).logits
+        return bool(logits.isfinite().all())
+    except Exception:
+        # Whatever its own code raises means that this option cannot be chosen.
+        return False
+
+
+def _made(
+    config: PretrainedConfig,
+    values: dict[str, Any],
+    flips: Any,
+    seen: set[str],
+    is_checked: bool,
+) -> Iterator[Variation]:
+    for flip in flips:
+        changed = values
+        for field, value in flip:
+            changed = _with(config, changed, field, value)
+        made = _try_build(config, changed)
+        if made is None or _key(made) in seen:
+            continue
+        seen.add(_key(made))
+        if is_checked and not runs(made):
+            continue
+        fields = " + ".join(field for field, _ in flip)
+        name = " + ".join(f"{field}={_short(_read(config, field), v)}" for field, v in flip)
+        yield Variation(name, fields, flip[0][1] if len(flip) == 1 else [v for _, v in flip], made)
+
+
+def _read(config: PretrainedConfig, field: str) -> Any:
+    outer, _, inner = field.partition(".")
+    value = getattr(config, outer, None)
+    return getattr(value, inner, None) if inner else value
+
+
+def _short(old: Any, value: Any) -> str:
+    """Returns what is different in a new value, in few words."""
+    if isinstance(value, dict) and isinstance(old, dict):
+        changed = {k: v for k, v in value.items() if k not in old or not tiny.same(v, old[k])}
+        dropped = [f"no {k}" for k in old if k not in value]
+        parts = [f"{k} {_short(old.get(k), v)}" for k, v in changed.items()]
+        nested = {text.partition(" ")[2] for text in parts if isinstance(old, dict)}
+        all_same = len(parts) == len(old) > 1 and len(nested) == 1
+        return next(iter(nested)) if all_same else " ".join(parts + dropped)
+    if isinstance(value, list):
+        return "[" + ",".join(str(v).removesuffix("_attention") for v in value) + "]"
+    return str(value)
+
+
+def _with(
+    config: PretrainedConfig, values: dict[str, Any], field: str, value: Any
+) -> dict[str, Any]:
+    outer, _, inner = field.partition(".")
+    if not inner:
+        return values | {field: value}
+    part = values.get(outer, getattr(config, outer))
+    part = part if isinstance(part, dict) else _public(part)
+    return values | {outer: {**part, inner: value}}
+
+
+def _public(config: PretrainedConfig) -> dict[str, Any]:
+    return {f: getattr(config, f) for f in tiny.field_names(config)}
+
+
+def _try_build(config: PretrainedConfig, values: dict[str, Any]) -> PretrainedConfig | None:
+    try:
+        return type(config)(**_copied(values))
+    except Exception:
+        # A config class refuses combinations with errors of many kinds.
+        return None
+
+
+def _copied(value: Any) -> Any:
+    """Copies dicts, lists and nested configs, which config classes change in place."""
+    if isinstance(value, PretrainedConfig):
+        return copy.deepcopy(value)
+    if isinstance(value, dict):
+        return {k: _copied(v) for k, v in value.items()}
+    return [_copied(v) for v in value] if isinstance(value, list) else value
+
+
+def _key(config: PretrainedConfig) -> str:
+    return str(sorted(config.to_dict().items(), key=lambda item: item[0]))
+
+
+def _flips(config: PretrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields (field, other value) for every field that a forward may read."""
+    for name in tiny.field_names(config):
+        value = getattr(config, name, None)
+        if re.fullmatch(UNREAD, name):
+            continue
+        if isinstance(value, PretrainedConfig):
+            yield from _flips(value, f"{name}.")
+            continue
+        for other in _others(config, name, value):
+            if not tiny.same(other, value):
+                yield prefix + name, other
+
+
+def _others(config: PretrainedConfig, name: str, value: Any) -> list[Any]:
+    """Returns other values of a field: by its value, else by what its annotation allows."""
+    allowed = tiny.allowed_types(config, name)
+    if name == "rope_parameters":
+        return list(_ropes(config, value)) if isinstance(value, dict) else []
+    if name == "pad_token_id":
+        return [5, None] if value is None else [None]
+    options = _strings(config, name)
+    none = [None] if type(None) in allowed and value is not None else []
+    if isinstance(value, bool):
+        return [not value, *options]
+    if isinstance(value, str):
+        return [*options, *none]
+    if isinstance(value, dict):
+        return [{**value, "name": act} for act in ACTIVATIONS[:2]] if "name" in value else []
+    if isinstance(value, list):
+        return _lists(config, name, value)
+    if value is None:
+        return [*options, *_absent(config, name, allowed)]
+    if isinstance(value, int | float):
+        return [*_numbers(config, name, value), *none, *options]
+    return []
+
+
+def _numbers(config: PretrainedConfig, name: str, value: float) -> list[Any]:
+    is_guard = isinstance(value, float) and 0 < value < GUARDS
+    if re.search(r"eps(ilon)?$", name) or is_guard:
+        return [max(10 * value, 1e-3)]
+    for pattern, values in NUMBERS if isinstance(value, int) else ():
+        if tiny.matches(pattern, config, name):
+            return list(values)
+    if isinstance(value, float):
+        return [round(value * 1.5, 6)] if value else [0.5]
+    return [value + 1, max(1, value // 2)]
+
+
+def _absent(config: PretrainedConfig, name: str, allowed: set[Any]) -> list[Any]:
+    """Returns values for a field that is None."""
+    if re.search(r"cap", name):
+        return [2.0]
+    for pattern, values in NUMBERS if int in allowed else ():
+        if tiny.matches(pattern, config, name):
+            return list(values[:1])
+    made: list[Any] = []
+    made += [True] if bool in allowed else []
+    is_guard = re.search(r"eps(ilon)?$", name)
+    made += [1e-3 if is_guard else 0.7] if float in allowed else []
+    made += [2] if int in allowed and float not in allowed else []
+    count = getattr(config, tiny.layer_count_field(config), 0) if list in allowed else 0
+    if count and "layer_types" in name and "mtp" not in name:
+        made.append([LAYER_TYPES[1 - n % 2] for n in range(count)])
+    return made
+
+
+def _strings(config: PretrainedConfig, name: str) -> list[str]:
+    """Returns other strings: activations, or literals that the sources compare a field with."""
+    value = getattr(config, name, None)
+    if re.search(r"act|afn", name) and isinstance(value, str):
+        return [a for a in ACTIVATIONS if a != value]
+    if name in ("layer_types", "mlp_layer_types", "attn_impl"):
+        return []
+    if str not in tiny.allowed_types(config, name) | {type(value)}:
+        return []
+    text = tiny.modeling_source(config) + tiny.config_source(config)
+    compared = re.findall(rf"\b{name}\b\s*(?:==|!=|(?:not\s+)?in)\s*([^\n:]+)", text)
+    documented = re.findall(rf"(?ms)^\s*{name} \(.*?(?=^\s*\w+ \(|\Z)", tiny.config_source(config))
+    note = tiny.literals(config, name)
+    found = [s for part in compared + documented[:1] for s in re.findall(r"\"([\w-]+)\"", part)]
+    return list(dict.fromkeys(s for s in [*note, *found] if s != value))
+
+
+def _lists(config: PretrainedConfig, name: str, value: list[Any]) -> list[list[Any]]:
+    """Returns other lists: other layers chosen, or other values per layer."""
+    count = getattr(config, tiny.layer_count_field(config), 0)
+    if tiny.is_counted_pattern(value):
+        kinds = value[0][0]
+        return [[[list(reversed(kinds)), value[0][1]]], [[[kinds[0]] * len(kinds), value[0][1]]]]
+    if len(value) != count and all(isinstance(v, int) for v in value):
+        return [[], [1], [0, 2]]
+    if not value or any(isinstance(v, list | dict) for v in value):
+        return []
+    if isinstance(value[0], str):
+        return _kind_lists(config, value)
+    if value == list(range(count)):
+        return [[1, 3], [0]]
+    if set(value) <= {0, 1}:
+        return [[1] * count, [0] * count, [n % 2 for n in range(count)]]
+    return [[v * (2 if n % 2 else 1) for n, v in enumerate(value)]]
+
+
+def _kind_lists(config: PretrainedConfig, value: list[str]) -> list[list[str]]:
+    """Returns lists of one kind only and of each kind with each other, in turn."""
+    known = LAYER_TYPES if value[0].endswith("_attention") else ("dense", "sparse")
+    text = tiny.modeling_source(config) + tiny.config_source(config)
+    kinds = [k for k in dict.fromkeys([*known, *value]) if k in value or f'"{k}"' in text]
+    pure = [[k] * len(value) for k in kinds]
+    mixed = [
+        [pair[n % 2] for n in range(len(value))] for pair in itertools.permutations(kinds[:2], 2)
+    ]
+    return pure + mixed
+
+
+def _ropes(config: PretrainedConfig, rope: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields other rope parameters: every kind of scaling, other bases, other rotated shares."""
+    nested = [k for k, v in rope.items() if isinstance(v, dict)]
+    size = _rotated(config, rope if not nested else rope[nested[0]])
+    for change in _rope_changes(size):
+        if not nested:
+            yield _changed_rope(rope, change)
+            continue
+        yield {k: _changed_rope(v, change) if k in nested else v for k, v in rope.items()}
+        if change.get("rope_type") == "linear" or "rope_theta" in change:
+            for only in nested if len(nested) > 1 else ():
+                yield {k: _changed_rope(v, change) if k == only else v for k, v in rope.items()}
+    for only in nested if len(nested) > 1 else ():
+        yield {k: None if k == only else v for k, v in rope.items()}
+
+
+def _changed_rope(rope: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    kept = {"rope_theta", "partial_rotary_factor", "rope_type", "mrope_section"}
+    own = {k: v for k, v in rope.items() if k in kept} if "rope_type" in change else rope
+    return {**own, **{k: v(rope) if callable(v) else v for k, v in change.items()}}
+
+
+def _rotated(config: PretrainedConfig, rope: dict[str, Any]) -> int:
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(head * rope.get("partial_rotary_factor", 1.0))
+
+
+def _rope_changes(size: int) -> Iterator[dict[str, Any]]:
+    original = {"original_max_position_embeddings": 16}
+    short = [1.0 + 0.1 * n for n in range(size // 2)]
+    long = [1.0 + 0.9 * n for n in range(size // 2)]
+    yield {"rope_theta": lambda rope: 0.3 * rope.get("rope_theta", 1e4)}
+    yield {"rope_type": "default"}
+    yield {"rope_type": "linear", "factor": 4.0}
+    yield {"rope_type": "dynamic", "factor": 4.0}
+    yield {"rope_type": "yarn", "factor": 4.0, **original}
+    mscales = {"mscale": 0.8, "mscale_all_dim": 0.5, "beta_fast": 8.0, "beta_slow": 0.5}
+    yield {"rope_type": "yarn", "factor": 4.0, **original, **mscales}
+    yield {"rope_type": "yarn", "factor": 4.0, **original, "attention_factor": 1.3}
+    yield {"rope_type": "yarn", "factor": 4.0, **original, "truncate": False}
+    factors = {"short_factor": short, "long_factor": long}
+    yield {"rope_type": "longrope", "factor": 4.0, **original, **factors}
+    bands = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    yield {
+        "rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 32, **bands
+    }  # fmt: skip
+    yield {"partial_rotary_factor": 0.5}
+    yield {"partial_rotary_factor": 0.25}
+
+
+def _odd_heads(config: PretrainedConfig) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Yields six heads, which are no power of two, on a width that they divide."""
+    names = tiny.field_names(config)
+    wide = next((f for f in names if tiny.matches("hidden_size", config, f)), None)
+    heads = next((f for f in names if tiny.matches("num_attention_heads", config, f)), None)
+    if wide is not None and heads is not None:
+        yield (wide, 48), (heads, 6)
+
+
+def _pairs(singles: list[tuple[str, Any]]) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """Yields pairs of options that meet in one computation."""
+    first: dict[str, tuple[str, Any]] = {}
+    for field, value in singles:
+        for role, pattern in _ROLES:
+            if re.fullmatch(pattern, field) and (role != "scaling" or _scales(value)):
+                first.setdefault(role, (field, value))
+    for left, right in _ROLE_PAIRS:
+        if left in first and right in first and first[left][0] != first[right][0]:
+            yield first[left], first[right]
+
+
+_ROLES = (
+    ("scaling", r"rope_parameters"),
+    ("window", r"sliding_window|use_sliding_window|layer_types|no_rope_layers"),
+    ("switch", r"use_sliding_window|sliding_window"),
+    ("mix", r"layer_types"),
+    ("tie", r"tie_word_embeddings"),
+    ("bias", r".*bias.*"),
+    ("heads", r"num_key_value_heads|num_kv_heads|(.*\.)?kv_n_heads|multi_query"),
+    ("size", r"head_dim"),
+    ("top", r"norm_topk_prob|num_experts_per_tok|.*top_?k"),
+    ("scale", r".*(scal|multiplier).*"),
+    ("norm", r".*(qk|q_k).*norm.*|.*norm_before"),
+    ("parallel", r".*parallel.*|new_decoder_architecture"),
+)
+_ROLE_PAIRS = (
+    ("scaling", "window"),
+    ("switch", "mix"),
+    ("tie", "scale"),
+    ("tie", "bias"),
+    ("heads", "size"),
+    ("heads", "norm"),
+    ("top", "scale"),
+    ("parallel", "heads"),
+)
+
+
+def _scales(value: Any) -> bool:
+    inner = next((v for v in value.values() if isinstance(v, dict)), value)
+    return inner.get("rope_type") == "yarn"

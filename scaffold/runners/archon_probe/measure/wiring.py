@@ -1,0 +1,101 @@
+"""Finds how a decoder layer combines its modules: order, residuals, multipliers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from archon_probe.measure.algebra import explain, is_close
+from archon_probe.measure.hooks import Call, Trace
+from archon_probe.measure.roles import UnknownStructureError
+
+
+@dataclass
+class Wiring:
+    """Is a layer as a list of steps.
+
+    Args:
+        steps: ``{"out", "call", "in"}`` or ``{"out", "sum": [[name, weight], ...]}``; the input is
+            "x", the last step's out is the layer's output.
+        calls: The call behind each module name that steps use.
+    """
+
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    calls: dict[str, list[Call]] = field(default_factory=dict)
+
+
+def wire(layer: Call, calls: list[Call]) -> Wiring:
+    """Explains every module's input, and the layer's output, by what was computed before it.
+
+    Args:
+        layer: The call of the layer.
+        calls: Of what it is made of, in order; several calls of one module may be one block, as
+            two linear maps with an activation between them.
+
+    Raises:
+        UnknownStructureError: An input is no sum of what is known.
+    """
+    wiring = Wiring()
+    known: dict[str, Tensor] = {"x": layer.x.reshape(-1, layer.x.shape[-1])}
+    for group in _blocks(calls):
+        source = _rows(group[0].x)
+        name = group[0].path
+        step_in = _step(wiring, known, source, name)
+        out = f"{name}:out"
+        known[out] = _rows(group[-1].y)
+        wiring.steps.append({"out": out, "call": name, "in": step_in})
+        wiring.calls[name] = group
+    final = _step(wiring, known, _rows(layer.y), f"{layer.path} output")
+    if wiring.steps and wiring.steps[-1]["out"] != final:
+        wiring.steps.append({"out": f"{layer.path}:y", "sum": [[final, 1.0]]})
+    return wiring
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, x.shape[-1])
+
+
+def _blocks(calls: list[Call]) -> list[list[Call]]:
+    """Leaves out what changes nothing, and joins linear maps with an activation between them."""
+    blocks: list[list[Call]] = []
+    for call in calls:
+        if not call.inputs or not call.outputs:
+            continue
+        is_identity = is_close(_rows(call.y), _rows(call.x), 0.0) and not any(
+            True for _ in call.module.parameters()
+        )
+        if is_identity:
+            continue
+        blocks.append([call])
+    joined: list[list[Call]] = []
+    width = None
+    for block in blocks:
+        call = block[0]
+        width = call.x.shape[-1] if width is None else width
+        if joined and (
+            _rows(call.x).shape[-1] != width or _rows(joined[-1][-1].y).shape[-1] != width
+        ):
+            joined[-1].extend(block)
+        else:
+            joined.append(block)
+    return joined
+
+
+def _step(wiring: Wiring, known: dict[str, Tensor], target: Tensor, what: str) -> str:
+    """Returns the name of a known tensor that equals the target, after adding a sum if needed."""
+    terms = explain(target, known)
+    if terms is None:
+        raise UnknownStructureError(what, f"is no weighted sum of {', '.join(known)}")
+    if len(terms) == 1 and terms[0][1] == 1.0:
+        return terms[0][0]
+    name = f"sum{sum('sum' in s for s in wiring.steps)}"
+    wiring.steps.append({"out": name, "sum": [[n, w] for n, w in terms]})
+    known[name] = target
+    return name
+
+
+def layer_call(trace: Trace, path: str) -> Call:
+    """Returns the one call of a layer."""
+    return trace.of(path)[0]

@@ -1,0 +1,317 @@
+"""Proves an Archon model against transformers: logits, gradients and weights, on many configs."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import tempfile
+import time
+import traceback
+import warnings
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import CONFIG_MAPPING, PretrainedConfig
+
+from archon_probe import oracle
+from archon_probe.measure.random_weights import random_model
+from archon_probe.measure.tiny import tiny_config
+from archon_probe.measure.variations import Variation, variations
+from archon_probe.proof.reference import Batch, Reference, Run
+from archon_probe.proof.roundtrip import Verdict, check_saved, check_weights
+from archon_probe.stages import stage
+
+TOLERANCE = 1e-5
+"""Of logits over their standard deviation, and of each gradient over its norm.
+
+Ten times looser would not see a norm's epsilon that is ten times too large.
+"""
+DEFAULT = "default"
+FAST_VARIATIONS = 6
+
+
+@dataclass
+class Outcome:
+    """What was found for one config.
+
+    Attributes:
+        value: What the field was set to.
+        status: "proven", "refused" or "failed".
+        message: Why not proven.
+    """
+
+    name: str
+    field: str
+    value: Any
+    status: str
+    message: str
+    forward: Verdict = field(default_factory=Verdict)
+    backward: Verdict = field(default_factory=Verdict)
+    weights: Verdict = field(default_factory=Verdict)
+    seconds: float = 0.0
+    traceback: str = ""
+
+
+@dataclass
+class Built:
+    """An Archon model with the weights of a transformers model."""
+
+    args: Any
+    model: Any
+    adapter: Any
+
+
+def prove(request: dict[str, Any]) -> dict[str, Any]:
+    """Proves the model that a spec names, for tiny configs of a model type.
+
+    Args:
+        request: ``model_type``; ``spec``, as ``module:NAME``; optionally ``config``, the content of
+            a config.json; ``fast``, for few variations; ``only``, names of variations.
+
+    Returns:
+        ``ok``; ``variations``, one record each; ``bisection`` of the first failure; ``summary``;
+        ``refusals``, with which the model would refuse what failed, as designs list them.
+    """
+    torch.set_num_threads(1)
+    with _quiet():
+        spec = load_spec(request["spec"])
+        config = tiny_config(_source(request))
+        outcomes = prove_all(spec, config, request)
+        failed = [o for o in outcomes if o.status == "failed"]
+        bisection = _bisect(spec, config, failed[0], request) if failed else None
+        refusals = suggest_refusals(outcomes, config, _source(request))
+    return {**report(request["model_type"], outcomes, bisection), "refusals": refusals}
+
+
+def suggest_refusals(
+    outcomes: list[Outcome], config: PretrainedConfig, real: PretrainedConfig
+) -> list[dict[str, str]]:
+    """Returns conditions under which a model refuses the variations that it gets wrong.
+
+    Empty where one of them cannot be told by its fields, or the default itself is wrong.
+    """
+    from archon_probe.design.derive import refusal
+
+    text = real.get_text_config(decoder=True)
+    right = {o.field for o in outcomes if o.status == "proven"}
+    found: dict[str, dict[str, str]] = {}
+    for outcome in (o for o in outcomes if o.status == "failed"):
+        why = {"values": (outcome.field, outcome.value), "module": "proof", "what": outcome.message}
+        # What a rope asks for is computed, so a difference there is a fault to be seen.
+        is_option = outcome.field and "rope_parameters" not in outcome.field
+        made = refusal(why, config, text) if is_option else None
+        if made is None:
+            return []
+        is_value = not isinstance(outcome.value, list)
+        if is_value and outcome.field in right:  # another of its values is fine: only this is not
+            made["condition"] = f"hf_config.{outcome.field} == {outcome.value!r}"
+        found[made["condition"]] = made
+    return list(found.values())
+
+
+def report(
+    model_type: str, outcomes: list[Outcome], bisection: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Returns outcomes as JSON, with a sentence that sums them up."""
+    counts = {s: sum(o.status == s for o in outcomes) for s in ("proven", "refused", "failed")}
+    is_ok = counts["failed"] == 0 and outcomes[0].status == "proven"
+    parts = [f"{n} {status}" for status, n in counts.items() if n]
+    summary = f"{model_type}: " + ", ".join(parts) + f" of {len(outcomes)} configurations"
+    return {
+        "ok": is_ok,
+        "model_type": model_type,
+        "counts": counts,
+        "variations": [asdict(o) for o in outcomes],
+        "bisection": bisection,
+        "seconds": round(sum(o.seconds for o in outcomes), 2),
+        "summary": summary,
+    }
+
+
+@contextlib.contextmanager
+def _quiet() -> Any:
+    """Silences what transformers says of odd configs, which is all that varied ones are."""
+    from transformers.utils import logging as hf_logging
+
+    logging.disable(logging.WARNING)
+    hf_logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def load_spec(path: str) -> Any:
+    """Returns the model's spec, given as ``module:NAME``."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _source(request: dict[str, Any]) -> PretrainedConfig:
+    given = request.get("config")
+    cls = CONFIG_MAPPING[request["model_type"]]
+    return cls.from_dict(dict(given)) if given else cls()
+
+
+def prove_all(spec: Any, config: PretrainedConfig, request: dict[str, Any]) -> list[Outcome]:
+    """Proves a tiny config and each of its variations."""
+    outcomes = [prove_one(spec, Variation(DEFAULT, "", None, config), is_default=True)]
+    if outcomes[0].status == "failed" and "only" not in request:
+        return outcomes  # nothing that is flipped from here would say more
+    stage("varying the configuration")
+    flips = variations(config)
+    if request.get("fast"):
+        flips = flips[:: max(1, len(flips) // FAST_VARIATIONS)]
+    for flip in flips:
+        if "only" not in request or flip.name in request["only"]:
+            stage(f"proving {flip.name}")
+            outcomes.append(prove_one(spec, flip))
+    return outcomes
+
+
+def prove_one(spec: Any, variation: Variation, *, is_default: bool = False) -> Outcome:
+    """Proves one config; whatever goes wrong in it is part of the outcome."""
+    started = time.monotonic()
+    outcome = Outcome(variation.name, variation.field, variation.value, "failed", "")
+    try:
+        _prove_into(outcome, spec, variation.config, is_default)
+    except Exception as error:
+        # The port's code is what is tested, and may raise anything.
+        lines = f"{type(error).__name__}: {error}".splitlines()
+        outcome.message, outcome.traceback = lines[0][:500], traceback.format_exc(limit=-6)
+    outcome.seconds = round(time.monotonic() - started, 3)
+    return outcome
+
+
+def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_default: bool) -> None:
+    args, refusal = read_args(spec, config)
+    if refusal is not None:
+        outcome.status = "failed" if is_default else "refused"
+        outcome.message = refusal
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        hf_model = random_model(config)
+        saved = oracle.save_and_load(hf_model, Path(folder))
+        batch = oracle.make_batch(config.vocab_size)
+        truth = oracle.reference(hf_model, batch)
+        built = build(spec, args, saved)
+        run = run_packed(built, batch)
+        outcome.forward = compare_logits(run, truth)
+        outcome.backward = compare_gradients(run, truth)
+        outcome.weights = check_weights(built.model, built.adapter, saved)
+        if is_default and outcome.weights.ok:
+            outcome.weights = check_saved(type(hf_model), built, Path(folder), batch, truth.logits)
+    parts = {"forward": outcome.forward, "backward": outcome.backward, "weights": outcome.weights}
+    wrong = [f"{name}: {v.message}" for name, v in parts.items() if not v.ok]
+    outcome.status, outcome.message = ("failed" if wrong else "proven"), "; ".join(wrong)
+
+
+def read_args(spec: Any, config: PretrainedConfig) -> tuple[Any, str | None]:
+    """Returns the model's arguments, or why the model refuses the config."""
+    errors = importlib.import_module("areal.api.errors")
+    try:
+        return spec.model_args_class.from_hf_config(config), None
+    except errors.ConfigError as error:
+        return None, str(error)
+
+
+def build(spec: Any, args: Any, saved: dict[str, Tensor]) -> Built:
+    """Builds the Archon model and loads a checkpoint's tensors through its adapter."""
+    model = spec.model_class(args)
+    adapter = spec.state_dict_adapter_class(args)
+    # What is state, such as the bias that picks experts, comes with the checkpoint.
+    model.init_buffers(torch.device("cpu"))
+    model.load_state_dict(adapter.from_hf(dict(saved)), strict=True)
+    return Built(args, model.eval(), adapter)
+
+
+def run_packed(built: Built, batch: Batch) -> Run:
+    """Runs an Archon model once on all sequences, and its loss backwards."""
+    model = built.model
+    model.zero_grad(set_to_none=True)
+    logits = forward_packed(model, batch)
+    (logits * batch.cotangent).sum().backward()
+    given = {
+        name: torch.zeros_like(p) if p.grad is None else p.grad
+        for name, p in model.named_parameters(remove_duplicate=False)
+    }
+    state = {n: given.get(n, torch.zeros_like(t)) for n, t in model.state_dict().items()}
+    return Run(logits.detach(), built.adapter.to_hf(state))
+
+
+def forward_packed(model: Any, batch: Batch) -> Tensor:
+    """Returns the logits [T, vocab] of an Archon model for a packed batch."""
+    positions, cu_seqlens = batch.positions[None], batch.cu_seqlens
+    return model(batch.tokens[None], positions, cu_seqlens, max(batch.lengths))[0]
+
+
+def compare_logits(run: Run, truth: Reference) -> Verdict:
+    """Compares logits; the error is their largest difference over the standard deviation."""
+    if run.logits.shape != truth.logits.shape:
+        shapes = f"{tuple(run.logits.shape)} instead of {tuple(truth.logits.shape)}"
+        return Verdict(False, float("inf"), "logits", f"logits of shape {shapes}")
+    difference = (run.logits - truth.logits).abs()
+    error = float(difference.max() / truth.logits.std().clamp_min(1e-30))
+    limit = TOLERANCE if error <= TOLERANCE else TOLERANCE + truth.logits_allowance
+    if error <= limit:
+        return Verdict(True, error, "logits", "")
+    rows = (difference > limit * truth.logits.std()).any(dim=-1)
+    token = int(rows.nonzero()[0]) if bool(rows.any()) else 0
+    text = f"logits differ by {error:.2g} standard deviations, first at token {token}"
+    return Verdict(False, error, "logits", text)
+
+
+def compare_gradients(run: Run, truth: Reference) -> Verdict:
+    """Compares each gradient; the error is the largest one over its own norm."""
+    absent = sorted(truth.gradients.keys() - run.gradients.keys())
+    if absent:
+        return Verdict(False, float("inf"), absent[0], f"no gradient of {', '.join(absent[:3])}")
+    worst = Verdict(True, 0.0, "", "")
+    excess = 0.0
+    for name, wanted in truth.gradients.items():
+        error, limit = gradient_error(run.gradients[name], wanted, truth, name)
+        if error > worst.error and worst.ok:
+            worst.error, worst.tensor = error, name
+        if not error <= limit and not error / limit <= excess:
+            excess = error / limit
+            text = f"the gradient of {name} differs by {error:.2g} of its norm (limit {limit:.1g})"
+            worst = Verdict(False, error, name, text)
+    return worst
+
+
+def gradient_error(
+    found: Tensor, wanted: Tensor, truth: Reference, name: str
+) -> tuple[float, float]:
+    """Returns a gradient's relative error and the most that it may be."""
+    if found.shape != wanted.shape:
+        return float("inf"), TOLERANCE
+    negligible = oracle.NEGLIGIBLE * truth.average * wanted.numel() ** 0.5
+    norm, difference = float(wanted.norm()), float((found - wanted).norm())
+    if norm <= negligible:
+        return difference / max(negligible, 1e-30), 1.0
+    error = difference / norm
+    if error <= TOLERANCE:
+        return error, TOLERANCE
+    limit = TOLERANCE + truth.allowance(name)
+    return error, limit if error <= limit else max(limit, truth.rounding(name))
+
+
+def _bisect(
+    spec: Any, config: PretrainedConfig, outcome: Outcome, request: dict[str, Any]
+) -> dict[str, Any] | None:
+    stage("looking for the first difference")
+    flips = variations(config) if outcome.name != DEFAULT else []
+    found = next((v.config for v in flips if v.name == outcome.name), config)
+    try:
+        from archon_probe.proof.bisect import bisect
+
+        return bisect(spec, found, outcome.name)
+    except Exception as error:
+        # The port may be so broken that it cannot be run at all.
+        return {"variation": outcome.name, "unknown": f"{type(error).__name__}: {error}"}

@@ -1,0 +1,216 @@
+"""The ways in which a tensor of a checkpoint can be made from parameters, tried one by one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from archon_probe.weight_rules.merge import EVERY_ROW
+from archon_probe.weight_rules.values import ValueIndex
+
+# Sizes by which blocks of rows are most often counted, so that these names come first.
+_USUAL_GROUPS = ("n_kv_heads", "n_heads")
+
+
+@dataclass
+class Match:
+    """Says how one tensor on the Hub holds parameters.
+
+    Args:
+        parts: Names of the parameters, in order.
+        entry: Which entry of the parameters' first dimension it fills; None for all of them.
+        options: Of the rule.
+        candidates: Ways to say the number of groups, the most likely first.
+    """
+
+    rule: str
+    parts: list[str]
+    entry: int | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    candidates: list[Any] = field(default_factory=list)
+
+
+def explain(
+    tensor: Tensor, index: ValueIndex, sizes: Mapping[str, Any], layer: int | None
+) -> Match | None:
+    """Returns how a tensor holds parameters, or None where no rule says it."""
+    owners, places = index.look_up(tensor)
+    known = owners[owners >= 0]
+    if not known.numel():
+        return None
+    order = _in_order_of_appearance(known)
+    parts = [index.names[owner] for owner in order]
+    values = tensor.detach().double()
+    wholes = [index.tensors[owner] for owner in order]
+    if direct := _arranged(values, wholes, sizes, layer):
+        return Match(direct.rule, parts, None, direct.options, direct.candidates)
+    entries = [_entry(owners, places, owner, index) for owner in order]
+    if None in entries or len(set(entries)) != 1:
+        return None
+    entry = entries[0]
+    inner = _arranged(values, [whole[entry] for whole in wholes], sizes, layer)
+    return inner and Match(inner.rule, parts, entry, inner.options, inner.candidates)
+
+
+def _in_order_of_appearance(owners: Tensor) -> list[int]:
+    return list(dict.fromkeys(owners.flatten().tolist()))
+
+
+def _entry(owners: Tensor, places: Tensor, owner: int, index: ValueIndex) -> int | None:
+    """Returns the only entry of a parameter's first dimension that a tensor has values of."""
+    whole = index.tensors[owner]
+    if whole.dim() < 2:
+        return None
+    entries = (places[owners == owner] // whole[0].numel()).unique()
+    return int(entries[0]) if len(entries) == 1 else None
+
+
+def _arranged(
+    tensor: Tensor, parts: Sequence[Tensor], sizes: Mapping[str, Any], layer: int | None
+) -> Match | None:
+    """Returns the rule by which a tensor is made from all of some parameters."""
+    if sum(part.numel() for part in parts) != tensor.numel():
+        return None
+    if len(parts) > 1:
+        return _fused(tensor, parts, sizes, layer)
+    part = parts[0]
+    if torch.equal(tensor, part):
+        return Match("Rename", [])
+    if part.dim() == tensor.dim() >= 2 and torch.equal(tensor.transpose(-2, -1), part):
+        return Match("Transposed", [])
+    for axis in range(tensor.dim()):
+        if tensor.dim() == part.dim() + 1 and torch.equal(tensor.squeeze(axis), part):
+            return Match("Unsqueezed", [], options={"axis": axis} if axis else {})
+    if part.dim() == 3 and tensor.dim() == 2:
+        if torch.equal(tensor, _flat(part)):
+            return Match("Flattened", [])
+        if torch.equal(tensor, _flat(part.transpose(1, 2))):
+            return Match("Flattened", [], options={"transposed": True})
+    return _reordered(tensor, part, sizes, layer)
+
+
+def _flat(tensor: Tensor) -> Tensor | None:
+    return tensor.flatten(0, 1)
+
+
+def _fused(
+    tensor: Tensor, parts: Sequence[Tensor], sizes: Mapping[str, Any], layer: int | None
+) -> Match | None:
+    """Returns how rows of several parameters follow each other in a tensor."""
+    for transposed in (False, True) if tensor.dim() >= 2 else (False,):
+        upright = tensor.transpose(-2, -1) if transposed else tensor
+        for axis in range(tensor.dim()):
+            groups = _groups(upright, parts, axis)
+            if groups is not None:
+                rows = [part.shape[axis] for part in parts]
+                options = {"axis": axis} if axis else {}
+                options |= {"transposed": True} if transposed else {}
+                return Match("Fused", [], None, options, _group_names(groups, rows, sizes, layer))
+    return None
+
+
+def _groups(tensor: Tensor, parts: Sequence[Tensor], axis: int) -> int | None:
+    """Returns into how many blocks, each with a share of every part, an axis is divided."""
+    if any(part.dim() != tensor.dim() for part in parts):
+        return None
+    rest = {(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}
+    if rest != {(*tensor.shape[:axis], *tensor.shape[axis + 1 :])}:
+        return None
+    rows = [part.shape[axis] for part in parts]
+    for groups in _divisors(math.gcd(*rows)):
+        blocks = [
+            p.unflatten(axis, (groups, n // groups)) for p, n in zip(parts, rows, strict=True)
+        ]
+        if torch.equal(torch.cat(blocks, axis + 1).flatten(axis, axis + 1), tensor):
+            return groups
+    return None
+
+
+def _divisors(number: int) -> Iterator[int]:
+    return (divisor for divisor in range(1, number + 1) if number % divisor == 0)
+
+
+def _group_names(
+    groups: int, rows: Sequence[int], sizes: Mapping[str, Any], layer: int | None
+) -> list[Any]:
+    """Returns what a number of groups can be called, the most likely name first."""
+    names: list[Any] = [EVERY_ROW] if set(rows) == {groups} and groups > 1 else []
+    names += [1] if groups == 1 else []
+    names += _names_of(groups, sizes, layer)
+    return names if groups == 1 else [*names, groups]
+
+
+def _names_of(number: int, sizes: Mapping[str, Any], layer: int | None) -> list[str]:
+    """Returns the arguments that have a value, those that usually count groups first."""
+    equal = [name for name in sizes if _size(sizes[name], layer) == number]
+    return sorted(
+        equal, key=lambda n: _USUAL_GROUPS.index(n) if n in _USUAL_GROUPS else len(_USUAL_GROUPS)
+    )
+
+
+def _size(value: Any, layer: int | None) -> Any:
+    if isinstance(value, list | tuple):
+        return value[layer] if layer is not None and layer < len(value) else None
+    return value
+
+
+def _reordered(
+    tensor: Tensor, part: Tensor, sizes: Mapping[str, Any], layer: int | None
+) -> Match | None:
+    """Returns the order of nested axes in which a tensor has a parameter's rows."""
+    if tensor.shape != part.shape or tensor.dim() == 0:
+        return None
+    permutation = _row_permutation(tensor, part)
+    axes = permutation and _nested_axes(permutation)
+    if not axes:
+        return None
+    shape = [size for size, _ in axes]
+    order = sorted(range(len(axes)), key=lambda i: -axes[i][1])
+    named = [_size_name(size, sizes, layer) for size in shape]
+    return Match("Reordered", [], None, {"shape": named, "order": order})
+
+
+def _row_permutation(tensor: Tensor, part: Tensor) -> list[int] | None:
+    """Returns which row of the parameter each row of the tensor is."""
+    place = {tuple(row): i for i, row in enumerate(part.reshape(part.shape[0], -1).tolist())}
+    rows = [place.get(tuple(row)) for row in tensor.reshape(tensor.shape[0], -1).tolist()]
+    return None if None in rows or len(set(rows)) != len(rows) else rows
+
+
+def _nested_axes(permutation: Sequence[int]) -> list[tuple[int, int]] | None:
+    """Returns a permutation as nested axes, (size, step in the parameter) from the outermost.
+
+    Returns:
+        None where it is not such a permutation.
+    """
+    axes: list[tuple[int, int]] = []
+    starts = list(permutation)
+    if starts[0] != 0:
+        return None
+    while len(starts) > 1:
+        step = starts[1] - starts[0]
+        size = next(
+            (i for i in range(1, len(starts)) if starts[i] != starts[0] + i * step), len(starts)
+        )
+        while len(starts) % size:
+            size -= 1
+        blocks = [starts[i : i + size] for i in range(0, len(starts), size)]
+        if size < 2 or any(b != [b[0] + k * step for k in range(size)] for b in blocks):
+            return None
+        axes.insert(0, (size, step))
+        starts = [block[0] for block in blocks]
+    return axes
+
+
+def _size_name(number: int, sizes: Mapping[str, Any], layer: int | None) -> Any:
+    if number == 2:
+        return number
+    names = _names_of(number, sizes, layer) or [
+        f"{n} // 2" for n in _names_of(2 * number, sizes, layer)
+    ]
+    return names[0] if names else number

@@ -1,0 +1,101 @@
+"""What no rule explains, with the candidate that comes nearest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from archon_probe.weight_rules.values import ValueIndex
+
+Problem = dict[str, Any]
+
+
+def repeated_values(archon: Mapping[str, Tensor], index: ValueIndex) -> list[Problem]:
+    """Returns a problem for each parameter whose values cannot tell where they went."""
+    return [
+        {
+            "side": "archon",
+            "name": name,
+            "shape": list(archon[name].shape),
+            "why": "its values are not distinct, so nothing follows from them",
+        }
+        for name in index.names
+        if index.share_known(archon[name]) < 0.5
+    ]
+
+
+def unexplained(
+    side: str,
+    name: str,
+    tensor: Tensor,
+    index: ValueIndex | None,
+    others: Mapping[str, Tensor] | None = None,
+) -> Problem:
+    """Returns a problem that names the nearest candidate."""
+    problem: Problem = {"side": side, "name": name, "shape": list(tensor.shape)}
+    pool = dict(zip(index.names, index.tensors, strict=True)) if index else dict(others or {})
+    if index is not None:
+        owners, _ = index.look_up(tensor)
+        shares = {index.names[int(o)]: int((owners == o).sum()) for o in owners.unique() if o >= 0}
+        # Random values meet by accident; what was taken from a parameter shares a good part of it.
+        shares = {name: n for name, n in shares.items() if n > tensor.numel() / 20}
+        if shares:
+            problem["nearest"] = max(shares, key=lambda n: shares[n])
+            problem["why"] = (
+                f"shares values, but in no order that a rule has: {shares} of {owners.numel()}"
+            )
+            return problem
+    nearest, distance, relation = _nearest(tensor.double(), pool)
+    problem["nearest"] = nearest
+    problem["why"] = (
+        "nothing has its shape"
+        if nearest is None
+        else relation or f"values differ by {distance:.3g}"
+    )
+    return problem
+
+
+def _nearest(tensor: Tensor, pool: Mapping[str, Tensor]) -> tuple[str | None, float, str | None]:
+    """Returns the tensor of equal shape that differs least, by how much, and what relates them."""
+    best: tuple[str | None, float, str | None] = (None, math.inf, None)
+    for name, other in pool.items():
+        if other.shape != tensor.shape:
+            continue
+        other = other.double()
+        distance = float((other - tensor).abs().mean()) if tensor.numel() else 0.0
+        relation = _relation(tensor, other)
+        if relation or (distance < best[1] and not best[2]):
+            best = (name, distance, relation)
+    return best
+
+
+def _relation(tensor: Tensor, other: Tensor) -> str | None:
+    """Returns how all values of one tensor follow from another's: by adding or multiplying."""
+    if tensor.numel() < 2:
+        return None
+    difference, ratio = other - tensor, other / tensor
+    if float(difference.std()) < 1e-6:
+        return f"it is {-float(difference.mean()):+.6g} from it everywhere"
+    if float(ratio.std()) < 1e-5 * float(ratio.mean().abs()):
+        return f"it is {1 / float(ratio.mean()):.6g} times it everywhere"
+    return None
+
+
+def grouped(problems: Sequence[Problem]) -> list[Problem]:
+    """Returns one problem for all layers and experts that have it, with their number."""
+    found: dict[tuple[str, str, str], list[Problem]] = {}
+    for problem in problems:
+        pattern = ".".join("{}" if p.isdigit() else p for p in problem["name"].split("."))
+        key = (problem["side"], pattern, repr(problem.get("shape")))
+        found.setdefault(key, []).append(problem)
+    return [
+        same[0] if len(same) == 1 else same[0] | {"name": pattern, "count": len(same)}
+        for (_, pattern, _), same in found.items()
+    ]
+
+
+def named(name: str, why: str) -> Problem:
+    return {"side": "hub", "name": name, "why": why}

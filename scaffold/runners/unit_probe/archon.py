@@ -1,0 +1,32 @@
+"""Proves an Archon model as it stands in the target, against the one of transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unit_probe import kit
+
+
+def main(request: dict[str, Any], findings: kit.Findings) -> None:
+    """Runs the proof and reports one finding for each configuration that differs."""
+    from archon_probe import stages
+    from archon_probe.measure.model_source import resolve
+    from archon_probe.proof.prove import prove
+
+    stages.listen(findings.stage)
+    asked = {**request["answers"], "spec": request["symbol"], "checkpoint": None, "design": None}
+    asked["config"] = kit.json.loads(asked["config"]) if asked.get("config") else None
+    with findings.guard("model", "reading the configuration"):
+        resolve(asked)
+    with findings.guard("proof", "proving"):
+        proof = prove(asked)
+    for row in proof["variations"]:
+        if row["status"] == "failed":
+            findings.failed(row["name"], row["message"])
+    place = proof.get("bisection")
+    if place:
+        findings.failed("first difference", place["text"])
+    if proof["ok"]:
+        findings.passed("proof", proof["summary"])
+    elif not findings.failures:
+        findings.failed("proof", proof["summary"])

@@ -1,0 +1,233 @@
+"""Loads a dataset with its loaders and checks columns, types, tokens and the dataloader.
+
+Request: module ("package.dataset.name"), name, types (["sft", "rl", ...]), path (a real source, or
+null) and, without one, samples (rows of the source).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import Any
+
+from unit_probe import kit
+
+BATCH_SIZE = 2
+PAIR = ("chosen_ids", "rejected_ids")
+PAIR_MASKS = ("chosen_loss_mask", "rejected_loss_mask")
+
+
+def main(request: dict[str, Any], findings: kit.Findings) -> None:
+    module = kit.load_symbol(findings, request["module"])
+    with findings.guard("engine", "making the tokenizer"):
+        tokenizer = kit.make_tokenizer()
+    with tempfile.TemporaryDirectory() as folder:
+        path, split = request.get("path"), request.get("split") or "train"
+        if not path:
+            path = _write_samples(folder, request["samples"], split)
+        os.environ["HF_DATASETS_CACHE"] = os.path.join(folder, "cache")
+        for kind in request["types"]:
+            before = findings.failures
+            _check_type(
+                findings,
+                module,
+                f"get_{request['name']}_{kind}_dataset",
+                kind,
+                path,
+                split,
+                tokenizer,
+            )
+            if findings.failures > before:
+                return
+
+
+def _write_samples(folder: str, samples: list[dict[str, Any]], split: str) -> str:
+    path = os.path.join(folder, "source")
+    os.mkdir(path)
+    with open(os.path.join(path, f"{split}.jsonl"), "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(sample) + "\n" for sample in samples)
+    return path
+
+
+def _check_type(
+    findings: kit.Findings,
+    module: Any,
+    loader: str,
+    kind: str,
+    path: str,
+    split: str,
+    tokenizer: Any,
+) -> None:
+    load = getattr(module, loader, None)
+    if load is None:
+        findings.failed(kind, f"{module.__name__} has no {loader}; the registry promises it")
+        return
+    with findings.guard(
+        kind,
+        f"loading {path} with {loader}",
+        "it is called as (path, split, tokenizer, max_length)",
+    ):
+        rows = load(path=path, split=split, tokenizer=tokenizer, max_length=None)
+        count = len(rows)
+    if not count:
+        findings.failed(kind, f"{loader} gave no rows from {path}")
+        return
+    findings.stage(f"checking the rows of {loader}")
+    message = _COLUMN_CHECKS[kind](rows, tokenizer)
+    if message:
+        findings.failed(kind, f"{loader}: {message}")
+        return
+    limit = _limit(rows)
+    with findings.guard(kind, f"loading {path} with {loader} and max_length={limit}"):
+        short = _load_short(load, path, split, tokenizer, limit)
+        lengths = [length for row in short for length in _lengths(row)]
+    if any(length > limit for length in lengths) or (kind == "rl" and len(short) == count):
+        findings.failed(
+            kind, f"{loader} ignores max_length: rows longer than {limit} tokens came through"
+        )
+        return
+    with findings.guard(kind, f"collating the rows of {loader}"):
+        message = _check_dataloader(rows, kind)
+    if message:
+        findings.failed(kind, f"{loader}: {message}")
+        return
+    findings.passed(kind, f"{count} rows, columns {', '.join(sorted(rows[0]))}")
+
+
+def _lengths(row: dict[str, Any]) -> list[int]:
+    return [len(row[key]) for key in row if key.endswith("_ids")]
+
+
+def _limit(rows: Any) -> int:
+    """Returns a length that some row is longer than; no prompt of a chat fits into one token."""
+    lengths = [length for row in rows for length in _lengths(row)]
+    if not lengths:
+        return 1
+    return min(lengths) if min(lengths) < max(lengths) else min(lengths) - 1
+
+
+def _load_short(load: Any, path: str, split: str, tokenizer: Any, limit: int) -> Any:
+    try:
+        return load(path=path, split=split, tokenizer=tokenizer, max_length=limit)
+    except ValueError:  # a loader may also refuse a limit that leaves no row
+        return []
+
+
+def _check_sft(rows: Any, tokenizer: Any) -> str:
+    """Returns what is wrong with the columns of supervised fine-tuning; empty if nothing is."""
+    for i, row in enumerate(rows):
+        if set(row) != {"input_ids", "loss_mask"}:
+            return f"row {i} has the columns {sorted(row)}, not exactly input_ids and loss_mask"
+        problem = _tokens(row, "input_ids", i, tokenizer) or _mask(row, "input_ids", "loss_mask", i)
+        if problem:
+            return problem
+    return ""
+
+
+def _tokens(row: dict[str, Any], column: str, i: int, tokenizer: Any) -> str:
+    """Returns what is wrong with a column of token ids; empty if nothing is."""
+    ids = row[column]
+    if not isinstance(ids, list) or not ids or not all(type(x) is int for x in ids):
+        return f"{column} of row {i} must be a non-empty list of integers"
+    if not all(0 <= x < len(tokenizer) for x in ids):
+        return f"{column} of row {i} holds a token outside the tokenizer's {len(tokenizer)}"
+    return ""
+
+
+def _mask(row: dict[str, Any], tokens: str, column: str, i: int) -> str:
+    """Returns what is wrong with a loss mask; empty if nothing is."""
+    count, mask = len(row[tokens]), row[column]
+    if not isinstance(mask, list) or len(mask) != count or not set(mask) <= {0, 1}:
+        return f"{column} of row {i} must hold 0 or 1 for each of its {count} tokens"
+    if not any(mask):
+        return f"{column} of row {i} is 0 everywhere: nothing would be learnt"
+    return ""
+
+
+def _check_rl(rows: Any, tokenizer: Any) -> str:
+    """Returns what is wrong with the columns of reinforcement learning; empty if nothing is."""
+    for i, row in enumerate(rows):
+        missing = {"messages", "answer"} - set(row)
+        if missing:
+            return f"row {i} lacks {', '.join(sorted(missing))}; it has the columns {sorted(row)}"
+        messages = row["messages"]
+        if not isinstance(messages, list) or not messages:
+            return f"messages of row {i} must be a non-empty list"
+        for message in messages:
+            if not isinstance(message, dict) or not {"role", "content"} <= set(message):
+                return f"messages of row {i} need role and content each, found {message!r}"
+            if not all(isinstance(message[key], str) for key in ("role", "content")):
+                return f"role and content in messages of row {i} must be text"
+        if not isinstance(row["answer"], str) or not row["answer"].strip():
+            return f"answer of row {i} must be a text that is not empty, found {row['answer']!r}"
+    return ""
+
+
+def _check_rw(rows: Any, tokenizer: Any) -> str:
+    """Returns what is wrong with the columns of a reward model's pairs; empty if nothing is."""
+    for i, row in enumerate(rows):
+        if set(row) != set(PAIR):
+            return f"row {i} has the columns {sorted(row)}, not exactly {' and '.join(PAIR)}"
+        problem = _tokens(row, PAIR[0], i, tokenizer) or _tokens(row, PAIR[1], i, tokenizer)
+        if problem:
+            return problem
+    if all(row[PAIR[0]] == row[PAIR[1]] for row in rows):
+        return "both sides of every pair are the same: there is nothing to prefer"
+    return ""
+
+
+def _check_dpo(rows: Any, tokenizer: Any) -> str:
+    """Returns what is wrong with the columns of preference pairs; empty if nothing is."""
+    problem = _check_rw([{k: v for k, v in row.items() if k in PAIR} for row in rows], tokenizer)
+    if problem:
+        return problem
+    for i, row in enumerate(rows):
+        if set(row) != {*PAIR, *PAIR_MASKS}:
+            names = " and ".join(PAIR_MASKS)
+            return f"row {i} has the columns {sorted(row)}; it needs {names} beside the two sides"
+        # A side that is the beginning of the other one has nothing of its own to learn.
+        masks = [_mask(row, *each, i) for each in zip(PAIR, PAIR_MASKS, strict=True)]
+        wrong = [text for text in masks if text and "everywhere" not in text]
+        if wrong or all(masks):
+            return wrong[0] if wrong else masks[0]
+        pairs = zip(row[PAIR[0]], row[PAIR[1]], strict=False)
+        shortest = min(len(row[side]) for side in PAIR)
+        shared = next((at for at, (a, b) in enumerate(pairs) if a != b), shortest)
+        if any(any(row[mask][:shared]) for mask in PAIR_MASKS):
+            text = f"the masks of row {i} are 1 on some of the {shared} tokens that both sides"
+            return f"{text} begin with, where there is nothing to prefer"
+    return ""
+
+
+_COLUMN_CHECKS = {"sft": _check_sft, "rl": _check_rl, "rw": _check_rw, "dpo": _check_dpo}
+
+
+def _check_dataloader(rows: Any, kind: str) -> str:
+    """Puts rows through the target's own dataloader; returns what is wrong with the first batch."""
+    from areal.api.cli_args import TrainDatasetConfig
+    from areal.utils.data import collate_samples_to_list
+    from areal.utils.dataloader import create_dataloader
+
+    size = min(BATCH_SIZE, len(rows))
+    config = TrainDatasetConfig(
+        path="verify", type=kind, batch_size=size, shuffle=False, drop_last=False
+    )
+    collate = collate_samples_to_list if kind == "sft" else None
+    loader = create_dataloader(
+        rows, rank=0, world_size=1, dataset_config=config, collate_fn=collate
+    )
+    batch = next(iter(loader))
+    if not isinstance(batch, list) or len(batch) != size:
+        kind = type(batch).__name__
+        return f"the dataloader gave a {kind} of {len(batch)}, not a list of {size} rows"
+    if kind == "sft":
+        shapes = [tuple(row["input_ids"].shape) for row in batch]
+        expected = [(1, len(rows[i]["input_ids"])) for i in range(size)]
+        if shapes != expected or any("attention_mask" not in row for row in batch):
+            return (
+                f"collated rows have the shapes {shapes}, expected {expected} and an attention_mask"
+            )
+    elif batch != [rows[i] for i in range(size)]:
+        return "the dataloader changed the rows"
+    return ""

@@ -1,0 +1,260 @@
+"""Images made on the spot, a processor for them, and a model whose words depend on what it sees.
+
+The model reads an image from where a trainer would take it, `multi_modal_input`; the engine reads
+it from the request. Where the two differ, or their places do, so do the log-probabilities.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from PIL import Image
+
+from unit_probe import episode_setting, kit
+from unit_probe import trajectory as checks
+
+PLACE = "<image>"
+PATCH = 8
+"""Pixels of a patch's side; each patch of an image is one token."""
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<{{ m['role'] }}>{% if m['content'] is string %}{{ m['content'] }}"
+    "{% else %}{% for p in m['content'] %}{{ p['text'] if p['type'] == 'text' else '<image>' }}"
+    "{% endfor %}{% endif %}<eos>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def encoded(colour: str, size: tuple[int, int], kind: str) -> bytes:
+    """Makes an image of one colour with a black corner."""
+    image = Image.new("RGB", size, colour)
+    image.paste("black", (0, 0, PATCH // 2, PATCH))
+    buffer = io.BytesIO()
+    image.save(buffer, format=kind)
+    return buffer.getvalue()
+
+
+RED, BLUE = encoded("red", (2 * PATCH, PATCH), "PNG"), encoded("blue", (PATCH, PATCH), "JPEG")
+PAIR = [
+    {"type": "image"},
+    {"type": "text", "text": " and "},
+    {"type": "image"},
+    {"type": "text", "text": " {{ x }} \\ '\" \U0001f600: which is larger?\n"},
+]
+ROWS: list[dict[str, Any]] = [
+    {"messages": f"<user>{PLACE}Which colour?<eos><assistant>", "images": [RED], "answer": "red"},
+    {
+        "messages": f"<user>{PLACE} and {PLACE}{PAIR[3]['text']}<eos><assistant>",
+        "messages_chat": [{"role": "user", "content": PAIR}],
+        "images": [BLUE, RED],
+        "answer": "the second",
+    },
+    {"messages": f"<user>{PLACE}Again?<eos><assistant>", "images": [BLUE], "answer": ""},
+]
+
+
+class PatchProcessor:
+    """Prepares prompts as the processors of vision models do, with an image's patches as tokens.
+
+    Args:
+        tokenizer: Knows the place of an image as one token.
+        has_token_types: Whether the answer says which tokens are an image's.
+    """
+
+    def __init__(self, tokenizer: Any, has_token_types: bool) -> None:
+        self.tokenizer = tokenizer
+        self.has_token_types = has_token_types
+        self.image_token = PLACE
+        self.image_token_id = tokenizer.convert_tokens_to_ids(PLACE)
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
+        """Renders messages whose content is text or a list of parts."""
+        return self.tokenizer.apply_chat_template(conversation, **options)
+
+    def __call__(self, images: Any = None, text: Any = None, **options: Any) -> Any:
+        """Returns tokens, with as many of them for an image as it has patches, and pixels."""
+        from transformers import BatchFeature
+
+        images = [images] if isinstance(images, Image.Image) else list(images or [])
+        (prompt,) = [text] if isinstance(text, str) else text
+        parts = prompt.split(PLACE)
+        if len(parts) != len(images) + 1:
+            raise ValueError(f"the prompt has {len(parts) - 1} places for {len(images)} images")
+        pixels, grids = see(images)
+        marks = [PLACE * int(grid.prod()) for grid in grids] + [""]
+        rendered = "".join(part + mark for part, mark in zip(parts, marks, strict=True))
+        ids = torch.tensor([self.tokenizer.encode(rendered, add_special_tokens=False)])
+        features = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if self.has_token_types:
+            features["mm_token_type_ids"] = (ids == self.image_token_id).long()
+        return BatchFeature({**features, "pixel_values": pixels, "image_grid_thw": grids})
+
+
+def see(images: Sequence[Image.Image]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the mean colours of the images' patches, [N, 3], and their grids, [images, 3]."""
+    pixels, grids = [torch.zeros(0, 3)], [torch.zeros(0, 3, dtype=torch.int64)]
+    for image in images:
+        width, height = max(1, image.width // PATCH), max(1, image.height // PATCH)
+        small = image.convert("RGB").resize((width, height), Image.Resampling.BOX)
+        data = torch.frombuffer(bytearray(small.tobytes()), dtype=torch.uint8)
+        pixels.append(data.view(-1, 3) / 255)
+        grids.append(torch.tensor([[1, height, width]]))
+    return torch.cat(pixels), torch.cat(grids)
+
+
+class SeeingModel:
+    """Is a language model with the patches of its prompt in place of the image tokens.
+
+    Args:
+        model: The language model.
+        pixels: The patches, [N, 3].
+        types: 1 where a token is an image's, as long as the prompt or longer.
+    """
+
+    def __init__(self, model: Any, pixels: torch.Tensor, types: Sequence[int]) -> None:
+        self.model, self.pixels, self.types = model, pixels, list(types)
+
+    def __call__(self, ids: torch.Tensor) -> SimpleNamespace:
+        embeddings = self.model.get_input_embeddings()(ids).detach().clone()
+        count = ids.shape[1]
+        is_image = torch.tensor([*self.types, *[0] * count][:count], dtype=torch.bool)
+        generator = torch.Generator().manual_seed(7)
+        projection = torch.randn(3, embeddings.shape[-1], generator=generator)
+        embeddings[0, is_image] = self.pixels.float() @ projection
+        return SimpleNamespace(logits=self.model(inputs_embeds=embeddings).logits)
+
+
+class VisionEngine:
+    """Generates for requests with images, as a server does: it gets them as base64 text."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.image_token_id = tokenizer.convert_tokens_to_ids(PLACE)
+        self.generator = torch.Generator().manual_seed(1)
+
+    def get_version(self) -> int:
+        """Returns the weight version."""
+        return kit.WEIGHT_VERSION
+
+    async def agenerate(self, req: Any) -> Any:
+        """Continues one prompt.
+
+        Raises:
+            ValueError: The images of the request do not fill the image tokens of the prompt.
+        """
+        files = [base64.b64decode(data) for data in req.image_data or []]
+        pixels, _ = see([Image.open(io.BytesIO(file)) for file in files])
+        types = [int(token == self.image_token_id) for token in req.input_ids]
+        if sum(types) != len(pixels):
+            raise ValueError(
+                f"image_data holds {len(files)} images of {len(pixels)} patches; input_ids has "
+                f"{sum(types)} image tokens: send every image, and the tokens of the processor"
+            )
+        engine = kit.TinyEngine(SeeingModel(self.model, pixels, types), self.tokenizer)
+        engine.generator = self.generator
+        return await engine.agenerate(req)
+
+
+class ExecutedEngine(VisionEngine):
+    """Runs batches too, through the executor of a target whose own engine takes no images."""
+
+    def rollout_batch(self, rows: list[Any], workflow: Any, group_size: int) -> list[Any]:
+        """Runs a group of episodes per row, as training does."""
+        from areal.api.cli_args import InferenceEngineConfig
+        from areal.infra import WorkflowExecutor
+
+        executor = WorkflowExecutor(InferenceEngineConfig(), self)
+        executor.initialize()
+        try:
+            return executor.rollout_batch(rows, workflow, group_size=group_size)
+        finally:
+            executor.destroy()
+
+
+class VisionSetting(episode_setting.TextSetting):
+    """Is a prompt with images in, text out, and a reward function called by keyword."""
+
+    rows = ROWS
+
+    def __init__(self) -> None:
+        self.tokenizer = kit.make_tokenizer()
+        self.tokenizer.add_tokens([PLACE], special_tokens=True)
+        self.tokenizer.chat_template = CHAT_TEMPLATE
+        self.model = kit.make_model(self.tokenizer)
+
+    @contextmanager
+    def engine(self, findings: kit.Findings, is_own: bool) -> Iterator[Any]:
+        """Gives the runner's engine: no target brings one for images that needs no server."""
+        findings.passed("engine", "verify's own, which takes images")
+        is_executed = not is_own and kit.has_embedded_engine()
+        yield (ExecutedEngine if is_executed else VisionEngine)(self.model, self.tokenizer)
+
+    def arguments(self, judge: Any, temperature: float) -> dict[str, Any]:
+        """Returns what a constructor may ask for; processors differ in what they answer."""
+        processor = PatchProcessor(self.tokenizer, has_token_types=temperature == 1.0)
+        return {**super().arguments(judge, temperature), "processor": processor}
+
+    def read_rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Returns rows of one's own with the images, which are base64 text in JSON, as bytes."""
+        return [{**row, "images": [base64.b64decode(x) for x in row["images"]]} for row in rows]
+
+    def problems(self, tensors: Any, turns: list[checks.Turn]) -> list[checks.Problem]:
+        """Returns what is wrong, the images' part first: the model needs it to see."""
+        found = checks.problems(tensors, turns, None)
+        found = found or list(_vision_problems(tensors, turns, self._image_token_id))
+        if found or len(tensors["input_ids"]) != 1:
+            return found
+        pixels = tensors["multi_modal_input"][0]["pixel_values"]
+        seeing = SeeingModel(self.model, pixels, tensors["mm_token_type_ids"][0].tolist())
+        return checks.problems(tensors, turns, seeing)
+
+    @property
+    def _image_token_id(self) -> int:
+        return self.tokenizer.convert_tokens_to_ids(PLACE)
+
+
+def _vision_problems(
+    tensors: Mapping[str, Any], turns: Sequence[checks.Turn], image_token_id: int
+) -> Iterator[checks.Problem]:
+    for key in ("mm_token_type_ids", "multi_modal_input"):
+        if key not in tensors:
+            yield "vision", f"the trajectory lacks {key}: the trainer could not show the images"
+            return
+    for key in ("input_ids", "mm_token_type_ids"):
+        value = tensors[key]
+        if not isinstance(value, torch.Tensor) or value.dtype != torch.int64:
+            found = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
+            yield "vision", f"{key} is {found}; a vision model takes int64"
+            return
+    if tensors["mm_token_type_ids"].shape != tensors["input_ids"].shape:
+        yield "vision", "mm_token_type_ids must have the shape of input_ids"
+        return
+    yield from _token_types(tensors, turns, image_token_id)
+    inputs, count = tensors["multi_modal_input"], len(tensors["input_ids"])
+    if not isinstance(inputs, list) or len(inputs) != count:
+        yield "vision", f"multi_modal_input must be a list of {count} mappings, one per sequence"
+        return
+    for each, types in zip(inputs, tensors["mm_token_type_ids"], strict=True):
+        pixels = each.get("pixel_values") if isinstance(each, Mapping) else None
+        if not isinstance(pixels, torch.Tensor):
+            yield "vision", "multi_modal_input needs the tensor pixel_values for each sequence"
+        elif len(pixels) != int((types == 1).sum()):
+            text = f"pixel_values has {len(pixels)} patches for {int((types == 1).sum())} tokens"
+            yield "vision", f"{text}; keep what the processor gave for the row's own images"
+
+
+def _token_types(
+    tensors: Mapping[str, Any], turns: Sequence[checks.Turn], image_token_id: int
+) -> Iterator[checks.Problem]:
+    prompt = len(turns[0].prompt)
+    types = tensors["mm_token_type_ids"]
+    expected = (tensors["input_ids"] == image_token_id).long()
+    expected[:, prompt:] = 0
+    if bool((types[:, prompt:] != 0).any()):
+        yield "vision", "mm_token_type_ids must be 0 behind the prompt"
+    elif not torch.equal(types, expected):
+        yield "vision", "mm_token_type_ids must be 1 on the prompt's image tokens and 0 elsewhere"

@@ -1,0 +1,221 @@
+"""Runs real episodes of a workflow with a tiny model and checks every tensor of what comes back.
+
+Request: symbol ("package.module:Class"), rows (dataset rows or null), episode_timeout_s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import itertools
+from importlib.util import find_spec
+from typing import Any
+
+from unit_probe import agent_setting, kit
+from unit_probe import trajectory as checks
+from unit_probe.episode_setting import TextSetting
+
+
+class Recorder:
+    """Hands requests on to the engine and keeps what one episode asked and got."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine = engine
+        self.turns: list[Any] = []
+
+    def get_version(self) -> int:
+        return self.engine.get_version()
+
+    async def agenerate(self, req: Any) -> Any:
+        asked = req.copy()
+        response = await self.engine.agenerate(req)
+        self.turns.append(checks.Turn.of(asked, response))
+        return response
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+def main(request: dict[str, Any], findings: kit.Findings) -> None:
+    workflow_class = kit.load_symbol(findings, request["symbol"])
+    if _is_agent(workflow_class) and not agent_setting.has_proxy():
+        findings.not_run(
+            "episodes",
+            "an agent with `run` needs areal.experimental.openai.AgentProxy, which is not there; "
+            "its tests ran it against a server of their own",
+        )
+        return
+    with findings.guard("engine", "making the tiny model"):
+        setting = _setting(workflow_class)
+    with setting.engine(findings, is_own=request["engine"] == "own") as engine:
+        rows = _rows(findings, setting, request)
+        limit = float(request["episode_timeout_s"])
+        trajectories: dict[str, list[Any]] = {}
+        for name, judge, temperature in setting.scenarios:
+            known = setting.arguments(judge, temperature)
+            workflow = _make_workflow(findings, workflow_class, known)
+            workflow = setting.wrap(findings, workflow, known)
+            results = _run_episodes(findings, setting, workflow, engine, rows, name, limit)
+            trajectories[name] = _check_all(findings, setting, name, results)
+            setting.check_scenario(findings, rows)
+        if hasattr(engine, "rollout_batch"):
+            _check_executor(findings, setting, engine, workflow, rows)
+        setting.close()
+    _check_together(findings, trajectories, setting.deaf)
+
+
+def _is_agent(workflow_class: Any) -> bool:
+    return hasattr(workflow_class, "run") and not hasattr(workflow_class, "arun_episode")
+
+
+def _setting(workflow_class: Any) -> TextSetting:
+    """Returns what a workflow is tried in, by its methods and what its constructor asks for."""
+    parameters = inspect.signature(workflow_class).parameters
+    if _is_agent(workflow_class):
+        setting = agent_setting.AgentSetting()
+        setting.deaf = setting.deaf if "reward_fn" in parameters else ""
+        return setting
+    if "processor" in parameters:
+        from unit_probe.vision_setting import VisionSetting
+
+        return VisionSetting()
+    if "env" in parameters and "reward_fn" not in parameters and find_spec("gymnasium"):
+        from unit_probe.env_setting import EnvSetting
+
+        return EnvSetting(has_own=parameters["env"].default is not inspect.Parameter.empty)
+    setting = TextSetting()
+    setting.deaf = setting.deaf if "reward_fn" in parameters else ""
+    return setting
+
+
+def _rows(findings: kit.Findings, setting: TextSetting, request: dict[str, Any]) -> list[Any]:
+    if not request.get("rows"):
+        return setting.rows
+    with findings.guard("data", "reading the rows that were given"):
+        return setting.read_rows(request["rows"])
+
+
+def _make_workflow(findings: kit.Findings, workflow_class: Any, known: dict[str, Any]) -> Any:
+    kwargs: dict[str, Any] = {}
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    for parameter in inspect.signature(workflow_class).parameters.values():
+        if parameter.name in known:
+            kwargs[parameter.name] = known[parameter.name]
+        elif parameter.default is parameter.empty and parameter.kind not in variadic:
+            text = f"verify cannot fill the parameter {parameter.name!r} of the constructor"
+            findings.failed("constructor", f"{text}; give it a default (known: {', '.join(known)})")
+            raise kit.Stop
+    with findings.guard("constructor", f"making {workflow_class.__name__}"):
+        return workflow_class(**kwargs)
+
+
+def _run_episodes(
+    findings: kit.Findings,
+    setting: TextSetting,
+    workflow: Any,
+    engine: Any,
+    rows: list[Any],
+    name: str,
+    limit: float,
+) -> list[tuple[Any, Recorder]]:
+    """Runs one episode per row, all at once, as the executor does, and returns what came back."""
+    from areal import workflow_context
+
+    async def one(index: int, row: Any) -> tuple[Any, Recorder, Any]:
+        workflow_context.set(workflow_context.WorkflowContext(is_eval=False, task_id=index))
+        recorder, given = Recorder(engine), copy.deepcopy(row)
+        try:
+            result = await asyncio.wait_for(_episode(workflow, recorder, given), limit)
+        except asyncio.TimeoutError as error:  # noqa: UP041  (two classes in Python 3.10)
+            waited = f"no end within {limit:g} s; find what it waits for"
+            result = TimeoutError(waited) if not error.args else error
+        except Exception as error:
+            result = error
+        return result, recorder, given
+
+    async def every() -> list[tuple[Any, Recorder, Any]]:
+        return await asyncio.gather(*(one(i, row) for i, row in enumerate(rows)))
+
+    findings.stage(f"running {len(rows)} episodes with every completion called {name}")
+    outcomes = asyncio.run(every())
+    for row, (result, _, given) in zip(rows, outcomes, strict=True):
+        if isinstance(result, BaseException):
+            findings.failed("episode", kit.describe(result) + setting.hint(result, row))
+            raise kit.Stop
+        if given != row:
+            text = "the episode changed the row that it was given"
+            findings.failed("row", f"{text}, which all samples of a group share; copy it first")
+            raise kit.Stop
+    return [(result, recorder) for result, recorder, _ in outcomes]
+
+
+async def _episode(workflow: Any, recorder: Recorder, row: Any) -> Any:
+    try:
+        return await workflow.arun_episode(recorder, row)
+    except SystemExit as error:  # in a task it would end the event loop
+        return error
+
+
+def _check_all(
+    findings: kit.Findings, setting: TextSetting, name: str, results: list[tuple[Any, Recorder]]
+) -> list[Any]:
+    """Checks what the episodes of one scenario returned and gives back their tensors."""
+    findings.stage(f"checking the trajectories of the episodes called {name}")
+    kept: list[Any] = []
+    found: dict[tuple[str, str], None] = {}
+    for result, recorder in results:
+        for tensors in [] if result is None else _tensor_dicts(result):
+            problems = setting.problems(tensors, recorder.turns)
+            found.update(dict.fromkeys(problems))
+            if not problems:
+                kept.append(tensors)
+                for check, message in checks.warnings(tensors, recorder.turns):
+                    findings.warned(check, message)
+    # Other episodes show the same fault with other numbers; one message per check is enough.
+    for check, message in dict(reversed(list(found))).items():
+        findings.failed(check, message)
+    if found:
+        raise kit.Stop
+    if not kept:
+        message = f"every episode was rejected (None) with all completions called {name}"
+        (findings.failed if name == "right" else findings.warned)("episode", message)
+    return kept
+
+
+def _check_executor(
+    findings: kit.Findings, setting: TextSetting, engine: Any, workflow: Any, rows: list[Any]
+) -> None:
+    """Runs groups of episodes through the target's own executor, as training does."""
+    with findings.guard("executor", "running groups of two episodes through the executor"):
+        batch = engine.rollout_batch(rows, workflow, group_size=2)
+    sizes = [len(each["rewards"]) for each in batch]
+    if len(sizes) != len(rows) or (setting.is_one_sequence and set(sizes) != {2}):
+        findings.warned("executor", f"groups of two samples came back with the sizes {sizes}")
+
+
+def _tensor_dicts(result: Any) -> list[Any]:
+    """Returns the tensors of a trajectory, or of each interaction that was returned."""
+    interactions = list(result.values()) if isinstance(result, dict) else []
+    if interactions and all(hasattr(each, "to_tensor_dict") for each in interactions):
+        return [each.to_tensor_dict() for each in interactions if each.has_tensor_data]
+    return [result]
+
+
+def _check_together(findings: kit.Findings, trajectories: dict[str, list[Any]], deaf: str) -> None:
+    """Checks what only several trajectories show: that they batch, and that the reward arrives."""
+    findings.stage("batching the trajectories")
+    every = list(itertools.chain.from_iterable(trajectories.values()))
+    for check, message in checks.batch_problems(every):
+        findings.failed(check, message)
+    rewards = {name: [float(x["rewards"].sum()) for x in xs] for name, xs in trajectories.items()}
+    if deaf and rewards["right"] and rewards["right"] == rewards["wrong"]:
+        text = f"the same rewards {rewards['right']} {deaf}"
+        findings.failed("rewards", text)
+    if findings.failures:
+        raise kit.Stop
+    with findings.guard("batch", "concatenating the trajectories as the trainer does"):
+        from areal.utils.data import concat_padded_tensors
+
+        concat_padded_tensors(every)
+    findings.passed("trajectories", f"{len(every)} trajectories, every tensor checked")

@@ -1,0 +1,253 @@
+"""One run that installs, renews or removes: planned, agreed to, and written at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from scaffold.errors import ConflictError
+from scaffold.report import Report, ReportedChange, unified_diff
+from scaffold.skills.install.lock import LOCK, LockedSkill, dump_lock, read_lock
+from scaffold.skills.install.plan import FilePlan, find
+from scaffold.skills.install.summary import Row, listing, permissions_json
+from scaffold.transaction.apply import session, settle
+from scaffold.transaction.backup import back_up
+from scaffold.transaction.change import Change
+from scaffold.transaction.journal import describe_leftover
+
+COMMAND = "skills install"
+
+RENDERED = ".scaffold/skills.sums"
+"""Where a repository that renders skills for clients itself keeps what it rendered."""
+
+Outcome = Literal["installed", "updated", "unchanged", "removed"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Says how a run goes about its work.
+
+    Args:
+        target: The folder that is installed to, resolved.
+        user: Whether it is the home.
+        dry_run: Whether nothing is written.
+        agreed: Whether what skills bring is agreed to beforehand.
+        ask: Shows a text and asks for consent; None where nobody can be asked.
+        log: Tells a line before anything is written.
+    """
+
+    target: Path
+    user: bool = False
+    dry_run: bool = False
+    agreed: bool = False
+    ask: Callable[[], bool] | None = None
+    log: Callable[[str], object] = field(default=lambda line: None)
+
+
+@dataclass(frozen=True)
+class SkillPlan:
+    """Is what becomes of one skill.
+
+    Args:
+        name: As it is installed.
+        outcome: What it is called.
+        locked: What the lock file is to say of it; None where it is removed.
+        files: What becomes of its files.
+        rows: What it brings.
+        needs_yes: Why somebody has to agree, as lines; none where nobody has to.
+    """
+
+    name: str
+    outcome: Outcome
+    locked: LockedSkill | None
+    files: FilePlan
+    rows: tuple[Row, ...] = ()
+    needs_yes: tuple[str, ...] = ()
+
+
+Planner = Callable[[Mapping[str, LockedSkill]], Sequence[SkillPlan]]
+"""Plans on what the lock file says at that moment."""
+
+
+def carry_out(plan: Planner, options: Options) -> Report:
+    """Plans, lists what skills bring, asks where that is due, and writes all or nothing.
+
+    Raises:
+        ScaffoldError: Somebody does not agree, or an edited file stands against it.
+    """
+    report = Report(COMMAND, target_of(options), dry_run=options.dry_run)
+    report.warnings = (*_settled(options), *_other_home(options))
+    plans = plan(read_lock(options.target))
+    _tell(plans, options)
+    _check_clashes(plans)
+    _agree(plans, options)
+    if options.dry_run:
+        return _report(report, options.target, plans, changes_of(plans, options.target))
+    with session(options.target, COMMAND) as opened:
+        again = plan(read_lock(options.target))
+        _check_clashes(again)
+        if not _needs(again) <= _needs(plans):
+            raise ConflictError(
+                "other skills were installed while the command ran; nothing was written",
+                code="changed_meanwhile",
+                hint="run the command again",
+            )
+        report.warnings += _kept_copies(again, options.target)
+        changes = changes_of(again, options.target)
+        opened.apply(changes, prune=True)
+    return _report(report, options.target, again, changes)
+
+
+def _needs(plans: Sequence[SkillPlan]) -> set[tuple[str, str]]:
+    return {(each.name, why) for each in plans for why in each.needs_yes}
+
+
+def changes_of(plans: Sequence[SkillPlan], target: Path) -> list[Change]:
+    """Returns the changes of all plans, with the lock file last."""
+    locked = read_lock(target)
+    for each in plans:
+        if each.locked is None:
+            locked.pop(each.name, None)
+        else:
+            locked[each.name] = each.locked
+    changes = [change for each in plans for change in each.files.changes]
+    before, after = find(target, LOCK).data, dump_lock(locked)
+    return [*changes, *[Change(LOCK, "record", before, after)] * (before != after)]
+
+
+def target_of(options: Options) -> dict[str, str]:
+    """Returns the target as reports have it."""
+    layout = "home" if options.user else "repository"
+    return {"root": str(options.target), "layout": layout, "package": ""}
+
+
+def leftover_warning(target: Path) -> tuple[str, ...]:
+    """Returns a warning where a run was cut short and is not settled yet."""
+    left = describe_leftover(target)
+    if left is None or left.is_running:
+        return ()
+    return (f"scaffold {left.command} was cut short; the next command that writes settles it",)
+
+
+def _settled(options: Options) -> tuple[str, ...]:
+    if options.dry_run:
+        return leftover_warning(options.target)
+    done = settle(options.target, COMMAND)
+    return (f"an earlier run that was cut short was {done}",) if done else ()
+
+
+def _other_home(options: Options) -> tuple[str, ...]:
+    """Returns a warning where Claude Code looks in another folder than in that of the home."""
+    folder = os.environ.get("CLAUDE_CONFIG_DIR", "")
+    if not options.user or not folder or Path(folder).resolve() == options.target / ".claude":
+        return ()
+    told = f"CLAUDE_CONFIG_DIR is {folder}: Claude Code looks there, and not in ~/.claude/skills"
+    return (f"{told}; link its skills folder to that one",)
+
+
+def _tell(plans: Sequence[SkillPlan], options: Options) -> None:
+    for each in plans:
+        if each.outcome in ("installed", "updated"):
+            text = listing(each.name, each.rows, is_update=each.outcome == "updated")
+            options.log(text.rstrip("\n"))
+
+
+def _agree(plans: Sequence[SkillPlan], options: Options) -> None:
+    refused = [(each.name, row) for each in plans for row, _ in each.rows if row.state == "refused"]
+    if refused:
+        name, row = refused[0]
+        more = f" ({len(refused) - 1} more such lines)" if len(refused) > 1 else ""
+        raise ConflictError(
+            f"{name}/{row.file}:{row.line} hides text: {row.what}{more}; nothing was written",
+            code="skill_hidden_text",
+            hint=f"look at it; if it is harmless: --allow-hidden {name}/{row.file}",
+        )
+    needed = [f"{each.name}: {why}" for each in plans for why in each.needs_yes]
+    is_growth = any(each.outcome == "updated" and each.needs_yes for each in plans)
+    if not needed or options.agreed or options.dry_run:
+        return
+    if options.ask is None and not is_growth:
+        return  # who names a source without a terminal has chosen it
+    if options.ask is None or not options.ask():
+        raise ConflictError(
+            f"not agreed to, nothing was written: {'; '.join(needed)}",
+            code="unconfirmed",
+            hint="look at it with --dry-run; --yes agrees to it",
+        )
+
+
+def _check_clashes(plans: Sequence[SkillPlan]) -> None:
+    blocked = [path for each in plans for path in each.files.blocked]
+    if blocked:
+        raise ConflictError(
+            f"no plain file stands at: {', '.join(blocked)}; nothing was written",
+            code="skill_edited",
+            hint="a link or a folder has taken its place: move it away, then run the command again",
+        )
+    clashes = [path for each in plans for path in each.files.clashes]
+    if clashes:
+        is_removal = any(each.outcome == "removed" for each in plans)
+        names = " ".join(f"--discard-edits {each.name}" for each in plans if each.files.clashes)
+        words = names if is_removal else " ".join(f"--overwrite {path}" for path in clashes)
+        raise ConflictError(
+            f"edited since they were installed: {', '.join(clashes)}; nothing was written",
+            code="skill_edited",
+            hint=f"keep a copy of what you changed, then: {words}",
+        )
+
+
+def _kept_copies(plans: Sequence[SkillPlan], target: Path) -> tuple[str, ...]:
+    """Copies edits that are given up to where they can be found again."""
+    told: list[str] = []
+    for each in plans:
+        if each.files.lost:
+            folder = back_up(target, f"skill-{each.name}", each.files.lost)
+            told.append(f"copies of what was edited in {each.name} are in {folder}")
+    return tuple(told)
+
+
+def _report(
+    report: Report, target: Path, plans: Sequence[SkillPlan], changes: Sequence[Change]
+) -> Report:
+    report.changes = tuple(_reported(change) for change in changes)
+    report.extra["skills"] = [_json(each) for each in plans]
+    if (target / RENDERED).is_file() and changes:
+        report.check = (("scaffold", "skills", "sync"),)  # it knows the new skills then
+    for each in plans:
+        report.warnings += tuple(f"{path} is edited and stays as it is" for path in each.files.kept)
+    if not report.dry_run:
+        report.text = _text(report, plans)
+    return report
+
+
+def _text(report: Report, plans: Sequence[SkillPlan]) -> str:
+    rows = [_line(each) for each in plans] or ["nothing is installed"]
+    rows += [f"{each.action:<10} {each.path}" for each in report.changes]
+    rows += [f"next       {' '.join(argv)}" for argv in report.check]
+    return "\n".join(rows) + "\n"
+
+
+def _reported(change: Change) -> ReportedChange:
+    if change.action == "record":
+        return ReportedChange(change.path, change.action)
+    if b"\0" in (change.before or b"") + (change.after or b""):
+        return ReportedChange(change.path, change.action, f"Binary file {change.path} differs\n")
+    diff = unified_diff(change.path, change.before, change.after)
+    return ReportedChange(change.path, change.action, diff)
+
+
+def _line(plan: SkillPlan) -> str:
+    where = "" if plan.locked is None else f"  {plan.locked.described()}"
+    return f"{plan.outcome:<10} {plan.name}{where}"
+
+
+def _json(plan: SkillPlan) -> dict[str, Any]:
+    lock = plan.locked
+    found: dict[str, Any] = {"name": plan.name, "outcome": plan.outcome}
+    if lock is not None:
+        pin = {"source": lock.source, "revision": lock.revision, "commit": lock.commit}
+        found |= {**pin, "version": lock.version, "roots": list(lock.roots)}
+    return {**found, "brings": permissions_json(plan.rows), "edited": list(plan.files.kept)}

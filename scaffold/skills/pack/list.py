@@ -1,0 +1,71 @@
+"""``scaffold skills list``: every skill with the length of its description and what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scaffold.analysis.files.files import list_files
+from scaffold.report import Report
+from scaffold.skills.blocks.settings import CLIENTS
+from scaffold.skills.pack.sources import Pack, Skill, read_what_can_be
+from scaffold.skills.pack.token_cost import BUDGETS, CONTEXT_TOKENS, cost_of
+
+NOTE = "tokens are estimated: four ASCII characters to one, any other character for one"
+
+
+def list_skills(root: Path) -> Report:
+    """Lists a repository's skills and subagents; one that cannot be read makes the report fail.
+
+    Args:
+        root: The repository.
+    """
+    pack, problems = read_what_can_be(list_files(root))
+    report = Report("skills list", warnings=pack.warnings)
+    report.fail_in_part(problems)
+    report.extra = {
+        "skills": [_skill_json(each) for each in pack.skills],
+        "agents": [{"name": each.name, "path": each.path} for each in pack.agents],
+        "estimate": NOTE,
+    }
+    report.text = _text(pack)
+    return report
+
+
+def _skill_json(skill: Skill) -> dict[str, object]:
+    return {
+        "name": skill.name,
+        "path": skill.path,
+        "description": skill.description,
+        "description_characters": len(skill.description),
+        "lines": len(skill.data.splitlines()),
+        "file_count": 1 + len(skill.others),
+        "tokens": {client: cost_of(skill, client)._asdict() for client in CLIENTS},
+    }
+
+
+def _text(pack: Pack) -> str:
+    head = ["skill", "description", *(f"{client} list/body" for client in CLIENTS)]
+    rows = [head, *(_row(each) for each in pack.skills), _totals(pack)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    agents = [f"agent  {each.name}  {each.description}" for each in pack.agents]
+    return "\n".join([*lines, *agents, NOTE]) + "\n"
+
+
+def _row(skill: Skill) -> list[str]:
+    costs = [cost_of(skill, client) for client in CLIENTS]
+    numbers = [f"{cost.listing} / {cost.body}" for cost in costs]
+    return [skill.name, f"{len(skill.description)} characters", *numbers]
+
+
+def _totals(pack: Pack) -> list[str]:
+    """Returns the last row: what the list costs in all, and of what budget where there is one."""
+    cells: list[str] = []
+    for client in CLIENTS:
+        total = sum(cost_of(each, client).listing for each in pack.skills)
+        budget = int(BUDGETS.get(client, 0) * CONTEXT_TOKENS)
+        cells.append(f"{total} of {budget}" if budget else f"{total}")
+    return [f"all {len(pack.skills)}", "", *cells]

@@ -1,0 +1,99 @@
+"""Generated blocks of the pack's sources, renewed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from scaffold.errors import ScaffoldError
+from scaffold.skills.blocks.expected import Problem, Repository, expected
+from scaffold.skills.blocks.markers import Block, parse_blocks, replace_blocks
+from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.pack.sources import documents_of, read_bytes
+
+if TYPE_CHECKING:
+    from scaffold.analysis.files.files import Files
+
+
+@dataclass
+class Renewal:
+    """Is what became of the blocks of a pack.
+
+    Args:
+        documents: The bytes of each document that changes, before and after, by path.
+        stale: Outputs that were not renewed since nothing was to be run, as ``path:line``.
+        errors: Blocks that cannot be made.
+        count: How many blocks there are.
+    """
+
+    documents: dict[str, tuple[bytes, bytes]] = field(
+        default_factory=dict[str, tuple[bytes, bytes]]
+    )
+    stale: list[str] = field(default_factory=list[str])
+    errors: list[ScaffoldError] = field(default_factory=list[ScaffoldError])
+    count: int = 0
+
+
+def renew_blocks(repository: Repository, *, may_run: bool) -> Renewal:
+    """Renews every generated block of the skills, their references and the subagents.
+
+    Args:
+        repository: Where they stand.
+        may_run: Whether the commands of stale outputs are run.
+    """
+    found = Renewal()
+    for path in documents_of(repository.files):
+        text = _text(repository.files, path)
+        if text is not None and "scaffold:" in text:
+            _renew_document(path, text, repository, may_run, found)
+    return found
+
+
+def _renew_document(
+    path: str, text: str, repository: Repository, may_run: bool, found: Renewal
+) -> None:
+    changed: list[tuple[Block, Block]] = []
+    for block in parse_blocks(text):
+        found.count += 1
+        where = f"{path}:{block.line}"
+        try:
+            renewed = _renewed(block, repository, where, may_run)
+        except ScaffoldError as error:
+            found.errors.append(error)
+            continue
+        if renewed is None:
+            found.stale.append(where)
+        elif renewed is not block:
+            changed.append((block, renewed))
+    if changed:
+        after = replace_blocks(text, changed)
+        found.documents[path] = (text.encode(), after.encode())
+
+
+def _renewed(block: Block, repository: Repository, where: str, may_run: bool) -> Block | None:
+    """Returns a block as it is to be; the same one where it is so, None for a stale output."""
+    wanted = expected(block, repository)
+    if isinstance(wanted, Problem):
+        if not wanted.is_stale:
+            raise ScaffoldError(
+                f"{where}: {wanted.message}", code="block_invalid", hint="mend the block's comment"
+            )
+        if not may_run:
+            return None
+        from scaffold.skills.pack.run_outputs import run_block
+
+        try:
+            return run_block(block, repository, where)
+        except BlockError as error:
+            raise ScaffoldError(f"{where}: {error}", code="block_invalid") from error
+    if wanted is None or wanted.strip("\n") == block.content:
+        return block
+    return replace(block, body=wanted)
+
+
+def _text(files: Files, path: str) -> str | None:
+    """Returns a document as it stands, its line ends too; None for what is no text."""
+    try:
+        return read_bytes(files.root / path, path).decode("utf-8")
+    except (ScaffoldError, UnicodeDecodeError):
+        return None  # of a SKILL.md or a subagent whoever reads the pack tells why

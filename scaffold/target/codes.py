@@ -1,0 +1,7 @@
+"""The error codes of the repository that is extended."""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "target_ambiguous": "The folder lies in two targets, one inside the other.",
+}

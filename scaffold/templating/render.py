@@ -1,0 +1,313 @@
+"""Manifest and answers in, files out: pure, and in a sandbox."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+import jinja2
+
+from scaffold.errors import TemplateError, is_private
+from scaffold.templating.sandbox import FreeText, Sandbox
+from scaffold.templating.spec import Answer, AnswerValue, FileRule, fill
+
+SUFFIX = ".jinja"
+LINE_LENGTH = 100
+"""Longest line of an import statement before it is broken."""
+
+MAX_DOC = 60
+"""Longest piece of an answer that goes into a comment or docstring."""
+
+
+_FAULTS = (
+    jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError,
+    TypeError, ValueError,
+)  # fmt: skip
+"""What a template that is wrong, or hostile, may raise."""
+
+
+@dataclass(frozen=True)
+class RenderedFile:
+    """Is one file as it will stand in the target; ``path`` is relative and uses slashes."""
+
+    path: str
+    role: str
+    data: bytes
+
+
+def template_variables(
+    names: Mapping[str, str],
+    styles: Iterable[str],
+    questions: Mapping[str, Answer],
+    answers: Mapping[str, AnswerValue],
+) -> dict[str, Any]:
+    """Returns all that a template may use; answers of free text are marked as such.
+
+    Raises:
+        TemplateError: An answer has the name of a standard variable.
+    """
+    taken = sorted({*names, "styles"} & set(answers))
+    if taken:
+        raise TemplateError(
+            f"answers cannot be called {', '.join(taken)}: the names are taken",
+            code="template_invalid",
+        )
+    marked = {
+        name: FreeText(value) if questions[name].is_free_text else value
+        for name, value in answers.items()
+    }
+    return {**names, **marked, "styles": list(styles)}
+
+
+def render_files(
+    rules: Iterable[FileRule], sources: Mapping[str, bytes], variables: Mapping[str, Any]
+) -> tuple[RenderedFile, ...]:
+    """Renders the files of a request.
+
+    Args:
+        rules: Which template goes where.
+        sources: The kind's template folder: path to bytes.
+        variables: What the templates may use.
+
+    Raises:
+        TemplateError: A template is missing, wrong, or reaches for what it may not.
+    """
+    environment = _environment(sources, str(variables.get("package", "")))
+    return tuple(_render(rule, environment, sources, variables) for rule in rules)
+
+
+def check_destination(path: str) -> str:
+    """Returns a destination if it is a plain relative path that templates may write to.
+
+    Raises:
+        TemplateError: It leads out of the target, or into a folder of git or of the tool.
+    """
+    parts = PurePosixPath(path).parts
+    wrong = (
+        not parts
+        or path.startswith("/")
+        or path.endswith("/")
+        or ".." in parts
+        or is_private(path)
+        or re.search(r"[\\:\x00-\x1f]", path)
+    )
+    if wrong:
+        raise TemplateError(f"a template may not write to {path!r}", code="outside_target")
+    return str(PurePosixPath(path))
+
+
+def python_literal(value: Any) -> str:
+    """Returns a value as Python source; text in the quotes that ruff would choose."""
+    if isinstance(value, str):
+        return _text_literal(str(value))
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        return "[" + ", ".join(python_literal(each) for each in items) + "]"
+    return repr(value)
+
+
+def _text_literal(text: str) -> str:
+    # With both quotes in it, repr escapes the single ones and leaves the double ones alone.
+    single = repr(text + "'\"")[1:-4]
+    if text.count('"') > text.count("'"):
+        return f"'{single}'"
+    swap = {"\\'": "'", '"': '\\"'}
+    return '"' + re.sub(r"\\.|\"", lambda found: swap.get(found[0], found[0]), single) + '"'
+
+
+def rows_literal(text: Any) -> str:
+    """Returns the JSON text of a list of objects as Python source, one value per line.
+
+    Args:
+        text: What an answer with the check "rows" holds.
+    """
+    return _exploded(json.loads(str(text)), "")
+
+
+def _exploded(value: Any, indent: str) -> str:
+    """Returns a value as ruff formats it where every list and object ends in a comma."""
+    inner = indent + "    "
+    if isinstance(value, dict) and value:
+        pairs = cast("dict[str, Any]", value).items()
+        lines = [f"{inner}{python_literal(k)}: {_exploded(v, inner)},\n" for k, v in pairs]
+        return "{\n" + "".join(lines) + indent + "}"
+    if isinstance(value, list) and value:
+        items = cast("list[Any]", value)
+        return "[\n" + "".join(f"{inner}{_exploded(v, inner)},\n" for v in items) + indent + "]"
+    return python_literal(value)
+
+
+def toml_literal(value: Any) -> str:
+    """Returns text as a TOML basic string; JSON's escapes are TOML's, but for DEL."""
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def shell_word(value: Any) -> str:
+    """Returns text as one word of a POSIX shell command, on one line.
+
+    Raises:
+        TemplateError: The text spans lines, which a command in a document cannot.
+    """
+    if len(str(value).splitlines()) > 1:
+        raise TemplateError(f"no shell word: {str(value)!r}", code="template_invalid")
+    return shlex.quote(str(value))
+
+
+def doc_text(value: Any) -> str:
+    """Returns text that can stand in a comment or a docstring: one line, cut, nothing to end it."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
+    line = line if len(line) <= MAX_DOC else line[: MAX_DOC - 3] + "..."
+    return line.replace("\\", "\\\\").replace('"', "'")
+
+
+def sorted_imports(block: str, first_party: Iterable[str]) -> str:
+    """Returns import statements in the order of ruff and isort, sections apart by an empty line.
+
+    Args:
+        block: Import statements in any order; duplicates and blank lines are welcome.
+        first_party: Top-level packages that belong to the target.
+
+    Raises:
+        TemplateError: The block holds something else than imports.
+    """
+    try:
+        statements = ast.parse(block).body
+    except SyntaxError as error:
+        raise TemplateError(f"no import block: {error}", code="template_invalid") from error
+    own = frozenset(first_party)
+    plain: dict[int, set[str]] = {}
+    members: dict[tuple[int, str], set[str]] = {}
+    for node in statements:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                plain.setdefault(_section(alias.name, own), set()).add(ast.unparse(alias))
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            group = members.setdefault((_section(node.module, own), node.module), set())
+            group.update(ast.unparse(alias) for alias in node.names)
+        else:
+            raise TemplateError(f"no import: {ast.unparse(node)}", code="template_invalid")
+    sections = sorted({*plain, *(section for section, _ in members)})
+    return "\n\n".join(_section_text(each, plain, members) for each in sections) + "\n"
+
+
+def _environment(sources: Mapping[str, bytes], package: str) -> Sandbox:
+    texts = {name: _text(name, data) for name, data in sources.items() if name.endswith(SUFFIX)}
+    environment = Sandbox(
+        loader=jinja2.DictLoader(texts),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_refuse_free_text,
+    )
+
+    def imports(block: Any) -> str:
+        return sorted_imports(str(block), (package, "tests"))
+
+    environment.filters["py"] = python_literal
+    environment.filters["doc"] = doc_text
+    environment.filters["rows"] = rows_literal
+    environment.filters["toml"] = toml_literal
+    environment.filters["sh"] = shell_word
+    environment.filters["imports"] = imports
+    return environment
+
+
+def _text(name: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TemplateError(f"{name} is no UTF-8", code="template_invalid") from error
+
+
+def _refuse_free_text(value: Any) -> Any:
+    if isinstance(value, FreeText):
+        raise TemplateError(
+            "an answer of free text goes through | py or | doc", code="template_invalid"
+        )
+    return value
+
+
+def _render(
+    rule: FileRule,
+    environment: Sandbox,
+    sources: Mapping[str, bytes],
+    variables: Mapping[str, Any],
+) -> RenderedFile:
+    path = check_destination(fill(rule.to, variables))
+    if rule.source not in sources:
+        raise TemplateError(f"template file {rule.source!r} is missing", code="template_invalid")
+    if not rule.source.endswith(SUFFIX):
+        return RenderedFile(path, rule.role, sources[rule.source])
+    try:
+        template = environment.get_template(rule.source)
+        with environment.limited_steps():
+            text = template.render(variables)
+    except _FAULTS as error:
+        line = f":{error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
+        why = str(error) or type(error).__name__
+        if isinstance(error, jinja2.TemplateNotFound):
+            why = f"a template includes no other file, such as {error.name!r}"
+        raise TemplateError(f"{rule.source}{line}: {why}", code="template_invalid") from error
+    if path.endswith(".py"):
+        _check_python(rule.source, text)
+    return RenderedFile(path, rule.role, text.encode("utf-8"))
+
+
+def _check_python(source: str, text: str) -> None:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise TemplateError(
+            f"{source} renders no valid Python: {error}", code="template_invalid"
+        ) from error
+
+
+def _section(module: str, first_party: frozenset[str]) -> int:
+    top = module.partition(".")[0]
+    if top == "__future__":
+        return 0
+    if top in sys.stdlib_module_names:
+        return 1
+    return 3 if top in first_party else 2
+
+
+def _section_text(
+    section: int, plain: Mapping[int, set[str]], members: Mapping[tuple[int, str], set[str]]
+) -> str:
+    rows = [f"import {name}" for name in sorted(plain.get(section, ()), key=_natural)]
+    modules = sorted((module for each, module in members if each == section), key=_natural)
+    for module in modules:
+        rows += _from_lines(module, members[section, module])
+    return "\n".join(rows)
+
+
+def _from_lines(module: str, names: set[str]) -> list[str]:
+    plain = sorted((name for name in names if " as " not in name), key=_member_key)
+    line = f"from {module} import {', '.join(plain)}"
+    if len(line) > LINE_LENGTH:
+        line = f"from {module} import (\n" + "".join(f"    {name},\n" for name in plain) + ")"
+    lines = {plain[0]: line} if plain else {}
+    lines |= {name: f"from {module} import {name}" for name in sorted(names - set(plain))}
+    return [lines[name] for name in sorted(lines, key=lambda n: _member_key(n.split(" as ")[0]))]
+
+
+def _member_key(name: str) -> tuple[int, Any]:
+    """Orders constants before classes before functions, as ruff does."""
+    if name.isupper() and len(name) > 1:
+        return 0, _natural(name)
+    return (1 if name[:1].isupper() else 2), _natural(name)
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """Orders text without regard to case and numbers by their value."""
+    parts = re.split(r"(\d+)", name.lower())
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]

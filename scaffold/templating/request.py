@@ -1,0 +1,126 @@
+"""A request: what is to be made, its names and answers settled, nothing rendered yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from scaffold.edit.entry import Entry
+from scaffold.errors import TemplateError
+from scaffold.templating.render import (
+    RenderedFile,
+    check_destination,
+    render_files,
+    template_variables,
+)
+from scaffold.templating.spec import (
+    AnswerValue,
+    FileRule,
+    Kind,
+    RegistryRule,
+    Style,
+    all_answers,
+    fill,
+)
+
+MANUAL = "manual"
+"""The shape of a registry line that a person adds."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Is one unit to be made.
+
+    Args:
+        kind: Its kind.
+        styles: The chosen styles, sorted by name.
+        key: Its canonical name.
+        answers: An answer to every question of the kind and the styles.
+        names: The variables of manifests and templates.
+        rules: The lines that register it, each with its file and table.
+        overwrite: Files and folders, relative to the root, that may be replaced although they are
+            not ours.
+        proof: What a proof has come to; see `scaffold.units.ledger.Unit`.
+    """
+
+    kind: Kind
+    styles: tuple[Style, ...]
+    key: str
+    answers: Mapping[str, AnswerValue]
+    names: Mapping[str, str]
+    rules: tuple[RegistryRule, ...] = ()
+    overwrite: frozenset[str] = frozenset()
+    proof: str = ""
+
+    @property
+    def style_names(self) -> tuple[str, ...]:
+        """Returns the names of the chosen styles."""
+        return tuple(style.name for style in self.styles)
+
+    @property
+    def id(self) -> str:
+        """Returns ``kind/name``."""
+        return f"{self.kind.name}/{self.key}"
+
+    def may_overwrite(self, path: str) -> bool:
+        """Tells whether a path, or a folder above it, may be replaced."""
+        return any(PurePosixPath(path).is_relative_to(each) for each in self.overwrite)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Returns the registry lines that the unit needs."""
+        variables = {**self.names, **self.answers}
+        styles = self.style_names or ("",)
+        found = [
+            _entry(rule, {**variables, "each_style": style})
+            for rule in self.rules
+            for style in (styles if "{each_style}" in rule.key + rule.value else styles[:1])
+        ]
+        return tuple(found)
+
+    def edited(self) -> tuple[Entry, ...]:
+        """Returns the registry lines that are added, as against those left to a person."""
+        return tuple(entry for entry in self.entries() if entry.shape != MANUAL)
+
+    def files(self) -> tuple[FileRule, ...]:
+        """Returns every template file that is rendered."""
+        return (*self.kind.files, *(rule for style in self.styles for rule in style.files))
+
+    @property
+    def symbol(self) -> str:
+        """Returns how the unit is imported, as ``module:attr``; empty where it is no such thing."""
+        return fill(self.kind.symbol, self.names)
+
+
+def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> Entry:
+    texts = (rule.file, rule.table, rule.key, rule.value)
+    file, table, key, value = (fill(text, variables).strip("\n") for text in texts)
+    return Entry(file, table, rule.shape, key, value, rule.code)
+
+
+def render_request(request: Request, sources: Mapping[str, bytes]) -> tuple[RenderedFile, ...]:
+    """Renders the files of a request.
+
+    Args:
+        request: What is to be made.
+        sources: The kind's template files: path to bytes.
+
+    Raises:
+        TemplateError: A template is wrong.
+    """
+    return render_files(request.files(), sources, _variables(request))
+
+
+def _variables(request: Request) -> dict[str, Any]:
+    questions = all_answers(request.kind, request.styles)
+    return template_variables(request.names, request.style_names, questions, request.answers)
+
+
+def destinations(request: Request) -> list[str]:
+    variables = {**request.names, **request.answers}
+    paths = [check_destination(fill(rule.to, variables)) for rule in request.files()]
+    double = next((path for path in paths if paths.count(path) > 1), None)
+    if double:
+        raise TemplateError(f"two template files go to {double}", code="template_invalid")
+    return paths

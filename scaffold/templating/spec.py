@@ -1,0 +1,143 @@
+"""The parts of a manifest: kinds, styles, answers, files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from scaffold.errors import TemplateError, nearest
+
+AnswerValue = str | int | float | bool
+AnswerType = Literal["str", "int", "float", "bool"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Says what a question of a style accepts; ``default`` None means that it must be answered."""
+
+    name: str
+    type: AnswerType
+    help: str
+    default: AnswerValue | None = None
+    choices: tuple[str, ...] = ()
+    pattern: str = ""
+    check: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    option: str = ""
+    default_from: str = ""
+
+    @property
+    def is_free_text(self) -> bool:
+        """Is true where any text may come in, so that templates must quote it."""
+        return self.type == "str" and not (self.choices or self.pattern)
+
+
+class FileRule(NamedTuple):
+    """Says which template file goes where; ``source`` is relative to the kind's folder."""
+
+    source: str
+    to: str
+    role: str
+
+
+class NextStep(NamedTuple):
+    """Says what is left to do after the unit was made."""
+
+    file: str
+    why: str
+    symbol: str
+
+
+class RegistryRule(NamedTuple):
+    """Says how a unit of the kind is registered.
+
+    Args:
+        shape: How the registry is edited; "manual" leaves the line to a person.
+        key: What the line is known by.
+        value: What stands for it.
+        file: Where the registry is; empty for the one that the target names for the kind.
+        table: What to look for in the file; empty as above.
+        code: Which of "key" and "value" are source text rather than the content of a string.
+    """
+
+    shape: str
+    key: str
+    value: str = ""
+    file: str = ""
+    table: str = ""
+    code: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Holds what a kind.toml and a template.toml have in common.
+
+    ``origin`` says whose it is: "builtin", "repository" or "package NAME".
+    """
+
+    name: str
+    folder: Path
+    origin: str
+    version: int
+    title: str
+    help: str
+    answers: Mapping[str, Answer]
+    files: tuple[FileRule, ...]
+    next: tuple[NextStep, ...]
+
+
+class Style(Manifest):
+    """Is one template of a kind: a folder ``templates/<kind>/<style>``."""
+
+
+@dataclass(frozen=True)
+class Kind(Manifest):
+    """Is everything that units of one kind share: where they go and how they are named.
+
+    ``writer`` says what writes the files that no template stands for: "archon", or "" for nothing.
+    """
+
+    command: str = ""
+    new_folder: bool = False
+    suffixes: tuple[str, ...] = ()
+    reserved: tuple[str, ...] = ()
+    option: str = "style"
+    multiple: bool = False
+    default: str = ""
+    symbol: str = ""
+    subject: str = ""
+    writer: str = ""
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    place: Mapping[str, str] = field(default_factory=dict[str, str])
+    registry: tuple[RegistryRule, ...] = ()
+    verify: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def all_answers(kind: Kind, styles: Iterable[Style]) -> dict[str, Answer]:
+    """Returns every question that the kind and the given styles ask, by name; a style's wins."""
+    answers = dict(kind.answers)
+    for style in styles:
+        answers.update(style.answers)
+    return answers
+
+
+def fill(text: str, variables: Mapping[str, Any]) -> str:
+    """Replaces every ``{name}`` in a manifest's string.
+
+    Raises:
+        TemplateError: The string names a variable that does not exist.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in variables:
+            raise TemplateError(
+                f"{text!r} names an unknown variable{nearest(found[1], variables)}",
+                code="template_invalid",
+            )
+        return str(variables[found[1]])
+
+    return re.sub(r"\{(\w+)\}", value, text)

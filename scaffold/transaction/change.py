@@ -1,0 +1,33 @@
+"""Changes: what a plan comes to, and how what is written is recognised."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+FOLDER = ".scaffold"
+"""Where a target keeps what the tool has to remember, relative to the root."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Is one file before and after.
+
+    Args:
+        path: The file, relative to the root.
+        action: What the report calls the change.
+        before: Its bytes; None where nothing stands.
+        after: The bytes to be; None deletes the file.
+        executable: Whether it is to have its run bits; None leaves them as they are.
+    """
+
+    path: str
+    action: str
+    before: bytes | None
+    after: bytes | None
+    executable: bool | None = None
+
+
+def digest(data: bytes) -> str:
+    """Return the hash by which the ledger and the journal recognise a file."""
+    return hashlib.sha256(data).hexdigest()

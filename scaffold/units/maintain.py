@@ -1,0 +1,101 @@
+"""The commands that keep up what was made: take back, bring up to date, mend, settle, leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scaffold.errors import ConflictError
+from scaffold.report import Report, Step
+from scaffold.target.target import describe
+from scaffold.templating.sources import OWN_TEMPLATES
+from scaffold.transaction.apply import settle
+from scaffold.transaction.backup import backups_folder
+from scaffold.transaction.change import FOLDER, Change
+from scaffold.units.context import Options, leftover_warning
+from scaffold.units.context import at_work as _at_work
+from scaffold.units.ledger import ATTRIBUTES
+
+
+def eject_template(name: str, options: Options) -> Report:
+    """Copies a template into the repository, where it may be changed and comes first."""
+    kind, _, style = name.partition("/")
+    with _at_work(f"eject {name}", options) as work:
+        catalogue = work.target.catalogue
+        origin = catalogue.style(kind, style).origin if style else catalogue.kind(kind).origin
+        if origin == "repository":
+            raise ConflictError(
+                f"{name} is this repository's own already",
+                code="file_exists",
+                hint=f"change it in {OWN_TEMPLATES}/{name}",
+            )
+        files = catalogue.files(kind)
+        inside = f"{style}/" if style else ""
+        chosen = {
+            p: d for p, d in files.items() if p.startswith(inside) and (style or "/" not in p)
+        }
+        changes = [
+            Change(f"{OWN_TEMPLATES}/{kind}/{path}", "created", None, data)
+            for path, data in chosen.items()
+        ]
+        taken = [change.path for change in changes if (work.root / change.path).exists()]
+        if taken:
+            raise ConflictError(f"{taken[0]} exists already", code="file_exists")
+        work.apply(changes)
+        manifest = "template.toml" if style else "kind.toml"
+        why = (
+            "change it, and raise its version: `scaffold update` then merges it into what was made"
+        )
+        work.report.next = (Step(f"{OWN_TEMPLATES}/{kind}/{inside}{manifest}", 1, why),)
+    return work.report
+
+
+def recover_target(keep_edited: bool, options: Options) -> Report:
+    """Settles a run that was cut short: it is finished, or undone."""
+    target = options.find()
+    report = Report("recover", describe(target), dry_run=options.dry_run)
+    if options.dry_run:
+        report.warnings = leftover_warning(target.root)
+        report.text = "" if report.warnings else "nothing to recover\n"
+        return report
+    settled = settle(target.root, "recover", keep_edited=keep_edited)
+    report.extra["recovered"] = settled or "nothing"
+    report.text = f"the interrupted run was {settled}\n" if settled else "nothing to recover\n"
+    return report
+
+
+def uninstall(options: Options) -> Report:
+    """Drops everything that the tool remembers here, and leaves the code."""
+    with _at_work("uninstall", options) as work:
+        made = work.root / FOLDER / "made"
+        paths = [path for path in sorted(made.rglob("*")) if path.is_file()]
+        attributes = work.root / ATTRIBUTES
+        paths += [attributes] * attributes.is_file()
+        work.apply(
+            [
+                Change(path.relative_to(work.root).as_posix(), "record", path.read_bytes(), None)
+                for path in paths
+            ]
+        )
+        report = work.report
+        count = len([path for path in paths if path.suffix == ".toml"])
+        report.extra["forgotten"] = count
+        verb = "would be" if options.dry_run else "is" if count == 1 else "are"
+        noun = "unit" if count == 1 else "units"
+        report.text = f"{count} {noun} {verb} forgotten; the code stays as it is\n"
+        if (work.root / OWN_TEMPLATES).is_dir():
+            report.warnings += (f"{OWN_TEMPLATES} holds templates of your own and stays",)
+        if (kept := backups_folder(work.root)).is_dir():
+            report.warnings += (f"{kept} holds copies of edited files and stays",)
+        if work.target.layout == "project":
+            why = "the table [tool.scaffold] is yours: delete it, or keep it to come back"
+            step = Step("pyproject.toml", _table_line(work.root), why)
+            report.next = (step,)
+            report.text += f"next       {step.file}:{step.line}  {step.why}\n"
+        if work.opened is not None:
+            work.opened.forget()
+    return report
+
+
+def _table_line(root: Path) -> int:
+    rows = (root / "pyproject.toml").read_text(encoding="utf-8-sig").splitlines()
+    return next((n for n, row in enumerate(rows, 1) if row.startswith("[tool.scaffold")), 1)

@@ -1,0 +1,217 @@
+"""Request in, changes out: pure, and every conflict is found before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
+from scaffold.errors import ConflictError, RegistryError, RequestError, ScaffoldError, TemplateError
+from scaffold.report import Registration, Step
+from scaffold.templating.render import (
+    RenderedFile,
+    check_destination,
+)
+from scaffold.templating.request import MANUAL, Request, destinations
+from scaffold.templating.spec import fill
+from scaffold.transaction.change import Change
+from scaffold.transaction.snapshot import Snapshot
+from scaffold.units.conflicts import (
+    check_bound_names,
+    check_neighbours,
+    check_spelling,
+    package_init,
+)
+from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
+from scaffold.units.records import marked_places, records_of, unit_of
+from scaffold.units.todos import symbol_line
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Is everything that a request comes to."""
+
+    unit: Unit
+    changes: tuple[Change, ...]
+    registered: tuple[Registration, ...]
+    next: tuple[Step, ...]
+    unfinished: tuple[Step, ...]
+
+
+def paths_to_read(request: Request) -> tuple[str, ...]:
+    """Returns every path that the plan of a request has to know about."""
+    files = destinations(request)
+    kind, key = request.kind.name, request.key
+    paths = [*files, *(_package_twin(path) for path in files)]
+    paths += [package_init(path) for path in files if path.endswith(".py")]
+    paths += [check_destination(entry.file) for entry in request.edited()]
+    paths += [record_path(kind, key), ATTRIBUTES, *(base_path(kind, key, path) for path in files)]
+    return tuple(dict.fromkeys(paths))
+
+
+def paths_to_list(request: Request) -> tuple[str, ...]:
+    """Returns the paths whose neighbours the plan of a request has to know by name."""
+    return tuple(destinations(request))
+
+
+def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snapshot) -> Plan:
+    """Works out every change that a request needs.
+
+    Args:
+        request: What is to be made.
+        rendered: Its files as they are to stand in the target.
+        snapshot: What stands at `paths_to_read(request)`.
+
+    Raises:
+        TemplateError: A template is wrong.
+        ConflictError: Something in the target forbids the request; all reasons are given at once.
+    """
+    found = _Conflicts()
+    found.check(lambda: _check_overwrite(request))
+    found.check(lambda: check_spelling(request, snapshot))
+    files = [found.check(lambda f=file: _place_file(f, request, snapshot)) for file in rendered]
+    edited, lines = _register(request.edited(), snapshot, found)
+    places = marked_places(rendered)
+    unit = unit_of(request, rendered)
+    records = found.check(lambda: records_of(unit, rendered, snapshot))
+    found.raise_all()
+    unfinished = tuple(Step(place.file, place.line, place.why) for place in places)
+    return Plan(
+        unit,
+        (*(change for change in files if change), *edited, *records),
+        tuple(lines),
+        (*unfinished, *_manual_steps(request), *_next_steps(request, rendered)),
+        unfinished,
+    )
+
+
+class _Conflicts:
+    """Collects refusals, so that one answer names them all."""
+
+    def __init__(self) -> None:
+        self.errors: list[ScaffoldError] = []
+
+    def check(self, step: Callable[[], Any]) -> Any:
+        """Runs one step; its refusal is kept and None returned."""
+        try:
+            return step()
+        except (ConflictError, RequestError) as error:
+            self.errors.append(error)
+            return None
+
+    def raise_all(self) -> None:
+        """Raises the first refusal, its text joined with that of the others."""
+        if not self.errors:
+            return
+        first = self.errors[0]
+        first.message = "; ".join(dict.fromkeys(error.message for error in self.errors))
+        first.hint = "\n".join(dict.fromkeys(error.hint for error in self.errors if error.hint))
+        raise first
+
+
+def _manual_steps(request: Request) -> list[Step]:
+    """Returns the registry lines that no editor knows how to add."""
+    manual = (entry for entry in request.entries() if entry.shape == MANUAL)
+    return [Step(each.file, 1, f"add by hand: {each.key}{each.value}") for each in manual]
+
+
+def _package_twin(path: str) -> str:
+    """Returns the folder that would shadow a module, or be shadowed by it."""
+    return str(PurePosixPath(path).with_suffix(""))
+
+
+def _check_overwrite(request: Request) -> None:
+    paths = [PurePosixPath(path) for path in destinations(request)]
+    unused = sorted(
+        each for each in request.overwrite if not any(p.is_relative_to(each) for p in paths)
+    )
+    if unused:
+        raise RequestError(
+            f"--overwrite names what this command does not write: {', '.join(unused)}",
+            code="usage",
+            hint=f"it writes: {', '.join(destinations(request))}",
+        )
+
+
+def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Change | None:
+    state = snapshot.files[file.path]
+    if state.is_outside:
+        raise ConflictError(f"{file.path} {state.problem}", code="outside_target")
+    if state.problem:
+        raise ConflictError(f"{file.path} {state.problem}", code="file_exists")
+    twin = _package_twin(file.path)
+    if twin != file.path and snapshot.files[twin].problem == "is a folder":
+        raise ConflictError(
+            f"the folder {twin} stands where the module {file.path} would be hidden or hide it",
+            code="file_exists",
+            hint="choose another name",
+        )
+    check_neighbours(file.path, snapshot)
+    check_bound_names(request, file.path, snapshot)
+    if state.data == file.data:
+        return None
+    if state.data is None:
+        return Change(file.path, "created", None, file.data)
+    owner = snapshot.owners.get(file.path)
+    if owner is not None:
+        place = "another place with --to" if request.kind.subject else "another name"
+        raise ConflictError(
+            f"{file.path} exists and belongs to {owner}",
+            code="file_exists",
+            hint=f"choose {place}, or first: scaffold remove {owner}",
+        )
+    if request.may_overwrite(file.path):
+        return Change(file.path, "replaced", state.data, file.data)
+    raise ConflictError(
+        f"{file.path} exists and was not made by scaffold",
+        code="file_exists",
+        hint=f"choose another name, or replace it with --overwrite {file.path}",
+    )
+
+
+def _register(
+    entries: Iterable[Entry], snapshot: Snapshot, found: _Conflicts
+) -> tuple[list[Change], list[Registration]]:
+    """Edits each registry file once, whatever number of lines it gains."""
+    texts: dict[str, bytes] = {}
+    lines: list[Registration] = []
+    for entry in entries:
+        text = texts.get(entry.file, snapshot.data(entry.file))
+        edit = found.check(lambda entry=entry, text=text: _edit(entry, text, snapshot))
+        if edit is not None:
+            texts[entry.file] = edit.data
+            lines.append(Registration(entry.file, entry.table, entry.key, entry.value, edit.line))
+    changes = [
+        Change(file, "edited", snapshot.data(file), data)
+        for file, data in texts.items()
+        if data != snapshot.data(file)
+    ]
+    return changes, lines
+
+
+def _edit(entry: Entry, text: bytes | None, snapshot: Snapshot) -> shapes.Edit:
+    state = snapshot.files[entry.file]
+    if text is None:
+        code = "outside_target" if state.is_outside else "registry_missing"
+        raise RegistryError(
+            f"the registry {entry.file} {state.problem or 'does not exist'}",
+            code=code,
+            hint=f"it has to hold: {entry.table}: dict[str, str] = {{}}",
+        )
+    return shapes.add_entry(text, entry)
+
+
+def _next_steps(request: Request, rendered: Iterable[RenderedFile]) -> tuple[Step, ...]:
+    variables = {**request.names, **request.answers}
+    texts = {file.path: file.data.decode() for file in rendered if file.path.endswith(".py")}
+    steps: list[Step] = []
+    for step in (s for part in (*request.styles, request.kind) for s in part.next):
+        file, symbol = fill(step.file, variables), fill(step.symbol, variables)
+        line = symbol_line(texts[file], symbol) if symbol and file in texts else 1
+        if line is None:
+            raise TemplateError(f"{file} has no {symbol!r}", code="template_invalid")
+        steps.append(Step(file, line, fill(step.why, variables)))
+    return tuple(steps)

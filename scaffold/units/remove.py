@@ -1,0 +1,172 @@
+"""What taking a unit back comes to: which files go, which stay, and the registries without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
+from scaffold.errors import ConflictError, RegistryError, RequestError
+from scaffold.report import Report
+from scaffold.transaction.backup import back_up
+from scaffold.transaction.change import Change
+from scaffold.units.context import Options
+from scaffold.units.context import at_work as _at_work
+from scaffold.units.ledger import (
+    ATTRIBUTES,
+    ATTRIBUTES_TEXT,
+    Unit,
+    base_path,
+    find_unit,
+    record_path,
+    sound_units,
+)
+from scaffold.units.status import FileStatus, file_status
+
+
+@dataclass(frozen=True)
+class Removal:
+    """Is everything that taking a unit back comes to.
+
+    Args:
+        changes: Files to delete or edit, the tool's own records last.
+        kept: Edited files that stay.
+        lost: Edited files that are deleted because somebody said so.
+        changed: Registry lines that say something else by now, and stay.
+    """
+
+    changes: tuple[Change, ...]
+    kept: tuple[str, ...]
+    lost: tuple[str, ...]
+    changed: tuple[Entry, ...]
+
+
+def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> Removal:
+    """Works out how a unit is taken back; nothing is written.
+
+    Args:
+        root: The target's folder.
+        unit: What is taken back.
+        units: Everything that was made there.
+        discard: Whether edited files are deleted too.
+
+    Raises:
+        ConflictError: Another unit needs one of its files.
+        RegistryError: A registry cannot be edited; the hint says which line to delete.
+    """
+    others = [other for other in units if other.id != unit.id]
+    _check_not_needed(unit, others)
+    states = _states(root, unit, others)
+    edited = tuple(path for path, state in states.items() if state == "edited")
+    files = _deletions(root, states, discard)
+    entries, changed = _without_entries(root, unit)
+    records = _records(root, unit, is_last=not others)
+    lost = edited if discard else ()
+    return Removal((*files, *entries, *records), () if discard else edited, lost, changed)
+
+
+def _check_not_needed(unit: Unit, others: Iterable[Unit]) -> None:
+    own = {file.path for file in unit.files}
+    for other in others:
+        needed = own & {entry.file for entry in other.entries}
+        if needed:
+            raise ConflictError(
+                f"{other.id} needs {', '.join(sorted(needed))}, which {unit.id} brought",
+                code="unit_needed",
+                hint=f"first: scaffold remove {other.id}",
+            )
+
+
+def _states(root: Path, unit: Unit, others: Iterable[Unit]) -> dict[str, FileStatus]:
+    """Returns what became of the files of this unit alone; what two made goes with the last."""
+    shared = {file.path for other in others for file in other.files}
+    own = [file for file in unit.files if file.path not in shared]
+    return {file.path: file_status(root, unit, file) for file in own}
+
+
+def _deletions(root: Path, states: Mapping[str, FileStatus], discard: bool) -> list[Change]:
+    wanted = ("untouched", "edited") if discard else ("untouched",)
+    paths = [path for path, state in states.items() if state in wanted]
+    return [Change(path, "deleted", (root / path).read_bytes(), None) for path in paths]
+
+
+def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[Entry, ...]]:
+    before: dict[str, bytes] = {}
+    after: dict[str, bytes] = {}
+    changed: list[Entry] = []
+    # The last one first: what stood between two of them comes back as it was.
+    for entry in reversed(unit.entries):
+        if not (root / entry.file).is_file():
+            continue
+        data = after.get(entry.file, (root / entry.file).read_bytes())
+        before.setdefault(entry.file, data)
+        try:
+            if shapes.has_entry(data, entry):
+                after[entry.file] = shapes.remove_entry(data, entry)
+            elif entry.key in shapes.read_entries(data, entry):
+                changed.append(entry)
+        except RegistryError as error:
+            error.hint = _by_hand(unit, entry, error)
+            raise
+    changes = [Change(file, "edited", before[file], data) for file, data in after.items()]
+    return [change for change in changes if change.before != change.after], tuple(changed)
+
+
+def _by_hand(unit: Unit, entry: Entry, error: RegistryError) -> str:
+    if error.code == "registry_syntax":
+        return f"repair {entry.file} first, then remove again"
+    record = record_path(unit.kind, unit.name)
+    return (
+        f"take {entry.key!r} out of {entry.table} in {entry.file} by hand, and delete {record}: "
+        "the unit is forgotten then, and its files are yours"
+    )
+
+
+def _records(root: Path, unit: Unit, *, is_last: bool) -> list[Change]:
+    paths = [record_path(unit.kind, unit.name)]
+    paths += [base_path(unit.kind, unit.name, file.path) for file in unit.files]
+    found = [path for path in paths if (root / path).is_file()]
+    if is_last and (root / ATTRIBUTES).is_file():
+        found += [ATTRIBUTES] * ((root / ATTRIBUTES).read_bytes() == ATTRIBUTES_TEXT)
+    return [Change(path, "record", (root / path).read_bytes(), None) for path in found]
+
+
+def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Report:
+    """Takes back what was made under an ID: untouched files, registry lines and the record."""
+    with _at_work(f"remove {unit_id}", options) as work:
+        units, problems = sound_units(work.root)
+        unit = find_unit(work.root, unit_id)
+        work.report.warnings += tuple(f"{each.message}; {each.hint}" for each in problems)
+        removal = plan_removal(work.root, unit, units, discard=_is_named(unit, discard))
+        report = work.report
+        if removal.lost and not options.dry_run:
+            saved = back_up(work.root, unit.id, removal.lost)
+            report.warnings += (f"edited files were copied to {saved} before they were deleted",)
+        report.warnings += tuple(
+            f"{path} was edited and stays; it is yours and registered no more"
+            for path in removal.kept
+        )
+        report.warnings += tuple(
+            f"{row.file} says something else of {row.key!r} by now, and keeps it"
+            for row in removal.changed
+        )
+        work.apply(removal.changes)
+    return report
+
+
+def _is_named(unit: Unit, discard: Iterable[str]) -> bool:
+    """Tells whether ``--discard-edits`` names a unit.
+
+    Raises:
+        RequestError: It names another one, which the person may believe to be meant.
+    """
+    wrong = [each for each in discard if each not in (unit.id, unit.name)]
+    if wrong:
+        raise RequestError(
+            f"--discard-edits names {wrong[0]!r}, and the command {unit.id}",
+            code="usage",
+            hint=f"--discard-edits {unit.id}",
+        )
+    return bool(tuple(discard))

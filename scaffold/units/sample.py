@@ -1,0 +1,218 @@
+"""A sample of a person's data: its first rows read from files, and a few of them cut for a test."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import importlib.util
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from scaffold.errors import RequestError
+from scaffold.templating.spec import Answer
+from scaffold.units.columns import ColumnMap, find_columns, is_missing
+
+NUM_ROWS = 64
+"""How many rows of the data are looked at."""
+
+NUM_KEPT = 2
+MAX_TEXT = 72
+"""Longest text of a row that goes into a test; its middle is left out."""
+
+MAX_MESSAGES = 6
+SOURCE = "sample:"
+"""What an answer's ``default_from`` begins with where a sample answers it."""
+
+MAX_LINE_BYTES = 16 * 2**20
+FOLDERS = ("", "data", "main", "default", "train")
+
+Row = dict[str, Any]
+
+
+def answers_from_sample(
+    path: Path, questions: Mapping[str, Answer], styles: Sequence[str], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], ColumnMap]:
+    """Answers from a sample what a manifest says to find there, and says by which evidence.
+
+    Args:
+        path: The data.
+        questions: Name to what is accepted; ``default_from = "sample:question"`` asks for a role,
+            ``"sample:rows"`` for a few rows.
+        styles: The chosen styles.
+        given: What was given; it wins.
+
+    Raises:
+        RequestError: The sample cannot be read, or does not show what holds what.
+    """
+    asked = {
+        question.default_from.removeprefix(SOURCE): name
+        for name, question in questions.items()
+        if question.default_from.startswith(SOURCE)
+    }
+    rows_answer = asked.pop("rows", "")
+    rows = read_sample(path)
+    named = {role: str(given[name]) for role, name in asked.items() if given.get(name)}
+    columns = find_columns(rows, asked, named, is_learnt="sft" in styles)
+    filled = {**given, **{asked[match.role]: match.name for match in columns.matches}}
+    if rows_answer and not filled.get(rows_answer):
+        used = dict.fromkeys(match.name for match in columns.matches if match.name)
+        filled[rows_answer] = rows_for_test(rows, tuple(used))
+    return filled, columns
+
+
+def read_sample(path: Path, limit: int = NUM_ROWS) -> list[Row]:
+    """Returns the first rows of a file, or of the training file of a folder, without importing.
+
+    Args:
+        path: A .jsonl, .json, .csv or .parquet file, or a folder of such.
+        limit: How many rows at most.
+
+    Raises:
+        RequestError: Nothing can be read there; the message says why.
+    """
+    file = _file_at(path)
+    try:
+        rows = list(itertools.islice(_READERS[file.suffix.lower()](file, limit), limit))
+    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
+        raise _unreadable(file, str(error)) from error
+    if not rows:
+        raise _unreadable(file, "it holds no rows")
+    return rows
+
+
+def rows_for_test(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Returns a few rows as JSON, their texts cut, with these columns alone.
+
+    Rows without a value are passed over, and so are long conversations and rows that hold the same
+    in two columns, perhaps because of the cut, where there are better ones.
+    """
+    whole = [
+        {name: row[name] for name in columns}
+        for row in rows
+        if not any(is_missing(row.get(name)) for name in columns)
+    ]
+    cut = [{name: _cut(value) for name, value in row.items()} for row in whole]
+    kept = [row for row in cut if _is_good(row)] or [row for row in whole if _is_good(row)] or cut
+    return json.dumps(kept[:NUM_KEPT], ensure_ascii=False) if kept else ""
+
+
+def _is_good(row: Row) -> bool:
+    texts = [json.dumps(value) for value in row.values()]
+    lists = [cast("list[Any]", value) for value in row.values() if isinstance(value, list)]
+    return len(set(texts)) == len(texts) and all(len(each) <= MAX_MESSAGES for each in lists)
+
+
+def _cut(value: Any) -> Any:
+    """Returns a value with its long texts cut in the middle, since answers stand at the end."""
+    if isinstance(value, str):
+        text = value.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+        return text if len(text) <= MAX_TEXT else f"{text[:40].rstrip()} ... {text[-27:].lstrip()}"
+    if isinstance(value, list):
+        messages = cast("list[Mapping[str, Any]]", value)
+        return [{"role": each["role"], "content": _cut(each["content"])} for each in messages]
+    return value
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def _file_at(path: Path) -> Path:
+    if path.is_file():
+        if path.suffix.lower() not in _READERS:
+            raise _unreadable(path, f"its name ends in none of {', '.join(_READERS)}")
+        return path
+    if not path.is_dir():
+        hint = "a hub id cannot be sampled: name its columns with the options" if (
+            not path.is_absolute() and len(path.parts) <= 2
+        ) else ""  # fmt: skip
+        raise _unreadable(path, "there is no such file or folder", hint)
+    for folder in FOLDERS:
+        found = [file for file in sorted((path / folder).glob("*")) if _is_data(file)]
+        train = [file for file in found if "train" in file.name.lower()]
+        if found:
+            return (train or found)[0]
+    raise _unreadable(path, f"it has no file that ends in one of {', '.join(_READERS)}")
+
+
+def _is_data(file: Path) -> bool:
+    return file.suffix.lower() in _READERS and file.is_file()
+
+
+def _read_lines(file: Path, limit: int) -> Iterator[Row]:
+    with file.open("rb") as lines:
+        for number in itertools.count(1):
+            line = lines.readline(MAX_LINE_BYTES)
+            if not line:
+                return
+            if line.strip():
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield _object(_parse(text, f"line {number}"), f"line {number}")
+
+
+def _read_json(file: Path, limit: int) -> Iterator[Row]:
+    """Reads an array of objects, or lines of objects, as many .json files hold."""
+    with file.open("rb") as data:
+        head = data.read(MAX_LINE_BYTES).decode("utf-8-sig", "ignore")
+    if not head.lstrip().startswith("["):
+        yield from _read_lines(file, limit)
+        return
+    decoder, at = json.JSONDecoder(), head.index("[") + 1
+    for number in range(limit):
+        rest = len(head) - len(head[at:].lstrip(" \t\r\n,"))
+        if head[rest : rest + 1] in ("]", ""):
+            return
+        row, at = decoder.raw_decode(head, rest)
+        yield _object(row, f"entry {number}")
+
+
+def _read_csv(file: Path, limit: int) -> Iterator[Row]:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        for row in csv.DictReader(lines, strict=True):
+            yield {key: value for key, value in row.items() if isinstance(key, str)}
+
+
+def _read_parquet(file: Path, limit: int) -> Iterator[Row]:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise _unreadable(
+            file,
+            "Parquet is read with pyarrow, which is not installed beside scaffold",
+            "install pyarrow there, give the rows as JSONL, or name the columns with the options",
+        )
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    table = parquet.ParquetFile(file)
+    for batch in table.iter_batches(batch_size=limit):
+        yield from batch.to_pylist()
+
+
+_READERS: dict[str, Callable[[Path, int], Iterator[Row]]] = {
+    ".jsonl": _read_lines,
+    ".json": _read_json,
+    ".parquet": _read_parquet,
+    ".csv": _read_csv,
+}
+
+
+def _parse(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{place}: broken JSON: {error.msg}, column {error.colno}") from error
+
+
+def _object(row: Any, place: str) -> Row:
+    if not isinstance(row, dict):
+        raise ValueError(f"{place}: a row must be a JSON object, not {type(row).__name__}")
+    return cast("Row", row)
+
+
+def _unreadable(path: Path, reason: str, hint: str = "") -> RequestError:
+    return RequestError(
+        f"no rows can be read from {path}: {reason}",
+        code="sample_invalid",
+        hint=hint
+        or "give a JSONL, JSON, CSV or Parquet file or a folder of such, or name the "
+        "columns with the options",
+    )

@@ -1,0 +1,119 @@
+"""The places that a template leaves to the author, found in Python text by their comment.
+
+A comment line ``# YOURS: what to do`` marks the function or assignment around it; at module or
+class level it marks the statement below it. A place is open while the comment stands and the code
+is as it was rendered: writing code closes it, and so does deleting the comment.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from scaffold.units.ledger import Unit, base_path
+
+MARK = re.compile(r"^[ \t]*#[ \t]*YOURS:[ \t]*(?P<why>.*\S)[ \t]*$")
+
+
+class OpenPlace(NamedTuple):
+    """Is a place with its line in the file as it is now."""
+
+    file: str
+    line: int
+    symbol: str
+    why: str
+
+
+def find_places(file: str, text: str) -> tuple[OpenPlace, ...]:
+    """Returns the marked places of a Python text, in order.
+
+    Raises:
+        SyntaxError: The text is no Python.
+        ValueError: A comment marks nothing.
+    """
+    marks = [(n, m["why"]) for n, row in enumerate(text.splitlines(), 1) if (m := MARK.match(row))]
+    tree = ast.parse(text)
+    return tuple(OpenPlace(file, line, _symbol_at(tree, line), why) for line, why in marks)
+
+
+def open_places(root: Path, unit: Unit) -> tuple[OpenPlace, ...]:
+    """Returns the places of a unit that the author has not touched yet; a missing file has none."""
+    found: list[OpenPlace] = []
+    for file in dict.fromkeys(place.file for place in unit.places):
+        current = _text(root / file)
+        base = _text(root / base_path(unit.kind, unit.name, file))
+        if current is not None:
+            known = {place.symbol for place in unit.places if place.file == file}
+            # Where the base was lost, nothing shows that a marked place was written.
+            still_open = _still_open(file, current, current if base is None else base)
+            found += [p for p in still_open if p.symbol in known]
+    return tuple(found)
+
+
+def symbol_line(text: str, symbol: str) -> int | None:
+    """Returns the line of a function, class or assignment by its qualified name, or None."""
+    node = _find(ast.parse(text), symbol)
+    return None if node is None else node.lineno
+
+
+def _still_open(file: str, current: str, base: str) -> list[OpenPlace]:
+    try:
+        marked = find_places(file, current)
+        if current == base:
+            return list(marked)
+        was, now = ast.parse(base), ast.parse(current)
+    except (SyntaxError, ValueError):
+        return []  # the author is in the middle of it; the static level of verify says so
+    return [place for place in marked if _same(_find(was, place.symbol), _find(now, place.symbol))]
+
+
+def _same(was: ast.stmt | None, now: ast.stmt | None) -> bool:
+    return was is not None and now is not None and ast.dump(was) == ast.dump(now)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _symbol_at(tree: ast.Module, line: int) -> str:
+    """Returns the qualified name of the function or assignment around a line, else below it."""
+    body, prefix = tree.body, ""
+    while True:
+        around = next((node for node in body if _spans(node, line)), None)
+        if not isinstance(around, ast.ClassDef):
+            break
+        body, prefix = around.body, f"{prefix}{around.name}."
+    marked = around or next((node for node in body if node.lineno > line), None)
+    names = [] if marked is None else _names(marked)
+    if not names:
+        raise ValueError(f"line {line}: a YOURS comment marks neither a function nor an assignment")
+    return f"{prefix}{names[0]}"
+
+
+def _spans(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _names(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    if isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _find(tree: ast.Module, symbol: str) -> ast.stmt | None:
+    body: list[ast.stmt] = tree.body
+    found: ast.stmt | None = None
+    for part in symbol.split("."):
+        found = next((node for node in body if part in _names(node)), None)
+        if found is None:
+            return None
+        body = list(getattr(found, "body", []))
+    return found

@@ -1,0 +1,267 @@
+"""The form of a commit message: Conventional Commits, checked as text and nothing else.
+
+Source: Conventional Commits 1.0.0 for the first line and the footers; git's own `Merge`, `Revert`,
+`fixup!` and `squash!` subjects are left to git.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from scaffold.errors import nearest
+from scaffold.vcs.commit.imperative import imperative_of
+
+TYPES = (
+    "feat", "fix", "docs", "gov", "style", "refactor", "perf", "test", "build", "ci", "chore",
+    "revert",
+)  # fmt: skip
+FORM = "type(scope)!: subject"
+MAX_SUBJECT = 72
+MAX_BODY = 100
+WHY = "WHY: say here why it changes; the diff shows what."
+"""Stands in a draft where the author is to write; a message that still holds it is unfinished."""
+
+
+class Rules(NamedTuple):
+    """Is what a repository may set of the form; empty scopes mean that any word may stand there."""
+
+    types: tuple[str, ...] = TYPES
+    scopes: tuple[str, ...] = ()
+    max_subject: int = MAX_SUBJECT
+    max_body: int = MAX_BODY
+
+
+DEFAULT_RULES = Rules()
+
+
+_BY_GIT = re.compile(
+    r"Merge (branch|branches|tag|tags|commit|commits|remote-tracking branch(es)?|pull request)\b"
+    r"|Merge ([0-9a-f]{7,64}|\S+:\S+|\.{0,2}/\S+)( into \S+)?$"
+    r'|(Revert|Reapply) "|(fixup|squash|amend)! \S'
+)
+_SCISSORS = re.compile(r"\S+ -{24} >8 -{24}\s*")
+_TYPE = re.compile(r"[A-Za-z]+")
+_SCOPE = re.compile(r"\((?P<scope>[^()]*)\)")
+_SCOPE_WORD = re.compile(r"[^\W_][\w./,@+-]*")
+_COLON = re.compile(r"(?P<before>[ !]*)(:|(?P<wide>\N{FULLWIDTH COLON}))(?P<behind>\s*)")
+_REST = re.compile(rf"(\([^()]*\))?!?{_COLON.pattern}")
+_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+_FENCE = re.compile(r" {0,3}(```|~~~)")
+_LONG_BY_NATURE = re.compile(r"\w[\w+.-]*://\S+|(`+)[^`]+\1")
+_TRAILER = re.compile(r"(BREAKING[ -]CHANGE|[A-Za-z0-9]+(-[A-Za-z0-9]+)*)(: | #)\S")
+_BREAKING = re.compile(r"BREAKING[ -]CHANGES?\b|(?i:breaking[ -]changes? ?:)")
+_BREAKING_FOOTER = re.compile(r"BREAKING[ -]CHANGE: \S")
+
+
+class Problem(NamedTuple):
+    """Is one thing that a message gets wrong: where, by which rule, and what is right."""
+
+    line: int
+    column: int
+    rule: str
+    message: str
+
+
+class Row(NamedTuple):
+    """Is a line of a message that git keeps, with its number in the file; both count from 1."""
+
+    number: int
+    text: str
+
+
+class Fault(NamedTuple):
+    """Is what is wrong at a place of the first line, counted from 0."""
+
+    at: int
+    rule: str
+    message: str
+
+
+class Part(NamedTuple):
+    """Is a part of the first line: where it ends, None where that cannot be told, and its fault."""
+
+    end: int | None
+    fault: Fault | None = None
+
+
+def check_message(
+    text: str, comment: str | None = "#", rules: Rules = DEFAULT_RULES
+) -> list[Problem]:
+    """Returns what is wrong with a message, in the order of its lines.
+
+    Args:
+        text: The message as the editor or the command line gave it, comments and all.
+        comment: What a comment line begins with, where everything below git's scissors is left out
+            too; None for a message that git has stored already, of which all counts.
+        rules: What the repository sets of the form.
+    """
+    rows = kept_rows(text, comment)
+    if not rows:
+        return [Problem(1, 1, "empty", f"the message is empty; write {FORM!r}")]
+    if _BY_GIT.match(rows[0].text):
+        return []
+    return [*_header_problems(rows[0], rules), *_body_problems(rows[1:], rules.max_body)]
+
+
+def check_bytes(
+    data: bytes, comment: str | None = "#", rules: Rules = DEFAULT_RULES
+) -> list[Problem]:
+    """Returns what is wrong with a message that may not be text at all."""
+    try:
+        return check_message(data.decode("utf-8"), comment, rules)
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        what = f"byte 0x{data[error.start]:02x} is not UTF-8; save the message as UTF-8"
+        return [Problem(line, column, "encoding", what)]
+
+
+def kept_rows(text: str, comment: str | None = "#") -> list[Row]:
+    """Returns the lines that git keeps of a message, without the blank ones around them."""
+    rows: list[Row] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if comment is not None and _SCISSORS.fullmatch(line):
+            break
+        if comment is None or not line.startswith(comment):
+            rows.append(Row(number, line.rstrip()))
+    filled = [place for place, row in enumerate(rows) if row.text]
+    return rows[filled[0] : filled[-1] + 1] if filled else []
+
+
+def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
+    """Yields what the first line gets wrong, as far as its parts can be told from each other."""
+    end: int | None = 0
+    for read in (_read_type, _read_scope, _read_separator):
+        end, fault = read(row.text, end, rules)
+        if fault is not None:
+            yield Problem(row.number, fault.at + 1, fault.rule, fault.message)
+        if end is None:
+            break
+    else:
+        yield from _subject_problems(row, end)
+    if len(row.text) > rules.max_subject:
+        what = f"the first line has {len(row.text)} characters; at most {rules.max_subject}"
+        yield Problem(row.number, rules.max_subject + 1, "subject-length", f"{what} are allowed")
+
+
+def _read_type(text: str, start: int, rules: Rules) -> Part:
+    known = f"known types: {', '.join(rules.types)}"
+    if text.startswith(_MARK):
+        what = "a byte order mark stands here; save the message without one"
+        return Part(None, Fault(start, "encoding", what))
+    match = _TYPE.match(text, start)
+    if match is None:
+        what = f"a type has to stand here, as in {FORM!r}; {known}"
+        return Part(None, Fault(start, "form", what))
+    name, end = match[0], match.end()
+    if name in rules.types:
+        return Part(end)
+    if not _REST.match(text, end):
+        what = f"the line has not the form {FORM!r}; {known}"
+        return Part(None, Fault(start, "form", what))
+    if name.lower() in rules.types:
+        what = f"the type {name!r} is written {name.lower()!r}"
+        return Part(end, Fault(start, "type", what))
+    what = f"unknown type {name!r}{nearest(name.lower(), rules.types)}"
+    return Part(end, Fault(start, "type", what))
+
+
+def _read_scope(text: str, start: int, rules: Rules) -> Part:
+    if not text.startswith("(", start):
+        return Part(start)
+    match = _SCOPE.match(text, start)
+    if match is None:
+        return Part(None, Fault(start, "scope", "this parenthesis is not closed by ')'"))
+    if not match["scope"].strip():
+        what = "the scope is empty; name one, or leave out the parentheses"
+        return Part(match.end(), Fault(start + 1, "scope", what))
+    word = _SCOPE_WORD.match(text, start + 1)
+    at = start + 1 if word is None else word.end()
+    if at == match.end() - 1:
+        return Part(match.end(), _unknown_scope(match["scope"], start + 1, rules.scopes))
+    what = f"{text[at]!r} is not allowed in a scope, which is one word of letters, digits"
+    return Part(match.end(), Fault(at, "scope", f"{what} and - _ . / , @ +"))
+
+
+def _unknown_scope(scope: str, at: int, known: tuple[str, ...]) -> Fault | None:
+    if not known or scope in known:
+        return None
+    what = f"unknown scope {scope!r}{nearest(scope, known)}; known scopes: {', '.join(known)}"
+    return Fault(at, "scope", what)
+
+
+def _read_separator(text: str, start: int, _: Rules) -> Part:
+    at = start + text.startswith("!", start)
+    rest = text[at:]
+    if rest.startswith("(") and at > start:
+        what = "'!' stands behind the scope, directly before ':'"
+        return Part(None, Fault(start, "separator", what))
+    colon = _COLON.match(text, at)
+    if colon is None:
+        what = f"':' has to stand here, as in {FORM!r}"
+        return Part(None, Fault(at, "separator", what))
+    if colon.end() == len(text):
+        return Part(None, Fault(colon.end(), "subject-empty", "the subject is missing behind ':'"))
+    if colon["wide"]:
+        what = f"{colon['wide']!r} is not ':'; use the ASCII colon"
+        return Part(colon.end(), Fault(colon.start("wide"), "separator", what))
+    if colon["before"]:
+        what = "':' stands directly behind the type, the scope or one '!'"
+        return Part(colon.end(), Fault(at, "separator", what))
+    if colon["behind"] != " ":
+        what = "exactly one space has to stand behind ':'"
+        return Part(colon.end(), Fault(colon.start("behind"), "separator", what))
+    return Part(colon.end())
+
+
+def _subject_problems(row: Row, start: int) -> Iterator[Problem]:
+    subject = row.text[start:]
+    wanted = imperative_of(subject)
+    if wanted is not None:
+        said = subject.split()[0]
+        what = f"the subject says what the commit does, as an order: {wanted!r}, not {said!r}"
+        yield Problem(row.number, start + 1, "subject-mood", what)
+    if subject.endswith((".", "\N{IDEOGRAPHIC FULL STOP}")):
+        yield Problem(
+            row.number, len(row.text), "subject-period", "the subject ends with no period"
+        )
+
+
+def _body_problems(rows: list[Row], width: int) -> Iterator[Problem]:
+    if rows and rows[0].text:
+        what = "a blank line has to stand between the first line and the body"
+        yield Problem(rows[0].number, 1, "body-blank", what)
+    is_code, is_footer = False, True
+    for row in rows:
+        is_fence = _FENCE.match(row.text) is not None
+        if not (is_code or is_fence):
+            yield from _line_problems(row, is_footer, width)
+        is_code ^= is_fence
+        # A footer stands in the last paragraphs: behind a blank line, or behind another footer.
+        is_footer = not row.text or (is_footer and _TRAILER.match(row.text) is not None)
+
+
+def _line_problems(row: Row, is_footer: bool, width: int) -> Iterator[Problem]:
+    if len(row.text) > width and not _may_be_long(row.text, width):
+        what = f"the line has {len(row.text)} characters; at most {width} are allowed"
+        yield Problem(row.number, width + 1, "body-width", f"{what}, URLs and code apart")
+    if row.text == WHY:
+        what = "this line of the draft is the author's; write why, or take it out"
+        yield Problem(row.number, 1, "draft", what)
+    if not _BREAKING.match(row.text):
+        return
+    if not _BREAKING_FOOTER.match(row.text):
+        what = "a footer of a breaking change is written 'BREAKING CHANGE: ' and what breaks"
+        yield Problem(row.number, 1, "breaking-footer", what)
+    elif not is_footer:
+        what = "a blank line has to stand before the footer"
+        yield Problem(row.number, 1, "breaking-footer", what)
+
+
+def _may_be_long(text: str, width: int) -> bool:
+    """Tells whether a line cannot be broken: code, or short enough but for its URLs and code."""
+    if text.startswith(("    ", "\t")) or " " not in text.strip():
+        return True
+    return len(_LONG_BY_NATURE.sub("", text)) <= width

@@ -1,0 +1,257 @@
+"""Where a branch stands: its base, what it has that the base lacks, and what lies about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from scaffold.errors import RequestError, nearest
+from scaffold.vcs.commit.history import Header, read_header
+from scaffold.vcs.repository import commit_at, is_empty
+
+if TYPE_CHECKING:
+    import git
+
+_USUAL_BASES = ("main", "master", "trunk", "develop")
+_UNFINISHED = {
+    "MERGE_HEAD": ("a merge", "git merge --continue, or --abort"),
+    "CHERRY_PICK_HEAD": ("a cherry-pick", "git cherry-pick --continue, or --abort"),
+    "REVERT_HEAD": ("a revert", "git revert --continue, or --abort"),
+    "rebase-merge": ("a rebase", "git rebase --continue, or --abort"),
+    "rebase-apply": ("a rebase or `git am`", "git rebase --continue, or git am --abort"),
+    "BISECT_LOG": ("a bisection", "git bisect reset"),
+}
+
+
+class Base(NamedTuple):
+    """Is the branch that a pull request goes into.
+
+    Where no remote has it, the local branch counts.
+    """
+
+    name: str
+    remote: str | None
+    ref: str
+    commit: str
+
+
+class Work(NamedTuple):
+    """Is one commit of the branch that the base lacks."""
+
+    name: str
+    author: str
+    date: str
+    message: str
+
+    @property
+    def subject(self) -> str:
+        """The first line of its message."""
+        return self.message.strip().partition("\n")[0].strip()
+
+    @property
+    def header(self) -> Header | None:
+        """Its first line, taken apart; None where it has another form."""
+        return read_header(self.subject)
+
+
+@dataclass(frozen=True)
+class Disorder:
+    """Is what lies about in the work tree.
+
+    Args:
+        staged: Files with staged changes.
+        unstaged: Tracked files with changes that are not staged.
+        unmerged: Files in conflict.
+        untracked: Files that git neither tracks nor ignores.
+        submodules: Submodules with changes of their own inside.
+        unfinished: What was begun and not ended, with the way on.
+    """
+
+    staged: tuple[str, ...] = ()
+    unstaged: tuple[str, ...] = ()
+    unmerged: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
+    submodules: tuple[str, ...] = ()
+    unfinished: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def edited(self) -> tuple[str, ...]:
+        """Tracked files that are not as they were committed."""
+        return tuple(dict.fromkeys((*self.unmerged, *self.staged, *self.unstaged)))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Is a branch beside its base.
+
+    Args:
+        branch: The branch that is checked out.
+        head: Its newest commit.
+        base: Where it goes.
+        merge_base: The newest commit that both have; None for unrelated histories.
+        work: What the base lacks, the oldest first, without merges.
+        behind: How many commits of the base the branch lacks.
+    """
+
+    branch: str
+    head: str
+    base: Base
+    merge_base: str | None
+    work: tuple[Work, ...]
+    behind: int
+
+
+def find_standing(repository: git.Repo, base: Base) -> Standing:
+    """Returns where the branch that is checked out stands beside a base.
+
+    Raises:
+        RequestError: No branch is checked out, or it has no commit.
+    """
+    if repository.head.is_detached:
+        raise RequestError(
+            f"no branch is checked out: HEAD is detached at {repository.head.commit.hexsha[:9]}",
+            code="branch_missing",
+            hint="make one of it: git switch -c NAME",
+        )
+    branch, head = repository.head.reference.name, repository.head.commit.hexsha
+    bases: str = repository.git.merge_base(
+        base.commit, head, with_exceptions=False
+    )  # nothing for unrelated histories
+    names: str = repository.git.rev_list("--reverse", "--no-merges", f"{base.commit}..{head}", "--")
+    behind: str = repository.git.rev_list("--count", f"{head}..{base.commit}", "--")
+    work = tuple(_work(repository.commit(name)) for name in names.split())
+    return Standing(branch, head, base, bases.strip() or None, work, int(behind))
+
+
+def find_base(repository: git.Repo, name: str | None, remote: str | None) -> Base:
+    """Returns the branch that a pull request goes into, as it was last fetched.
+
+    Args:
+        repository: The repository.
+        name: What was asked for; None takes the remote's own branch, or a usual one.
+        remote: The remote that was asked for; None takes origin, or the only one.
+
+    Raises:
+        RequestError: There is no such branch, remote or commit.
+    """
+    if is_empty(repository):
+        raise RequestError(
+            "the repository has no commit yet",
+            code="branch_missing",
+            hint="commit something on a branch of its own first",
+        )
+    chosen = find_remote(repository, remote)
+    if name is not None and chosen and name.startswith(f"{chosen}/"):
+        name = name.removeprefix(f"{chosen}/")
+    for each in [name] if name is not None else _likely(repository, chosen):
+        refs = [f"refs/remotes/{chosen}/{each}"] if chosen else []
+        for ref in (*refs, f"refs/heads/{each}"):
+            found: str = repository.git.rev_parse(
+                "--verify", "--quiet", f"{ref}^{{commit}}", with_exceptions=False
+            )
+            if found:
+                return Base(each, chosen if "/remotes/" in ref else None, ref, found)
+    raise _no_base(repository, name, chosen)
+
+
+def find_remote(repository: git.Repo, name: str | None) -> str | None:
+    """Returns the remote that counts; None where there is none.
+
+    Raises:
+        RequestError: There is none of that name, or there are several and nothing chooses.
+    """
+    known = [each.name for each in repository.remotes]
+    if name is not None:
+        if name not in known:
+            raise RequestError(
+                f"there is no remote {name!r}{nearest(name, known)}",
+                code="remote_unknown",
+                hint="see `git remote -v`",
+            )
+        return name
+    if "origin" in known or len(known) < 2:
+        return "origin" if "origin" in known else (known or [None])[0]
+    raise RequestError(
+        f"there are {len(known)} remotes, and none is called origin: {', '.join(known)}",
+        code="remote_unknown",
+        hint="name one with --remote",
+    )
+
+
+def find_disorder(repository: git.Repo) -> Disorder:
+    """Returns what lies about in the work tree and in git's folder; nothing is refreshed."""
+    output: bytes = repository.git(c="status.renames=false").status(
+        "--porcelain=v2",
+        "-z",
+        "--untracked-files=all",
+        "--ignore-submodules=none",
+        stdout_as_string=False,
+        strip_newline_in_stdout=False,
+        env={"GIT_OPTIONAL_LOCKS": "0"},
+    )
+    found: dict[str, list[str]] = {}
+    for row in output.decode("utf-8", "surrogateescape").split("\0"):
+        for kind, path in _status_of(row):
+            found.setdefault(kind, []).append(path)
+    folder = Path(repository.git_dir)
+    begun = tuple(said for name, said in _UNFINISHED.items() if (folder / name).exists())
+    return Disorder(
+        **{kind: tuple(paths) for kind, paths in found.items()},
+        unfinished=tuple(dict.fromkeys(begun)),
+    )
+
+
+def _status_of(row: str) -> list[tuple[str, str]]:
+    """Returns what one record of git's status says, as pairs of a field of Disorder and a path."""
+    kind, _, rest = row.partition(" ")
+    if kind == "?":
+        return [("untracked", rest)]
+    if kind == "u":
+        return [("unmerged", rest.split(" ", 9)[9])]
+    if kind != "1":
+        return []
+    states, submodule, path = rest[:2], rest[3:7], rest.split(" ", 7)[7]
+    found = [("staged", path)] if states[0] != "." else []
+    if states[1] != ".":
+        is_inside = submodule[0] == "S" and submodule[1] == "."
+        found.append(("submodules" if is_inside else "unstaged", path))
+    return found
+
+
+def _work(commit: git.Commit) -> Work:
+    message = commit.message
+    text = message if isinstance(message, str) else message.decode("utf-8", "replace")
+    author = f"{commit.author.name} <{commit.author.email}>"
+    return Work(commit.hexsha, author, commit.authored_datetime.isoformat(), text)
+
+
+def _likely(repository: git.Repo, remote: str | None) -> list[str]:
+    head: str = repository.git.symbolic_ref(
+        "--quiet", f"refs/remotes/{remote}/HEAD", with_exceptions=False
+    )
+    own = head.removeprefix(f"refs/remotes/{remote}/")
+    return list(dict.fromkeys((own, *_USUAL_BASES))) if own else list(_USUAL_BASES)
+
+
+def _no_base(repository: git.Repo, name: str | None, remote: str | None) -> RequestError:
+    if name is None:
+        return RequestError(
+            f"no branch to go into was found: none of {', '.join(_USUAL_BASES)} is there",
+            code="base_unknown",
+            hint="name it with --base",
+        )
+    known = [head.name for head in repository.heads]
+    if remote:
+        known += [ref.remote_head for ref in repository.remote(remote).refs]
+    commit = f" of {remote}" if remote else ""
+    return RequestError(
+        f"there is no branch {name!r}{commit}{nearest(name, known)}",
+        code="base_unknown",
+        hint=f"`git fetch {remote}` brings what is new there" if remote else "see `git branch`",
+    )
+
+
+def count_ahead(repository: git.Repo, old: str, new: str) -> int:
+    """Returns how many commits one revision has that another lacks."""
+    return int(repository.git.rev_list("--count", f"{commit_at(repository, old)}..{new}", "--"))

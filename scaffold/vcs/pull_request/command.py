@@ -1,0 +1,353 @@
+"""The command `scaffold pr`: it looks, words, and, where asked to, rewrites, pushes and opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scaffold.errors import RequestError, ScaffoldError
+from scaffold.report import Report
+from scaffold.vcs.changes import changes_between
+from scaffold.vcs.commit.command import known_manner
+from scaffold.vcs.commit.conventional import check_message
+from scaffold.vcs.commit.draft import draft_message
+from scaffold.vcs.commit.inference import infer_scope, infer_type
+from scaffold.vcs.commit.issue_references import branch_references
+from scaffold.vcs.commit.key_changes import key_changes
+from scaffold.vcs.commit.settings import CommitSettings, read_commit_settings
+from scaffold.vcs.pull_request import github, remote
+from scaffold.vcs.pull_request.body import (
+    Material,
+    breaking_lines,
+    is_untouched,
+    sections_of,
+    squash_message,
+    title_of,
+    with_mark,
+)
+from scaffold.vcs.pull_request.branch import Base, Standing, find_base, find_disorder, find_standing
+from scaffold.vcs.pull_request.git_process import confirm_version
+from scaffold.vcs.pull_request.preflight import Check, Wish, preflight
+from scaffold.vcs.pull_request.report import Outcome, done_lines, report_of
+from scaffold.vcs.pull_request.rewrite import Placing, RefMove, move_refs
+from scaffold.vcs.pull_request.signals import Stopped, listening, stoppable, undisturbed
+from scaffold.vcs.pull_request.squash import ConflictError, squashed_tree, write_commit
+from scaffold.vcs.pull_request.template import fill_template, find_template
+from scaffold.vcs.repository import open_repository, root_of
+
+if TYPE_CHECKING:
+    import git
+
+BACKUPS = "refs/scaffold/backup"
+
+
+class Options(NamedTuple):
+    """Is what was asked for."""
+
+    base: str | None = None
+    remote: str | None = None
+    title: str | None = None
+    body: str | None = None
+    message: str | None = None
+    template: str | None = None
+    is_draft: bool = False
+    rewrite: bool = False
+    push: bool = False
+    may_force: bool = False
+    dry_run: bool = False
+    agreed: bool = False
+
+
+def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | None) -> Report:
+    """Prepares the pull request of the branch that is checked out.
+
+    Args:
+        folder: A folder of the repository.
+        options: What was asked for.
+        ask: Shows a plan and asks for a yes; None where nobody can be asked.
+
+    Raises:
+        ScaffoldError: What was asked for cannot be done; then nothing was changed.
+    """
+    repository = open_repository(folder)
+    try:
+        outcome = _look(repository, options)
+        tell = partial(report_of, outcome, dry_run=options.dry_run, is_rewrite=options.rewrite)
+        failed = [check for check in outcome.checks if check.state == "failed"]
+        if failed or options.dry_run or not (options.rewrite or options.push):
+            return tell(failed)
+        try:
+            with stoppable():
+                _work(repository, outcome, options, ask)
+        except ConflictError as error:
+            return tell([], error)
+        return tell([])
+    finally:
+        repository.close()
+
+
+def _look(repository: git.Repo, options: Options) -> Outcome:
+    """Reads everything and words the texts; nothing is written and no network is used."""
+    root = root_of(repository)
+    settings = read_commit_settings(root)
+    base = find_base(repository, options.base, options.remote)
+    standing = find_standing(repository, base)
+    wish = Wish(options.rewrite, options.push)
+    disorder = find_disorder(repository)
+    checks = preflight(repository, standing, disorder, settings.rules, wish)
+    return _worded(repository, standing, checks, settings, options)
+
+
+def _worded(
+    repository: git.Repo,
+    standing: Standing,
+    checks: tuple[Check, ...],
+    settings: CommitSettings,
+    options: Options,
+) -> Outcome:
+    root = root_of(repository)
+    material = _material(repository, standing, settings)
+    template = find_template(root, options.template)
+    message = _read_text(options.message, "the message") if options.message else None
+    title = options.title or (message or "").strip().partition("\n")[0]
+    if not title:
+        title = title_of(material) if standing.work else ""
+    if options.body is not None:
+        body = _read_text(options.body, "the body")
+    else:
+        word = material.guesses[0].word or ""
+        type_ = title.partition(":")[0].partition("(")[0].rstrip("!") or word
+        is_breaking = bool(breaking_lines(material))
+        body = fill_template(template.text, sections_of(material), type_, is_breaking=is_breaking)
+    if options.rewrite and message is None and standing.work:
+        message = squash_message(material, title)
+    return Outcome(standing, checks, title, body, message, template, material)
+
+
+def _material(repository: git.Repo, standing: Standing, settings: CommitSettings) -> Material:
+    old = standing.merge_base or standing.base.commit
+    changes = changes_between(repository, old, standing.head)
+    manner = known_manner(repository, old)
+    key = key_changes(repository, changes)
+    references = branch_references(standing.branch)
+    guesses = infer_type(changes, key, manner, settings), infer_scope(changes, manner, settings)
+    draft = draft_message(changes, key, guesses, references, settings.rules)
+    return Material(standing, changes, key, guesses, draft, references, settings.rules)
+
+
+def _read_text(path: str, what: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(
+            f"{what} {path!r} cannot be read: {error}", code="usage", hint="name a text file"
+        ) from error
+
+
+def _work(
+    repository: git.Repo, outcome: Outcome, options: Options, ask: Callable[[str], bool] | None
+) -> None:
+    """Does what was asked for. What others see comes first, and what is here moves last.
+
+    So a push that is refused, a gh that fails, or a stop in the middle finds branch, index and
+    files as they were, and there is nothing to restore.
+    """
+    standing = outcome.standing
+    root = root_of(repository)
+    if options.push:
+        github.confirm_login(root)
+    new, base = standing.head, standing.base
+    if options.rewrite:
+        confirm_version(repository)
+        base = _fetched(repository, standing.base)
+        new = _squashed(repository, outcome, base)
+    place = None
+    if options.rewrite:
+        place = Placing(repository, standing.branch, standing.head, new)
+    send = _planned_push(repository, outcome, options, new) if options.push else None
+    _confirm(outcome, options, base, new, send, ask)
+    if send is not None:
+        _send(repository, outcome, options, send, place, base, new)
+    elif place is not None:
+        place.move(_refs(repository, outcome, base, new, None))
+    outcome.done.extend(done_lines(outcome))
+
+
+def _fetched(repository: git.Repo, base: Base) -> Base:
+    if base.remote is None:
+        return base
+    return base._replace(commit=remote.fetch_branch(repository, base.remote, base.name))
+
+
+def _squashed(repository: git.Repo, outcome: Outcome, base: Base) -> str:
+    """Writes the one commit into git's store, where nothing points to it yet."""
+    message, rules = outcome.message or "", outcome.material.rules
+    problems = check_message(message, None, rules)
+    if problems:
+        said = "; ".join(f"line {each.line}: {each.message}" for each in problems[:3])
+        raise RequestError(
+            f"the message of the one commit has not the form: {said}",
+            code="message_invalid",
+            hint="give another --title, or the whole message with --message FILE",
+        )
+    tree = squashed_tree(repository, outcome.standing, base)
+    if tree == repository.commit(base.commit).tree.hexsha:
+        raise ScaffoldError(
+            f"{base.name} has all that {outcome.standing.branch} changes",
+            code="nothing_to_propose",
+            hint="the work seems to be merged already",
+        )
+    return write_commit(repository, outcome.standing, base, tree, message)
+
+
+def _planned_push(
+    repository: git.Repo, outcome: Outcome, options: Options, new: str
+) -> remote.Push:
+    name = outcome.standing.base.remote or repository.remotes[0].name
+    branch = outcome.standing.branch
+    seen = _ref(repository, f"refs/remotes/{name}/{branch}")
+    plan = remote.plan_push(repository, name, branch, new, seen)
+    if plan.is_forced and not options.may_force:
+        raise ScaffoldError(
+            f"{name}/{branch} has {len(plan.lost)} commits that the push would replace: "
+            f"{'; '.join(plan.lost[:3])}",
+            code="push_refused",
+            hint="--force-with-lease replaces them, if the branch is still as it was fetched",
+        )
+    return plan
+
+
+def _confirm(
+    outcome: Outcome,
+    options: Options,
+    base: Base,
+    new: str,
+    send: remote.Push | None,
+    ask: Callable[[str], bool] | None,
+) -> None:
+    if options.agreed:
+        return
+    plan = "".join(f"{line}\n" for line in _plan(outcome, options, base, new, send))
+    if ask is None:
+        raise RequestError(
+            "the plan has to be agreed to, and nobody can be asked",
+            code="unconfirmed",
+            hint=f"add --yes for this plan:\n{plan.rstrip()}",
+        )
+    with listening():
+        is_agreed = ask(plan)
+    if not is_agreed:
+        raise ScaffoldError("stopped; nothing was changed", code="aborted", hint="")
+
+
+def _plan(
+    outcome: Outcome, options: Options, base: Base, new: str, send: remote.Push | None
+) -> list[str]:
+    standing, lines = outcome.standing, list[str]()
+    if options.rewrite:
+        lines.append(
+            f"rewrite    {len(standing.work)} commits of {standing.branch} become {new[:9]} on "
+            f"{base.name} {base.commit[:9]}; the backup is {standing.head[:9]}"
+        )
+        lines.append(f"           {(outcome.message or '').partition(chr(10))[0]}")
+    if send is not None:
+        what = f"replacing {len(send.lost)} commits there" if send.is_forced else "adding to it"
+        lines.append(
+            f"push       {send.remote}/{send.branch}: {what if send.old else 'a new branch'}"
+        )
+        lines += [f"           lost: {line}" for line in send.lost]
+        lines.append(f"request    {outcome.title}")
+    return lines
+
+
+def _send(
+    repository: git.Repo,
+    outcome: Outcome,
+    options: Options,
+    send: remote.Push,
+    place: Placing | None,
+    base: Base,
+    new: str,
+) -> None:
+    """Pushes, opens the pull request and moves what is here; the push is undone if that fails."""
+    try:
+        if send.old != new:
+            remote.push(repository, send)
+        outcome.request = _request(root_of(repository), outcome, options)
+        outcome.pushed = {**send._asdict(), "lost": list(send.lost)}
+        refs = _refs(repository, outcome, base if place else None, new, send)
+        if place is not None:
+            place.move(refs)
+        elif refs:
+            move_refs(repository, refs)
+    except BaseException as error:
+        # Without --rewrite the commits are the author's own, and may stay where they were pushed.
+        if place is None or send.old == new:
+            raise
+        if place.is_done:  # a stop that came too late
+            return
+        with undisturbed():
+            is_back = remote.take_back(repository, send)
+        if not is_back and isinstance(error, ScaffoldError | Stopped):
+            raise _left_behind(error, send) from error
+        raise
+
+
+def _left_behind(error: ScaffoldError | Stopped, send: remote.Push) -> ScaffoldError:
+    where = f"{send.remote}/{send.branch}"
+    told = error if isinstance(error, ScaffoldError) else ScaffoldError(str(error), code="aborted")
+    how = f"git fetch {send.remote} shows where {where} stands"
+    return ScaffoldError(
+        f"{told.message}; {where} may stand at {send.new[:9]}, and could not be set back",
+        code=told.code,
+        hint=f"{told.hint}; {how}" if told.hint else how,
+    )
+
+
+def _request(root: Path, outcome: Outcome, options: Options) -> dict[str, Any]:
+    standing = outcome.standing
+    there = github.open_request(root, standing.branch)
+    if there is None:
+        url = github.create_request(
+            root, standing.branch, standing.base.name, outcome.title,
+            with_mark(outcome.body), is_draft=options.is_draft,
+        )  # fmt: skip
+        return {"action": "created", "number": None, "url": url}
+    # What a person wrote there stays, unless a text is given.
+    is_ours = is_untouched(there.body)
+    body = with_mark(outcome.body) if options.body is not None or is_ours else None
+    title = outcome.title if options.title is not None or is_ours else None
+    github.edit_request(root, there.number, base=standing.base.name, title=title, body=body)
+    return {"action": "edited", "number": there.number, "url": there.url}
+
+
+def _refs(
+    repository: git.Repo, outcome: Outcome, base: Base | None, new: str, send: remote.Push | None
+) -> list[RefMove]:
+    """Returns the refs that move, all at once: branch, backup, and what is known of the remote."""
+    standing, moves = outcome.standing, list[RefMove]()
+    if base is not None:
+        time = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        backup = f"{BACKUPS}/{standing.branch}/{time}"
+        moves = [
+            RefMove(backup, None, standing.head),
+            RefMove(f"refs/heads/{standing.branch}", standing.head, new),
+        ]
+        outcome.rewritten = {"old": standing.head, "new": new, "backup": backup}
+        # Whoever has fetched meanwhile, an editor perhaps, has moved it already.
+        is_unmoved = base.commit != standing.base.commit == _ref(repository, base.ref)
+        if base.remote is not None and is_unmoved:
+            moves.append(RefMove(base.ref, standing.base.commit, base.commit))
+    if send is not None:
+        ref = f"refs/remotes/{send.remote}/{send.branch}"
+        old = _ref(repository, ref)
+        moves += [RefMove(ref, old, new)] if old != new else []
+    return moves
+
+
+def _ref(repository: git.Repo, name: str) -> str | None:
+    found: str = repository.git.rev_parse("--verify", "--quiet", name, with_exceptions=False)
+    return found or None

@@ -1,0 +1,118 @@
+"""Calls of git that end with the command, and whose failure says what git said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from scaffold.errors import ScaffoldError
+from scaffold.vcs.pull_request.signals import listening
+from scaffold.vcs.repository import ENVIRONMENT, SAFE_OPTIONS, root_of
+
+if TYPE_CHECKING:
+    import git
+
+MIN_VERSION = (2, 38)
+"""The first git that merges trees without a work tree: `git merge-tree --write-tree`."""
+
+
+class Answer(NamedTuple):
+    """Is how a call of git ended."""
+
+    status: int
+    output: str
+    said: str
+
+
+def ask_git(
+    repository: git.Repo,
+    *argv: str,
+    env: dict[str, str] | None = None,
+    given: str = "",
+    patience_s: float = 0.0,
+    is_apart: bool = False,
+) -> Answer:
+    """Runs git to its end; where this process is stopped, git is too.
+
+    GitPython would let it go on, and a push that goes on cannot be taken back.
+
+    Args:
+        repository: The repository.
+        argv: The command and its arguments.
+        env: What its environment has beside the usual.
+        given: What it reads.
+        patience_s: How long git may go on once this process is stopped, so that it is known what a
+            remote has.
+        is_apart: Whether Ctrl-C at the terminal does not reach it; then it can ask nothing there.
+    """
+    with subprocess.Popen(
+        ["git", *(part for each in SAFE_OPTIONS for part in ("-c", each)), *argv],
+        cwd=root_of(repository),
+        env={**os.environ, **ENVIRONMENT, **(env or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0 if is_apart and os.name == "posix" else None,
+    ) as process:
+        try:
+            with listening():
+                output, said = process.communicate(given.encode("utf-8", "surrogateescape"))
+        except BaseException:
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=patience_s)
+            process.kill()
+            raise
+    text = output.decode("utf-8", "surrogateescape")
+    return Answer(process.returncode, text, _clean(said.decode("utf-8", "replace")))
+
+
+def call_git(
+    repository: git.Repo,
+    *argv: str,
+    env: dict[str, str] | None = None,
+    given: str = "",
+    patience_s: float = 0.0,
+) -> str:
+    """Runs git and returns what it printed, as `ask_git` does.
+
+    Raises:
+        ScaffoldError: It failed.
+    """
+    answer = ask_git(repository, *argv, env=env, given=given, patience_s=patience_s)
+    if answer.status:
+        raise failure(argv[0], answer)
+    return answer.output
+
+
+def failure(command: str, answer: Answer) -> ScaffoldError:
+    """Returns the error for a call that failed."""
+    return ScaffoldError(
+        f"git {command} failed: {answer.said or f'status {answer.status}'}",
+        code="git_failed",
+        hint="all is as it was; mend what git names, then run the command again",
+    )
+
+
+def _clean(stderr: str) -> str:
+    """Returns what git says on stderr as one line; what a remote says goes last."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    kept = [line for line in lines if not line.startswith(("hint:", "To ", "remote:"))]
+    told = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
+    return "; ".join(each for each in (*kept, *told) if each)
+
+
+def confirm_version(repository: git.Repo) -> None:
+    """Checks that git can merge trees without a work tree.
+
+    Raises:
+        ScaffoldError: It is too old.
+    """
+    found = repository.git.version_info[:2]
+    if found < MIN_VERSION:
+        raise ScaffoldError(
+            f"git {'.'.join(map(str, found))} cannot merge without touching the work tree",
+            code="git_old",
+            hint=f"install git {'.'.join(map(str, MIN_VERSION))} or newer, or leave out --rewrite",
+        )

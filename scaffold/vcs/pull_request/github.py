@@ -1,0 +1,135 @@
+"""GitHub's own command `gh`: whether it is logged in, and a pull request opened or renewed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from scaffold.errors import ScaffoldError
+from scaffold.vcs.pull_request.signals import listening
+
+TIMEOUT_S = 120.0
+_FIELDS = "number,url,isDraft,baseRefName,title,body"
+
+
+class Request(NamedTuple):
+    """Is a pull request that is open."""
+
+    number: int
+    url: str
+    title: str
+    body: str
+    base: str
+
+
+def confirm_login(root: Path) -> None:
+    """Checks that gh is logged in.
+
+    Raises:
+        ScaffoldError: It is not.
+    """
+    done = _run(root, "auth", "status")
+    if done.returncode:
+        raise ScaffoldError(
+            f"gh is not logged in: {_said(done)}", code="gh_failed", hint="run: gh auth login"
+        )
+
+
+def open_request(root: Path, branch: str) -> Request | None:
+    """Returns the open pull request of a branch; None where there is none."""
+    argv = ["pr", "list", "--head", branch, "--state", "open", "--json", _FIELDS, "--limit", "1"]
+    output = _call(root, *argv)
+    try:
+        rows = cast("list[dict[str, Any]]", json.loads(output or "[]"))
+        if not rows:
+            return None
+        row = rows[0]
+        return Request(
+            int(row["number"]),
+            str(row["url"]),
+            str(row.get("title", "")),
+            str(row.get("body", "")),
+            str(row.get("baseRefName", "")),
+        )
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ScaffoldError(
+            f"gh pr list answered something else than a list: {output[:80]!r}",
+            code="gh_failed",
+            hint="see `gh --version`; a newer one may be needed",
+        ) from error
+
+
+def create_request(
+    root: Path, branch: str, base: str, title: str, body: str, *, is_draft: bool
+) -> str:
+    """Opens a pull request and returns its address."""
+    with _file(body) as path:
+        argv = ["pr", "create", "--head", branch, "--base", base, "--title", title]
+        draft = ["--draft"] if is_draft else []
+        output = _call(root, *argv, "--body-file", path, *draft)
+    return output.strip().splitlines()[-1] if output.strip() else ""
+
+
+def edit_request(
+    root: Path, number: int, *, base: str, title: str | None, body: str | None
+) -> None:
+    """Renews an open pull request; what is None stays as it is there."""
+    with _file(body or "") as path:
+        argv = ["pr", "edit", str(number), "--base", base]
+        argv += ["--title", title] if title is not None else []
+        argv += ["--body-file", path] if body is not None else []
+        _call(root, *argv)
+
+
+@contextmanager
+def _file(text: str) -> Generator[str]:
+    """Holds a text in a file of its own while another program reads it."""
+    with tempfile.TemporaryDirectory(prefix="scaffold-pr-") as folder:
+        path = Path(folder) / "body.md"
+        path.write_text(text, encoding="utf-8")
+        yield str(path)
+
+
+def _call(root: Path, *argv: str) -> str:
+    done = _run(root, *argv)
+    if done.returncode:
+        raise ScaffoldError(
+            f"gh {argv[0]} {argv[1]} failed: {_said(done)}",
+            code="gh_failed",
+            hint="mend what gh names, then run the command again",
+        )
+    return done.stdout
+
+
+def _run(root: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "GH_PROMPT_DISABLED": "1", "NO_COLOR": "1", "GH_NO_UPDATE_NOTIFIER": "1"}
+    try:
+        with listening():
+            return subprocess.run(
+                ["gh", *argv],
+                cwd=root,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ScaffoldError(
+            f"gh {argv[0]} {argv[1]} came to no end: {error}",
+            code="gh_failed",
+            hint="see whether `gh auth status` answers",
+        ) from error
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    text = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return "; ".join(line.strip() for line in text[:3]) or f"status {done.returncode}"

@@ -1,0 +1,122 @@
+"""The remote: what it has, fetching without moving a ref, and pushing with a lease."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from scaffold.errors import ScaffoldError
+from scaffold.vcs.pull_request.git_process import call_git
+
+if TYPE_CHECKING:
+    import git
+
+
+PATIENCE_S = 20.0
+"""How long a push may go on once the command is stopped; what it did is taken back then."""
+
+
+class Push(NamedTuple):
+    """Is a push that is about to be made.
+
+    Args:
+        remote: Where to.
+        branch: The branch there.
+        old: What it points to now; None where it is not there.
+        new: What it is to point to.
+        lost: Commits that only the remote's branch has: name and subject.
+    """
+
+    remote: str
+    branch: str
+    old: str | None
+    new: str
+    lost: tuple[str, ...]
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether commits of the remote's branch are replaced."""
+        return bool(self.lost)
+
+
+def remote_commit(repository: git.Repo, remote: str, branch: str) -> str | None:
+    """Asks a remote what a branch points to; None where it has no such branch.
+
+    Raises:
+        ScaffoldError: It cannot be reached.
+    """
+    ref = f"refs/heads/{branch}"
+    rows = call_git(repository, "ls-remote", "--", remote, ref).splitlines()
+    return next((row.split("\t")[0] for row in rows if row.split("\t")[1] == ref), None)
+
+
+def fetch_branch(repository: git.Repo, remote: str, branch: str) -> str:
+    """Fetches a branch's commits and returns the newest; no ref is moved.
+
+    Raises:
+        ScaffoldError: The remote cannot be reached, or has no such branch.
+    """
+    found = remote_commit(repository, remote, branch)
+    if found is None:
+        raise ScaffoldError(
+            f"{remote} has no branch {branch!r}",
+            code="base_unknown",
+            hint="name another one with --base",
+        )
+    call_git(
+        repository, "fetch", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules",
+        "--no-auto-maintenance", "--no-prune", "--refmap=", "--", remote, f"refs/heads/{branch}",
+    )  # fmt: skip
+    return found
+
+
+def plan_push(repository: git.Repo, remote: str, branch: str, new: str, seen: str | None) -> Push:
+    """Returns what a push would do to the remote's branch as it is now.
+
+    Args:
+        repository: The repository.
+        remote: Where to.
+        branch: The branch there.
+        new: What it is to point to.
+        seen: What the remote's branch was when it was last fetched; None for no such branch.
+
+    Raises:
+        ScaffoldError: It has moved since, so there is something that nobody here has seen.
+    """
+    old = remote_commit(repository, remote, branch)
+    if old is not None and old not in (seen, new):
+        raise ScaffoldError(
+            f"{remote}/{branch} has moved to {old[:9]} since it was last fetched",
+            code="remote_moved",
+            hint=f"git fetch {remote}, look at what is new there, and run the command again",
+        )
+    if old is None or old == new:
+        return Push(remote, branch, old, new, ())
+    lost = call_git(repository, "log", "--format=%h %s", f"{new}..{old}", "--").splitlines()
+    return Push(remote, branch, old, new, tuple(lost))
+
+
+def push(repository: git.Repo, work: Push) -> None:
+    """Pushes; the remote takes it only while its branch is what was planned with.
+
+    Raises:
+        ScaffoldError: The remote refused, or cannot be reached.
+    """
+    _push(repository, work.remote, work.branch, work.old, work.new)
+
+
+def take_back(repository: git.Repo, work: Push) -> bool:
+    """Gives the remote's branch back what it was before a push; tells whether that worked."""
+    try:
+        _push(repository, work.remote, work.branch, work.new, work.old or "")
+    except ScaffoldError:
+        return False
+    return True
+
+
+def _push(repository: git.Repo, remote: str, branch: str, expected: str | None, new: str) -> None:
+    ref = f"refs/heads/{branch}"
+    lease = f"--force-with-lease={ref}:{expected or ''}"
+    # Tags and submodules are not asked for, and could not be taken back.
+    argv = ["push", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=check"]
+    argv += [lease, "--", remote, f"{new}:{ref}"]
+    call_git(repository, *argv, patience_s=PATIENCE_S)

@@ -1,0 +1,217 @@
+"""The branch and its files, moved to another commit: wholly, or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from scaffold.errors import ScaffoldError
+from scaffold.vcs.pull_request.file_copies import KeptFiles
+from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
+from scaffold.vcs.pull_request.signals import undisturbed
+from scaffold.vcs.repository import root_of
+
+if TYPE_CHECKING:
+    import git
+
+MAX_NAMED = 5
+
+
+class RefMove(NamedTuple):
+    """Is a ref and where it points, before and after; None where it is not there."""
+
+    ref: str
+    old: str | None
+    new: str
+
+
+class Placing:
+    """Moves the work tree, the index and refs from one commit to another.
+
+    Args:
+        repository: The repository, whose tracked files are as committed.
+        branch: The branch that is checked out.
+        old: Its commit.
+        new: The commit to be checked out.
+
+    Raises:
+        ScaffoldError: A file that is not tracked, or whose edits git was told not to see, stands
+            in the way.
+    """
+
+    def __init__(self, repository: git.Repo, branch: str, old: str, new: str) -> None:
+        self._repository = repository
+        self._branch = branch
+        self._root = root_of(repository)
+        self._old, self._new = old, new
+        self._paths = self._changed()
+        self._going = {path for status, path in self._paths if status in "DT"}
+        self._index = Path(repository.git_dir) / "index"
+        self._lock = self._index.with_name("index.lock")
+        self.is_done = False
+        self._confirm_free()
+
+    def move(self, refs: list[RefMove]) -> None:
+        """Moves files, index and refs; on any failure all is as it was.
+
+        Raises:
+            ScaffoldError: Git refused, and nothing was changed.
+        """
+        # A person may have worked on since the plan was made and shown.
+        self._confirm_unlocked()
+        self._confirm_branch()
+        self._confirm_free()
+        saved = self._index.read_bytes()
+        folders = self._new_folders()
+        with tempfile.TemporaryDirectory(prefix="scaffold-pr-", dir=self._index.parent) as scratch:
+            kept = KeptFiles(self._root, Path(scratch), self._held())
+            try:
+                self._move(refs)
+            except BaseException:
+                if self.is_done:  # a stop that came too late
+                    return
+                with undisturbed():
+                    self._put_back_or_tell(saved, folders, kept)
+                raise
+
+    def _move(self, refs: list[RefMove]) -> None:
+        # Git compares times, which differ in a copied tree and where a file has a second link.
+        ask_git(self._repository, "update-index", "-q", "--refresh")
+        move = ["read-tree", "-m", "-u", "--no-recurse-submodules"]
+        call_git(self._repository, *move, "-n", self._old, self._new)
+        call_git(self._repository, *move, self._old, self._new)
+        # Whether refs have moved must be known, so no signal ends this call.
+        with undisturbed():
+            move_refs(self._repository, refs)
+            self.is_done = True
+
+    def _held(self) -> list[str]:
+        return [path for status, path in self._paths if status != "A"]
+
+    def _confirm_unlocked(self) -> None:
+        if self._lock.exists():
+            raise ScaffoldError(
+                f"another git is at work here, or one was killed: there is {str(self._lock)!r}",
+                code="git_failed",
+                hint="all is as it was; wait for it, or remove that file, then run it again",
+            )
+
+    def _confirm_branch(self) -> None:
+        answer = ask_git(self._repository, "symbolic-ref", "--quiet", "HEAD")
+        now = call_git(self._repository, "rev-parse", "--verify", "HEAD").strip()
+        if answer.output.strip() != f"refs/heads/{self._branch}" or now != self._old:
+            raise ScaffoldError(
+                f"{self._branch} at {self._old[:9]} is no longer what is checked out",
+                code="changed_meanwhile",
+                hint="all is as it was; go back to the branch, and run the command again",
+            )
+
+    def _changed(self) -> list[tuple[str, str]]:
+        output = call_git(
+            self._repository, "diff-tree", "-r", "-z", "--no-renames", "--name-status",
+            self._old, self._new,
+        )  # fmt: skip
+        fields = output.split("\0")
+        return list(zip(fields[0::2], fields[1::2], strict=False))
+
+    def _confirm_free(self) -> None:
+        """Refuses what git would overwrite without a word: ignored files, and hidden edits."""
+        taken = [path for status, path in self._paths if status == "A" and self._is_taken(path)]
+        if taken:
+            raise ScaffoldError(
+                f"files that git does not track stand where the base has its own: {_named(taken)}",
+                code="file_exists",
+                hint="move them away; nothing was changed",
+            )
+        flags = call_git(self._repository, "ls-files", "-v", "-z", "--full-name", ":/")
+        # A small letter stands for --assume-unchanged, S for --skip-worktree and sparse checkouts.
+        hidden = {
+            row[2:] for row in flags.split("\0") if row and (row[0].islower() or row[0] == "S")
+        }
+        held = [path for _, path in self._paths if path in hidden]
+        if held:
+            raise ScaffoldError(
+                f"git was told not to look at files that would change: {_named(held)}",
+                code="file_exists",
+                hint="git update-index --no-assume-unchanged --no-skip-worktree PATH, then again",
+            )
+
+    def _is_taken(self, path: str) -> bool:
+        """Tells whether something lies at a new path, or a file at a folder above it."""
+        place = self._root / path
+        if place.is_dir() and not place.is_symlink():
+            # A folder whose files all go makes room for the file.
+            inside = (each for each in place.rglob("*") if not each.is_dir() or each.is_symlink())
+            paths = (each.relative_to(self._root).as_posix() for each in inside)
+            return any(each not in self._going for each in paths)
+        if os.path.lexists(place):
+            return True
+        parts = path.split("/")
+        above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+        return any(
+            os.path.lexists(place) and (place.is_symlink() or not place.is_dir())
+            for each in above
+            if each not in self._going and (place := self._root / each)
+        )
+
+    def _new_folders(self) -> list[Path]:
+        """Returns the folders that are not there yet, the innermost first."""
+        found: set[Path] = set()
+        for _, path in self._paths:
+            for folder in (self._root / path).parents:
+                if folder == self._root or (folder.is_dir() and not folder.is_symlink()):
+                    break
+                found.add(folder)
+        return sorted(found, key=lambda folder: -len(folder.parts))
+
+    def _put_back_or_tell(self, index: bytes, folders: list[Path], kept: KeptFiles) -> None:
+        try:
+            self._put_back(index, folders, kept)
+        except OSError as error:
+            raise ScaffoldError(
+                f"files could not be put back: {error}; the branch is at {self._old[:9]} as before",
+                code="write_failed",
+                hint=f"once the cause is gone: git reset --hard {self._old[:9]}",
+            ) from error
+
+    def _put_back(self, index: bytes, folders: list[Path], kept: KeptFiles) -> None:
+        """Makes files and index what they were, however far the move came."""
+        for status, path in self._paths:
+            if status == "A":
+                place = self._root / path
+                with suppress(OSError):  # a new submodule is an empty folder
+                    place.rmdir() if place.is_dir() and not place.is_symlink() else place.unlink()
+        for folder in folders:
+            with suppress(OSError):
+                folder.rmdir()
+        kept.put_back()
+        # A child that was stopped leaves its lock.
+        with suppress(OSError):
+            self._lock.unlink()
+        part = self._index.with_name("index.scaffold")
+        part.write_bytes(index)
+        part.replace(self._index)
+
+
+def move_refs(repository: git.Repo, refs: list[RefMove]) -> None:
+    """Moves refs in one transaction: all of them, or none.
+
+    Raises:
+        ScaffoldError: One is not where it was, or cannot be written.
+    """
+    lines = ["start"]
+    for ref, old, new in refs:
+        lines.append(f"create {ref} {new}" if old is None else f"update {ref} {new} {old}")
+    text = "\n".join([*lines, "prepare", "commit", ""])
+    argv = ["update-ref", "-m", "scaffold pr", "--stdin"]
+    answer = ask_git(repository, *argv, given=text, is_apart=True)
+    if answer.status:
+        raise failure("update-ref", answer)
+
+
+def _named(paths: list[str]) -> str:
+    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
+    return ", ".join(paths[:MAX_NAMED]) + more

@@ -1,0 +1,141 @@
+"""A branch as one commit on top of its base, made in git's store alone."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from scaffold.errors import ScaffoldError
+from scaffold.vcs.changes import blob_text
+from scaffold.vcs.pull_request.branch import Base, Standing
+from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
+
+if TYPE_CHECKING:
+    import git
+
+MAX_HUNK_LINES = 40
+_ENTRY = re.compile(r"(?P<mode>\d{6}) (?P<name>[0-9a-f]{40}) (?P<stage>[0-3])\t(?P<path>.*)", re.S)
+_HUNK = re.compile(r"^<{7} .*?^>{7} [^\n]*$", re.M | re.S)
+
+
+class Conflict(NamedTuple):
+    """Is a file that both sides changed at one place."""
+
+    path: str
+    why: str
+    """As git words it."""
+    ours: tuple[str, ...]
+    """The commits of the branch that touch it: name and subject."""
+    theirs: tuple[str, ...]
+    """Those of the base."""
+    hunks: tuple[str, ...]
+    """The places, between git's marks; none where the file has no text to show."""
+
+
+class ConflictError(ScaffoldError):
+    """Is raised where a branch does not fit on top of its base.
+
+    Args:
+        conflicts: The files.
+        place: The base as people call it.
+    """
+
+    def __init__(self, conflicts: tuple[Conflict, ...], place: str) -> None:
+        paths = ", ".join(dict.fromkeys(each.path for each in conflicts))
+        super().__init__(
+            f"the branch and {place} changed the same places: {paths}; nothing was touched",
+            code="rebase_conflict",
+            hint=f"settle them by hand: git rebase {place}; then run the command again",
+        )
+        self.conflicts = conflicts
+
+
+def squashed_tree(repository: git.Repo, standing: Standing, base: Base) -> str:
+    """Returns the tree that the base has once the branch is merged into it.
+
+    Raises:
+        ConflictError: Both changed the same places.
+        ScaffoldError: Git failed.
+    """
+    argv = ["merge-tree", "--write-tree", "-z", "--messages", base.commit, standing.head]
+    answer = ask_git(repository, *argv)
+    tree, _, rest = answer.output.partition("\0")
+    if answer.status == 0:
+        return tree
+    if answer.status != 1 or not tree:
+        raise failure("merge-tree", answer)
+    place = f"{base.remote}/{base.name}" if base.remote else base.name
+    raise ConflictError(tuple(_conflicts(repository, standing, base, tree, rest)), place)
+
+
+def _conflicts(
+    repository: git.Repo, standing: Standing, base: Base, tree: str, rest: str
+) -> list[Conflict]:
+    stages, _, messages = rest.partition("\0\0")
+    entries = [match for row in stages.split("\0") if (match := _ENTRY.fullmatch(row))]
+    paths = dict.fromkeys(match["path"] for match in entries)
+    whys = _whys(messages)
+    merge_base = standing.merge_base or base.commit
+    return [
+        Conflict(
+            path,
+            whys.get(path, "both sides changed it"),
+            _commits(repository, f"{merge_base}..{standing.head}", path),
+            _commits(repository, f"{merge_base}..{base.commit}", path),
+            _hunks(repository, tree, path),
+        )
+        for path in paths
+    ]
+
+
+def _whys(messages: str) -> dict[str, str]:
+    """Reads the records COUNT, PATH..., TYPE, MESSAGE; a conflict is told under its first path."""
+    fields = messages.split("\0")
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(fields) and fields[at].strip().isdigit():
+        count = int(fields[at])
+        paths, message = fields[at + 1 : at + 1 + count], fields[at + 2 + count]
+        if message.startswith("CONFLICT"):
+            for path in paths:
+                found.setdefault(path, message.strip())
+        at += count + 3
+    return found
+
+
+def _commits(repository: git.Repo, span: str, path: str) -> tuple[str, ...]:
+    output = call_git(repository, "log", "--format=%h %s", span, "--", f":(top,literal){path}")
+    return tuple(output.splitlines())
+
+
+def _hunks(repository: git.Repo, tree: str, path: str) -> tuple[str, ...]:
+    found = call_git(repository, "ls-tree", "-z", tree, "--", f":(top,literal){path}")
+    if not found.strip("\0"):
+        return ()
+    mode, kind, name = found.partition("\t")[0].split(" ")
+    text = blob_text(repository, name, mode) if kind == "blob" else None
+    return tuple(_cut(match[0]) for match in _HUNK.finditer(text or ""))
+
+
+def _cut(hunk: str) -> str:
+    lines = hunk.split("\n")
+    if len(lines) <= MAX_HUNK_LINES:
+        return hunk
+    half = MAX_HUNK_LINES // 2
+    left_out = f"... {len(lines) - MAX_HUNK_LINES} lines"
+    return "\n".join([*lines[:half], left_out, *lines[-half:]])
+
+
+def write_commit(
+    repository: git.Repo, standing: Standing, base: Base, tree: str, message: str
+) -> str:
+    """Writes the one commit, whose author and date are those of the branch's first; returns it."""
+    first = repository.commit(standing.work[0].name)
+    author = {
+        "GIT_AUTHOR_NAME": str(first.author.name),
+        "GIT_AUTHOR_EMAIL": str(first.author.email),
+        "GIT_AUTHOR_DATE": first.authored_datetime.isoformat(),
+    }
+    argv = [tree, "-p", base.commit, "-F", "-"]
+    given = message.rstrip("\n") + "\n"
+    return call_git(repository, "commit-tree", *argv, env=author, given=given).strip()

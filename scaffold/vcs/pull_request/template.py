@@ -1,0 +1,183 @@
+"""The template of a repository's pull requests: where it stands, and how it is filled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from scaffold.analysis.files.files import MAX_BYTES
+from scaffold.errors import RequestError
+
+_NAMES = ("pull_request_template.md", "pull_request_template.txt", "pull_request_template")
+_FOLDERS = (".github", "", "docs")
+_HEADING = re.compile(r" {0,3}(?P<level>#{1,6})\s+(?P<title>.*?)\s*#*\s*")
+_FENCE = re.compile(r" {0,3}(```|~~~)")
+_BOX = re.compile(r"(?P<lead>\s*[-*+] \[) (?P<rest>\]\s+(?P<label>.*))")
+
+DEFAULT = """\
+## Why
+
+<!-- Say what this is for; the diff shows what it does. -->
+
+## Changes
+
+## Tests
+
+## Breaking changes
+
+## References
+"""
+
+SECTIONS: dict[str, re.Pattern[str]] = {
+    "breaking": re.compile(r"breaking|compatib|migration", re.I),
+    "tests": re.compile(r"\btest", re.I),
+    "references": re.compile(r"\b(issue|reference|related|link|ticket|closes|fixes)", re.I),
+    "changes": re.compile(r"\b(change|summary|description|what|overview|implement|detail)", re.I),
+}
+"""What a heading asks for, in the order in which it is tried."""
+
+_TYPE_WORDS: dict[str, re.Pattern[str]] = {
+    "feat": re.compile(r"\b(new )?feature|\bfeat\b|enhancement", re.I),
+    "fix": re.compile(r"bug|\bfix", re.I),
+    "docs": re.compile(r"\bdoc", re.I),
+    "refactor": re.compile(r"refactor", re.I),
+    "test": re.compile(r"^\W*tests?\b", re.I),
+    "perf": re.compile(r"perf", re.I),
+    "style": re.compile(r"\bstyl|format", re.I),
+    "build": re.compile(r"\bbuild|dependenc", re.I),
+    "ci": re.compile(r"\bci\b|continuous", re.I),
+    "chore": re.compile(r"chore|mainten", re.I),
+    "revert": re.compile(r"revert", re.I),
+}
+_BREAKING_WORD = re.compile(r"breaking", re.I)
+_KIND = re.compile(r"\b(type|kind)\b", re.I)
+
+
+class Template(NamedTuple):
+    """Is the text that a pull request begins with; its path is None for the tool's own."""
+
+    path: str | None
+    text: str
+
+
+def find_template(root: Path, name: str | None = None) -> Template:
+    """Returns a repository's template.
+
+    Args:
+        root: The top folder.
+        name: Of several in a folder PULL_REQUEST_TEMPLATE, the one to take.
+
+    Raises:
+        RequestError: There is none of that name, or it is no text.
+    """
+    single, several = _all_templates(root)
+    if name is not None:
+        for path in (*several, *single):
+            if name in (path.name, path.stem, path.relative_to(root).as_posix()):
+                return _read(root, path)
+        known = ", ".join(path.stem for path in several) or "none"
+        raise RequestError(
+            f"there is no template {name!r}; known: {known}",
+            code="template_unknown",
+            hint="they stand in .github/PULL_REQUEST_TEMPLATE",
+        )
+    for path in (*single, *(each for each in several if len(several) == 1)):
+        return _read(root, path)
+    return Template(None, DEFAULT)
+
+
+def _all_templates(root: Path) -> tuple[list[Path], list[Path]]:
+    single: list[Path] = []
+    several: list[Path] = []
+    for folder in (root / each for each in _FOLDERS):
+        rows = sorted(folder.iterdir()) if folder.is_dir() else []
+        single += [
+            row for wanted in _NAMES for row in rows if row.name.lower() == wanted and row.is_file()
+        ]
+        for row in rows:
+            if row.name.lower() == "pull_request_template" and row.is_dir():
+                several += sorted(path for path in row.iterdir() if path.suffix in (".md", ".txt"))
+    return single, several
+
+
+def _read(root: Path, path: Path) -> Template:
+    shown = path.relative_to(root).as_posix()
+    try:
+        if not path.resolve().is_relative_to(root.resolve()):
+            raise OSError("it is a link that leads out of the repository")
+        if path.stat().st_size > MAX_BYTES:
+            raise OSError("it is too long")
+        return Template(shown, path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(
+            f"the template {shown} cannot be read: {error}",
+            code="source_unreadable",
+            hint="repair it, or give the text with --body",
+        ) from error
+
+
+def fill_template(text: str, parts: Mapping[str, str], type_: str, *, is_breaking: bool) -> str:
+    """Returns a template with what is known below its headings, all of its own lines kept.
+
+    Args:
+        text: The template.
+        parts: Text for the sections of SECTIONS; what no heading asks for goes to the top.
+        type_: The type of the change; boxes that name it are ticked.
+        is_breaking: Whether boxes for breaking changes are ticked too.
+    """
+    blocks = _blocks(text)
+    left = {key: part.strip() for key, part in parts.items() if part.strip()}
+    rows: list[str] = []
+    for title, lines in blocks:
+        asks = _asked(title, left)
+        rows += _ticked(title, lines, type_, is_breaking=is_breaking)
+        if asks is not None:
+            while rows and not rows[-1].strip():
+                rows.pop()
+            rows += ["", *left.pop(asks).split("\n"), ""]
+    top = "\n\n".join(
+        left[key] for key in ("changes", "tests", "breaking", "references") if key in left
+    )
+    if top:
+        rows = [*top.split("\n"), "", *rows]
+    return "\n".join(rows).strip("\n") + "\n"
+
+
+def _blocks(text: str) -> list[tuple[str, list[str]]]:
+    """Splits at headings: the title ("" before the first) and the lines, with the heading's own."""
+    blocks: list[tuple[str, list[str]]] = [("", [])]
+    is_code, is_comment = False, False
+    for line in text.replace("\r\n", "\n").rstrip("\n").split("\n"):
+        is_code ^= _FENCE.match(line) is not None
+        match = None if is_code or is_comment else _HEADING.fullmatch(line)
+        if match is not None:
+            blocks.append((match["title"], []))
+        is_comment = (is_comment or "<!--" in line) and line.rfind("-->") <= line.rfind("<!--")
+        blocks[-1][1].append(line)
+    return blocks if blocks[0][1] else blocks[1:]
+
+
+def _asked(title: str, left: Mapping[str, str]) -> str | None:
+    if _KIND.search(title):  # "Type of change" asks for a box, not for the changes
+        return None
+    for key, pattern in SECTIONS.items():
+        if title and pattern.search(title):
+            return key if key in left else None
+    return None
+
+
+def _ticked(title: str, lines: list[str], type_: str, *, is_breaking: bool) -> list[str]:
+    """Ticks the boxes of the type where a section asks for it; others are the author's."""
+    if not _KIND.search(title):
+        return lines
+    wanted = _TYPE_WORDS.get(type_)
+    found: list[str] = []
+    for line in lines:
+        box = _BOX.fullmatch(line)
+        label = box["label"] if box else ""
+        is_word = bool(_BREAKING_WORD.search(label))
+        hit = is_breaking if is_word else wanted is not None and wanted.search(label)
+        found.append(f"{box['lead']}x{box['rest']}" if box and hit else line)
+    return found

@@ -1,0 +1,153 @@
+"""A changed file as the rules see it: its role, its lines on both sides, its definitions."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from scaffold.analysis.python.statements import all_nodes
+from scaffold.vcs.changes import FileChange
+from scaffold.vcs.review.languages import Views, language_of, views
+from scaffold.vcs.review.revisions import Comparison
+from scaffold.vcs.review.roles import Role, role_of
+from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
+
+Side = Literal["old", "new"]
+
+
+class Line(NamedTuple):
+    """Is one line of a changed file: which side it stands on, and its number there."""
+
+    side: Side
+    number: int
+    text: str
+
+
+class Block(NamedTuple):
+    """Is neighbouring lines that were taken out, or put in."""
+
+    side: Side
+    start: int
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Altered:
+    """Is one changed file.
+
+    Args:
+        change: What git says of it.
+        role: What it is for.
+        old_text: What it held; None where that was no text, or nothing.
+        new_text: What it holds.
+    """
+
+    change: FileChange
+    role: str
+    old_text: str | None
+    new_text: str | None
+
+    @property
+    def path(self) -> str:
+        """The path by which people know it."""
+        return self.change.path
+
+    def path_on(self, side: Side) -> str:
+        """Returns its path on one side; that of the other one where it is not there."""
+        path = self.change.old_path if side == "old" else self.change.new_path
+        return path or self.path
+
+    def blocks(self, side: Side) -> Iterator[Block]:
+        """Yields what was taken out of the old side, or put into the new one."""
+        for hunk in self.change.hunks:
+            lines = hunk.removed if side == "old" else hunk.added
+            if lines:
+                yield Block(side, hunk.old_start if side == "old" else hunk.new_start, lines)
+
+    def views(self, side: Side) -> Views:
+        """Returns the lines of one side with and without comments and strings."""
+        text = self.old_text if side == "old" else self.new_text
+        return views(self.path_on(side), text or "")
+
+    def symbols(self, side: Side) -> tuple[Symbol, ...] | None:
+        """Returns the definitions of one side; None where they are not read."""
+        return self.old_symbols if side == "old" else self.new_symbols
+
+    @cached_property
+    def old_symbols(self) -> tuple[Symbol, ...] | None:
+        """The definitions before; none of a new file, None where they are not read."""
+        return self._read("old", self.old_text)
+
+    @cached_property
+    def new_symbols(self) -> tuple[Symbol, ...] | None:
+        """The definitions after; none of a deleted file, None where they are not read."""
+        return self._read("new", self.new_text)
+
+    @property
+    def is_unread_source(self) -> bool:
+        """Whether it is a program whose definitions are not known on one side."""
+        unread = self.old_symbols is None or self.new_symbols is None
+        return unread and language_of(self.path) is not None
+
+    @cached_property
+    def new_imports(self) -> frozenset[str]:
+        """The modules that it imports."""
+        return imported_modules(self.path, self.new_text)
+
+    @cached_property
+    def old_imports(self) -> frozenset[str]:
+        """The modules that it imported."""
+        return imported_modules(self.path_on("old"), self.old_text)
+
+    def symbol_around(self, side: Side, number: int) -> Symbol | None:
+        """Returns the innermost definition around a line."""
+        return symbol_at(self.symbols(side) or (), number)
+
+    def _read(self, side: Side, text: str | None) -> tuple[Symbol, ...] | None:
+        if text is None:
+            is_there = self.change.old_path if side == "old" else self.change.new_path
+            return None if is_there else ()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in other people's strings
+            return read_symbols(self.path_on(side), text)
+
+
+def read_altered(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[Altered, ...]:
+    """Returns the changed files of a comparison.
+
+    Args:
+        comparison: The two states.
+        roles: The roles that the repository adds.
+    """
+    found: list[Altered] = []
+    for change in comparison.changes:
+        old = comparison.old.text(change.old_path) if change.old_path else None
+        new = comparison.new.text(change.new_path) if change.new_path else None
+        text = new if new is not None else old
+        found.append(Altered(change, role_of(change.path, text, roles), old, new))
+    return tuple(found)
+
+
+def imported_modules(path: str, text: str | None) -> frozenset[str]:
+    """Returns the absolute modules that a Python source imports, with those around them."""
+    if text is None or not path.endswith((".py", ".pyi")):
+        return frozenset()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    found: set[str] = set()
+    for node in all_nodes(tree):
+        if isinstance(node, ast.Import):
+            found.update(each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{each.name}" for each in node.names)
+    parts = (name.split(".") for name in found)
+    return frozenset(".".join(each[:count]) for each in parts for count in range(1, len(each) + 1))

@@ -1,0 +1,323 @@
+"""One Python source as its users see it: who writes which name where, and what it means there."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.statements import all_nodes, dotted_name
+from scaffold.vcs.review.guards import Guards
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Mention(NamedTuple):
+    """Is a place that names something.
+
+    Args:
+        node: The expression; of an import the statement.
+        word: The last part of the name.
+        line: Its line.
+        call: The call whose function it is, or None.
+        taken: Of an import, the name that is taken; else None.
+    """
+
+    node: ast.expr | ast.ImportFrom
+    word: str
+    line: int
+    call: ast.Call | None = None
+    taken: str | None = None
+
+
+@dataclass
+class SourceView:
+    """Reads what the names of one source mean.
+
+    Args:
+        path: Its path.
+        tree: Its tree.
+        index: The names of the repository.
+        sought: The files with definitions whose users are sought.
+    """
+
+    path: str
+    tree: ast.Module
+    index: PythonIndex
+    sought: frozenset[str] = frozenset()
+
+    @cached_property
+    def _nodes(self) -> list[ast.AST]:
+        return all_nodes(self.tree)
+
+    @cached_property
+    def _scopes(self) -> list[Function | ast.ClassDef]:
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        return [node for node in self._nodes if isinstance(node, kinds)]
+
+    @cached_property
+    def _bound(self) -> dict[int, dict[str, str | None]]:
+        return {}
+
+    def mentions(self, words: frozenset[str]) -> Iterator[Mention]:
+        """Yields the places that name one of some words, imports among them."""
+        calls = {id(node.func): node for node in self._nodes if isinstance(node, ast.Call)}
+        aliases = {
+            each.asname: each.name.rpartition(".")[2]
+            for node in self._nodes
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for each in node.names
+            if each.asname
+        }
+        for node in self._nodes:
+            if isinstance(node, ast.ImportFrom):
+                for each in node.names:
+                    if each.name in words:
+                        yield Mention(node, each.name, node.lineno, None, each.name)
+            elif isinstance(node, (ast.Name, ast.Attribute)):
+                word = node.id if isinstance(node, ast.Name) else node.attr
+                if isinstance(node, ast.Name) and word not in words:
+                    word = aliases.get(word, word)
+                if word in words and isinstance(node.ctx, ast.Load):
+                    line = node.end_lineno or node.lineno
+                    yield Mention(node, word, line, calls.get(id(node)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                word = _last_of_dotted(node.value)
+                if word in words:
+                    yield Mention(node, word, node.lineno)
+
+    def meaning(self, mention: Mention) -> tuple[Found, ...]:
+        """Returns what a place names; nothing where that shows only while it runs."""
+        node = mention.node
+        if isinstance(node, ast.ImportFrom):
+            return tuple(self._taken(node, mention.taken or ""))
+        if isinstance(node, ast.Constant):
+            return (self.index.find(str(node.value).replace(":", ".")),)
+        if isinstance(node, ast.Name) and node.id not in self._all_imported | self._top_names:
+            return ()
+        dotted = self._dotted(node)
+        return () if dotted is None else (self._find(dotted),)
+
+    def inside(self, line: int) -> str:
+        """Returns the dotted name of the function or class around a line, as seen from outside."""
+        names: list[str] = []
+        for scope in self._scopes:
+            if _holds(scope, line):
+                names.append(scope.name)
+                if not isinstance(scope, ast.ClassDef):
+                    break
+        return ".".join(names)
+
+    @cached_property
+    def guards(self) -> Guards:
+        """Where the source expects to fail."""
+        return Guards(self._nodes)
+
+    def _taken(self, node: ast.ImportFrom, name: str) -> Iterator[Found]:
+        module = self.index.modules.at_path(self.path)
+        if module is not None:
+            for each in self.index.modules.imported(module, node.level, node.module or ""):
+                yield self.index.find_in(each.place, name)
+
+    def _find(self, dotted: str) -> Found:
+        if dotted.startswith("/"):  # an absolute name, of an import inside a function
+            return self.index.find(dotted[1:])
+        first, dot, rest = dotted.partition(".")
+        node, taken = self._imported_once.get(first, (None, ""))
+        if node is None and self.is_own_only(dotted):
+            return Found("undecided", dotted, self.path, evidence="the file defines its own")
+        if node is None:
+            return self.index.find_in(self.path, dotted)
+        # What is imported needs no table of the whole module, which costs more than all else.
+        found = list(self._taken(node, f"{taken}{dot}{rest}"))
+        sure = (each for each in found if each.exists or each.is_missing)
+        return next(sure, Found("undecided", dotted, self.path, evidence="it is from elsewhere"))
+
+    def _dotted(self, node: ast.expr) -> str | None:
+        """Returns an expression as a name of the module; "/" leads what is absolute."""
+        rest: list[str] = []
+        inner = node
+        while isinstance(inner, ast.Attribute):
+            rest.insert(0, inner.attr)
+            inner = inner.value
+        if isinstance(inner, ast.Call):
+            made = dotted_name(inner.func)
+            head = self._head(made, inner) if made and made[:1].isalpha() and rest else None
+            # `Maker().use`: of a function nothing tells what it returns.
+            found = self._find(head) if head else None
+            return ".".join([head or "", *rest]) if found and found.kind == "class" else None
+        head = self._head(inner.id, inner) if isinstance(inner, ast.Name) else None
+        return None if head is None else ".".join([head, *rest])
+
+    def _head(self, dotted: str, node: ast.expr) -> str | None:
+        """Returns what the first part of a name stands for, seen from where it is written."""
+        first, dot, rest = dotted.partition(".")
+        around = [each for each in self._scopes if _holds(each, node.lineno)]
+        for scope in reversed(around):
+            if isinstance(scope, ast.ClassDef):
+                continue
+            bound = self._names_of(scope, around)
+            if first in bound:
+                head = self._class_made(bound[first])
+                return None if head is None else f"{head}{dot}{rest}"
+        return dotted
+
+    def _names_of(
+        self, scope: Function, around: list[Function | ast.ClassDef]
+    ) -> dict[str, str | None]:
+        """Returns what a function binds, each with what it stands for; None where that is open."""
+        if id(scope) not in self._bound:
+            self._bound[id(scope)] = dict(self._bindings(scope, around))
+        return self._bound[id(scope)]
+
+    def _bindings(
+        self, scope: Function, around: list[Function | ast.ClassDef]
+    ) -> Iterator[tuple[str, str | None]]:
+        arguments = scope.args
+        plain = [*arguments.posonlyargs, *arguments.args]
+        for each in [*plain, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]:
+            if each is not None:
+                yield each.arg, _type_name(each.annotation)
+        owner = around[around.index(scope) - 1] if around.index(scope) else None
+        is_static = any(dotted_name(each) == "staticmethod" for each in scope.decorator_list)
+        if isinstance(owner, ast.ClassDef) and plain and not is_static:
+            classes = [each.name for each in around[: around.index(scope)]]
+            is_plain = all(isinstance(each, ast.ClassDef) for each in around[: len(classes)])
+            yield plain[0].arg, ".".join(classes) if is_plain else None
+        stored: dict[str, list[str | None]] = {}
+        for node in all_nodes(scope):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                made = node.value.func if isinstance(node.value, ast.Call) else None
+                if isinstance(node.targets[0], ast.Name):
+                    name = dotted_name(made)
+                    stored.setdefault(node.targets[0].id, []).append(f"{name}()" if name else None)
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                stored.setdefault(node.target.id, []).append(_type_name(node.annotation))
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                for name, meant in self._imported(node):
+                    stored.setdefault(name, []).append(meant)
+        for node in all_nodes(scope):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                stored.setdefault(node.id, [None])
+        for name, meant in stored.items():
+            yield name, meant[0] if len(set(meant)) == 1 else None
+
+    def _class_made(self, meant: str | None) -> str | None:
+        """Returns the class that ``Name()`` makes an instance of; anything else as it is."""
+        if meant is None or not meant.endswith("()"):
+            return meant
+        name = meant.removesuffix("()")
+        return name if self.index.find_in(self.path, name).kind == "class" else None
+
+    def _imported(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None]]:
+        for each in node.names:
+            if isinstance(node, ast.Import):
+                top = each.name.partition(".")[0]
+                yield each.asname or top, f"/{each.name if each.asname else top}"
+            else:
+                lead = self._absolute(node)
+                meant = None if lead is None else f"/{lead}.{each.name}"
+                yield each.asname or each.name, meant
+
+    def _absolute(self, node: ast.ImportFrom) -> str | None:
+        """Returns the absolute name of the module that an import takes from."""
+        if not node.level:
+            return node.module
+        module = self.index.modules.at_path(self.path)
+        if module is None:
+            return None
+        folder = self.index.modules.above(module, node.level).folder or ""
+        names = self.index.dotted_names(f"{folder}/__init__.py".lstrip("/"))
+        return ".".join(filter(None, [names[0], node.module or ""])) if names else None
+
+    def is_own_only(self, name: str) -> bool:
+        """Tells whether a name is a function that this file defines, and no definition sought."""
+        return name in self._own_functions and self.path not in self.sought
+
+    @cached_property
+    def _own_functions(self) -> frozenset[str]:
+        """The functions at the module's top that nothing else of the module binds."""
+        functions = (each for each in self.tree.body if isinstance(each, Function))
+        stored = {each.id for each in self._nodes if isinstance(each, ast.Name) and _is_set(each)}
+        return frozenset(each.name for each in functions) - stored - self._all_imported
+
+    @cached_property
+    def _imported_once(self) -> dict[str, tuple[ast.ImportFrom, str]]:
+        """The names that one ``from ... import`` binds and nothing else does."""
+        found: dict[str, tuple[ast.ImportFrom, str]] = {}
+        bound = set(self._top_names)
+        for node in self._nodes:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                for each in node.names:
+                    name = (each.asname or each.name).partition(".")[0]
+                    if isinstance(node, ast.ImportFrom) and name not in bound:
+                        found[name] = node, each.name
+                    else:
+                        found.pop(name, None)
+                    bound.add(name)
+        return found
+
+    @cached_property
+    def _all_imported(self) -> frozenset[str]:
+        kinds = (ast.Import, ast.ImportFrom)
+        return frozenset(
+            (each.asname or each.name).partition(".")[0]
+            for node in self._nodes
+            if isinstance(node, kinds)
+            for each in node.names
+        )
+
+    @cached_property
+    def _top_names(self) -> frozenset[str]:
+        """The names that the module's own statements bind; stars may bind any."""
+        found = {each.name for each in self._scopes}
+        for node in self._nodes:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+        return frozenset(found)
+
+
+def read_view(path: str, text: str, index: PythonIndex) -> SourceView | None:
+    """Returns the view of a source; None where it cannot be parsed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in other people's strings
+            return SourceView(path, ast.parse(text), index)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _is_set(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _holds(scope: Function | ast.ClassDef, line: int) -> bool:
+    first = min([scope.lineno, *(each.lineno for each in scope.decorator_list)])
+    return first <= line <= (scope.end_lineno or scope.lineno)
+
+
+def _type_name(annotation: ast.expr | None) -> str | None:
+    """Returns the class that an annotation names, where it is one, or one or None."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError):
+            return None
+    if isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+        sides = [annotation.left, annotation.right]
+        real = [each for each in sides if getattr(each, "value", "") is not None]
+        annotation = real[0] if len(real) == 1 else None
+    return dotted_name(annotation)
+
+
+def _last_of_dotted(text: str) -> str | None:
+    """Returns the last part of a text that names something: ``pkg.mod:attr``, ``pkg.mod.attr``."""
+    if len(text) > 200 or "." not in text:
+        return None
+    parts = text.replace(":", ".").split(".")
+    return parts[-1] if all(each.isidentifier() for each in parts) else None

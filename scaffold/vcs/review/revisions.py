@@ -1,0 +1,238 @@
+"""The two states that a review compares, and how the command line names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from scaffold.analysis.files.files import Files, git_output, list_files
+from scaffold.analysis.files.revision import RevisionFiles
+from scaffold.errors import RequestError
+from scaffold.vcs.changes import (
+    EMPTY_TREE,
+    FileChange,
+    Hunk,
+    changes_between,
+    staged_changes,
+    unstaged_changes,
+)
+from scaffold.vcs.repository import commit_at, is_empty, is_shallow, root_of
+from scaffold.vcs.review.trees import files_at, indexed_files
+
+if TYPE_CHECKING:
+    import git
+
+_USUAL = ("main", "master", "trunk", "develop")
+
+
+class Which(NamedTuple):
+    """Is what the command line says of the states to compare.
+
+    Args:
+        revisions: ``A..B``, ``A...B`` or one revision, which stands for what it adds to the base.
+        base: The branch that the change is to go to.
+        staged: Whether to look at what the next commit would change.
+        worktree: Whether to look at the files on the disk too.
+    """
+
+    revisions: str | None = None
+    base: str | None = None
+    staged: bool = False
+    worktree: bool = False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Is two states of a repository and what lies between them.
+
+    Args:
+        old_name: What the old state is called.
+        new_name: What the new one is called.
+        why: Why these two.
+        changes: What changed.
+        old: The files of the old state.
+        new: The files of the new state.
+        subjects: The subjects of the commits in between, the oldest first.
+    """
+
+    old_name: str
+    new_name: str
+    why: str
+    changes: tuple[FileChange, ...]
+    old: Files
+    new: Files
+    subjects: tuple[str, ...] = ()
+
+    def close(self) -> None:
+        """Ends the processes that read contents."""
+        for each in (self.old, self.new):
+            if isinstance(each, RevisionFiles):
+                each.close()
+
+
+def compare(repository: git.Repo, which: Which) -> Comparison:
+    """Returns the two states that the command line names.
+
+    Raises:
+        RequestError: The options contradict each other, a revision is unknown, or nothing says what
+            the change is to be compared with.
+    """
+    _refuse_contradictions(which)
+    if which.staged:
+        return _staged(repository)
+    if is_empty(repository):
+        if which.worktree:
+            return _with_worktree(repository, None, "nothing", "the branch has no commit yet")
+        raise RequestError(
+            "this branch has no commit yet",
+            code="revision_unknown",
+            hint="--staged reviews what its first commit would hold",
+        )
+    if which.revisions and ".." in which.revisions:
+        return _range(repository, which.revisions)
+    tip = commit_at(repository, which.revisions or "HEAD")
+    base_name, why = _base_name(repository, which, tip)
+    base = _fork(repository, base_name, tip)
+    if which.worktree:
+        return _with_worktree(repository, base, f"{base_name} ({base.hexsha[:12]})", why)
+    return _between(repository, base, tip, why)
+
+
+def _refuse_contradictions(which: Which) -> None:
+    given = [
+        name
+        for name, is_there in (
+            ("REV..REV", bool(which.revisions)), ("--staged", which.staged),
+            ("--worktree", which.worktree),
+        )
+        if is_there
+    ]  # fmt: skip
+    if len(given) > 1:
+        raise RequestError(f"{given[0]} and {given[1]} exclude each other", code="usage")
+    if which.base and (which.staged or ".." in (which.revisions or "")):
+        raise RequestError(f"--base and {given[0]} exclude each other", code="usage")
+
+
+def _range(repository: git.Repo, text: str) -> Comparison:
+    separator = "..." if "..." in text else ".."
+    left, _, right = text.partition(separator)
+    old, new = (commit_at(repository, each or "HEAD") for each in (left, right))
+    if separator == "...":
+        old = _fork(repository, left or "HEAD", new)
+    return _between(repository, old, new, f"{text} was asked for")
+
+
+def _between(repository: git.Repo, old: git.Commit, new: git.Commit, why: str) -> Comparison:
+    subjects = repository.git.log(
+        "--format=%s", "--reverse", "--no-show-signature", f"{old.hexsha}..{new.hexsha}", "--"
+    )
+    return Comparison(
+        old.hexsha[:12],
+        new.hexsha[:12],
+        why,
+        changes_between(repository, old.hexsha, new.hexsha),
+        files_at(repository, old.hexsha),
+        files_at(repository, new.hexsha),
+        tuple(each for each in subjects.split("\n") if each),
+    )
+
+
+def _staged(repository: git.Repo) -> Comparison:
+    head = None if is_empty(repository) else repository.head.commit.hexsha
+    return Comparison(
+        "nothing" if head is None else head[:12],
+        "the index",
+        "--staged was asked for",
+        staged_changes(repository),
+        files_at(repository, head or EMPTY_TREE),
+        indexed_files(repository),
+    )
+
+
+def _with_worktree(
+    repository: git.Repo, base: git.Commit | None, name: str, why: str
+) -> Comparison:
+    old = base.hexsha if base is not None else EMPTY_TREE
+    files = list_files(root_of(repository))
+    changes = unstaged_changes(repository, old)
+    known = {each.new_path for each in changes}
+    listed = git_output(files.root, "ls-files", "-z", "--others", "--exclude-standard") or b""
+    paths = (each.decode("utf-8", "surrogateescape") for each in listed.split(b"\0"))
+    fresh = [_new_file(files, each) for each in sorted(paths) if each and each not in known]
+    ordered = sorted((*changes, *fresh), key=lambda each: each.path)
+    return Comparison(name, "the work tree", why, tuple(ordered), files_at(repository, old), files)
+
+
+def _new_file(files: Files, path: str) -> FileChange:
+    """Returns a file that git does not know yet as an added one."""
+    text, zeros = files.text(path), "0" * 40
+    place = files.root / path
+    mode = "120000" if place.is_symlink() else "100644"
+    if mode == "100644" and place.is_file() and place.stat().st_mode & 0o100:
+        mode = "100755"
+    lines = tuple((text or "").removesuffix("\n").split("\n")) if text else ()
+    hunks = (Hunk(0, (), 1, tuple(each.removesuffix("\r") for each in lines), ""),) if lines else ()
+    return FileChange("A", None, path, "000000", mode, zeros, zeros, None, text is None, hunks)
+
+
+def _base_name(repository: git.Repo, which: Which, tip: git.Commit) -> tuple[str, str]:
+    """Returns the branch that the change is to go to, and why that one."""
+    if which.base:
+        return which.base, f"from where it left {which.base}, which --base names"
+    branch = None if repository.head.is_detached else repository.active_branch.name
+    upstream = _name_of(repository, "@{upstream}") if branch else None
+    default = _default_branch(repository)
+    for name, why in (
+        (default, "the default branch"),
+        (upstream, f"the upstream of {branch}"),
+    ):
+        if name and not _is_at(repository, name, tip):
+            return name, f"from where it left {name}, {why}"
+    if default or upstream:
+        here = default or upstream
+        assert here is not None, "one of them is there"
+        return here, f"{here} has all of it"
+    raise RequestError(
+        "nothing says which branch this change is to go to: there is neither an upstream nor "
+        f"origin/HEAD nor a branch {', '.join(_USUAL)}",
+        code="revision_unknown",
+        hint="name it with --base, or give a range such as HEAD~1..HEAD",
+    )
+
+
+def _default_branch(repository: git.Repo) -> str | None:
+    """Returns the branch that others build on: the remote's own word first, then usual names."""
+    if name := _name_of(repository, "origin/HEAD"):
+        return name
+    names = [f"origin/{each}" for each in _USUAL] + list(_USUAL)
+    return next((each for each in names if _name_of(repository, each)), None)
+
+
+def _name_of(repository: git.Repo, revision: str) -> str | None:
+    """Returns the short name of a branch; None where there is none."""
+    import git
+
+    try:
+        found = repository.git.rev_parse("--verify", "--quiet", "--abbrev-ref", revision)
+    except git.GitCommandError:
+        return None
+    return found or None
+
+
+def _is_at(repository: git.Repo, name: str, tip: git.Commit) -> bool:
+    """Tells whether a branch holds a commit already, so that nothing is ahead of it."""
+    return repository.is_ancestor(tip, commit_at(repository, name))
+
+
+def _fork(repository: git.Repo, name: str, tip: git.Commit) -> git.Commit:
+    """Returns where a commit's history left that of another one."""
+    found = repository.merge_base(commit_at(repository, name), tip)
+    if found:
+        return found[0]
+    cut = "; this clone is shallow, and `git fetch --unshallow` brings the rest"
+    raise RequestError(
+        f"{name} and {tip.hexsha[:12]} have no commit in common"
+        + (cut if is_shallow(repository) else ""),
+        code="revision_unknown",
+        hint="give both ends, such as A..B, to compare them all the same",
+    )

@@ -1,0 +1,288 @@
+"""What argparse and click programs take, read as text: as the real parsers judge the same lines."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from scaffold.analysis.cli.argument_check import Input, fit
+from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.files.files import list_files
+from scaffold.analysis.repository import Repository
+
+PLAIN = """
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("path")
+parser.add_argument("-n", "--number", type=int, choices=range(3))
+parser.add_argument("-q", "--quiet", action="store_true")
+parser.add_argument("--pair", nargs=2)
+parser.add_argument("--many", nargs="+")
+parser.add_argument("--color", action=argparse.BooleanOptionalAction)
+parser.parse_args()
+"""
+HELPERS = """
+import argparse as ap
+
+MODES = {"fast": 1, "slow": 2}
+
+
+def shared(parser, *, with_mode=False):
+    group = parser.add_argument_group("shared")
+    group.add_argument("--root", required=True)
+    if with_mode:
+        group.add_argument("--mode", choices=sorted(MODES))
+    return parser
+
+
+class Program:
+    def __init__(self):
+        base = ap.ArgumentParser(add_help=False)
+        base.add_argument("--log")
+        self.parser = ap.ArgumentParser(allow_abbrev=False)
+        inner = self.parser.add_subparsers(required=True)
+        for name in ("make", "mend"):
+            each = shared(inner.add_parser(name, parents=[base]), with_mode=True)
+            each.add_argument("names", nargs="*")
+
+    def run(self, argv=None):
+        return self.parser.parse_args(argv)
+
+
+def main():
+    Program().run()
+
+
+if __name__ == "__main__":
+    main()
+"""
+CLICK = """
+import functools
+
+import click
+
+verbose = click.option("-v", "--verbose", count=True)
+
+
+def shared(function):
+    @click.option("--root", required=True)
+    @verbose
+    @functools.wraps(function)
+    def inner(*args, **given):
+        pass
+
+    return inner
+
+
+@click.group()
+@verbose
+def cli(verbose):
+    pass
+
+
+@cli.command("make")
+@shared
+@click.argument("names", nargs=-1, required=True)
+@click.option("--mode", type=click.Choice(["fast", "slow"], case_sensitive=False))
+@click.option("--shout/--whisper", " /-w")
+def make_it(**given):
+    pass
+
+
+@click.command()
+@click.argument("first")
+@click.argument("second", required=False)
+@click.option("--point", nargs=2)
+def mend_things_cmd(**given):
+    pass
+
+
+cli.add_command(mend_things_cmd, name="mend")
+
+if __name__ == "__main__":
+    cli()
+"""
+LINES = {
+    "plain": [
+        "x", "", "x y", "x -n 2", "x -n 7", "x -n2", "x -qn2", "x -qz", "x --num 1", "x --number",
+        "x --number=1", "x --nmber 1", "--pair a b x", "x --pair a", "x --many a b --quiet",
+        "x --no-color", "x --no-quiet", "-- x", "-- -x", "x --help", "x -h", "-5", "x --q",
+    ],
+    "helpers": [
+        "make --root r", "make", "mend --root r a b", "break", "make --root r --mode fast",
+        "make --root r --mode medium", "make --root r --log l", "--log l make --root r",
+        "make --roo r", "mend --root r --unknown", "make --root", "make --help",
+    ],
+    "click": [
+        "make --root r n", "make --root r", "make n", "-v make --root r n m", "make --root=r n -vv",
+        "make --root r n --mode FAST", "make --root r n --mode medium", "make --root r n -w",
+        "make --root r n --whisper --shout", "make --rot r n", "mend a", "mend a b", "mend a b c",
+        "mend", "mend a --point 1 2", "mend a --point 1", "brake", "make --help", "make-it -v",
+    ],
+}  # fmt: skip
+TEXTS = {"plain": PLAIN, "helpers": HELPERS, "click": CLICK}
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [(name, line) for name, lines in LINES.items() for line in lines]
+)
+def test_a_line_fits_where_the_program_takes_it(name: str, line: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.py"
+    path.write_text(TEXTS[name])
+    command = Repository.at(tmp_path).programs.command_of(path.name, "")
+    assert command is not None
+    assert not command.is_open, command.why_open
+    words = shlex.split(line)
+    result = fit(command, [Input(word) for word in words], is_whole=True)
+    told = [problem.message for problem in result.problems]
+    assert bool(told) == refused(path, words), told
+
+
+def refused(path: Path, words: Sequence[str]) -> bool:
+    """Runs the real program; tells whether it calls the words a wrong usage."""
+    code = compile(path.read_text(), str(path), "exec")
+    out = contextlib.redirect_stdout(io.StringIO())
+    with argv(path, words), out, contextlib.redirect_stderr(io.StringIO()):
+        try:
+            exec(code, {"__name__": "__main__"})
+        except SystemExit as exit_:
+            return exit_.code == 2
+    return False
+
+
+@contextlib.contextmanager
+def argv(path: Path, words: Sequence[str]) -> Iterator[None]:
+    before = sys.argv
+    sys.argv = [path.name, *words]
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
+def command(root: Path, files: dict[str, str], path: str, function: str = "") -> Command | None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return Repository(list_files(root)).programs.command_of(path, function)
+
+
+PARSE = "\nparser.parse_args()\n"
+MAKE = "import argparse\nparser = argparse.ArgumentParser()\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import elsewhere\nelsewhere.fill(parser)",
+        "setattr(parser, 'x', 1)",
+        "parser.add_argument(*names())",
+        "parser.add_argument('--' + name())",
+        "for name in names():\n    parser.add_argument(f'--{name}')",
+        "parser.add_argument('rest', nargs=argparse.REMAINDER)",
+        "parsers = {'a': parser}\nfill(parsers)",
+        "import sys\nif sys.argv[1] == 'x':\n    sys.argv.remove('x')",
+        "parser.register('action', 'x', int)",
+        "subs = parser.add_subparsers()\nfor each in found():\n    subs.add_parser(each)",
+        "def again(p):\n    again(p)\nagain(parser)",
+    ],
+)
+def test_a_parser_that_may_take_more_is_open(text: str, tmp_path: Path) -> None:
+    found = command(tmp_path, {"a.py": MAKE + text + PARSE}, "a.py")
+    assert found is not None
+    assert found.is_open
+    assert found.why_open
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import argparse\nif x:\n    p = argparse.ArgumentParser()\nelse:\n"
+        "    p = argparse.ArgumentParser(add_help=False)\np.parse_args()\n",
+        "from other import Parser\nParser().parse_args()\n",
+        MAKE + "other = argparse.ArgumentParser()\nother.parse_args()" + PARSE,
+        "print(1)\n",
+        "def broken(:\n",
+    ],
+)
+def test_what_cannot_be_told_is_none(text: str, tmp_path: Path) -> None:
+    assert command(tmp_path, {"a.py": text}, "a.py") is None
+
+
+def test_commands_come_from_the_modules_that_a_group_leads_to(tmp_path: Path) -> None:
+    files = {
+        "pkg/__init__.py": "",
+        "pkg/cli.py": "import click\nfrom pkg.sub import inner\n\n@click.group()\ndef cli(): ...\n"
+        "cli.add_command(inner)\ncli.command('late')(click.argument('x')(print))\n"
+        "def main():\n    cli(obj={})\n",
+        "pkg/sub.py": "import click\n@click.group('in')\ndef inner(): ...\n@inner.command()\n"
+        "def go_on(): ...\n",
+    }
+    found = command(tmp_path, files, "pkg/cli.py", "main")
+    assert found is not None
+    assert found.commands is not None
+    assert list(found.commands["in"].commands or ()) == ["go-on"]
+    assert found.is_open, "what `late` runs is not known"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@click.group(cls=Lazy)\ndef cli(): ...\n",
+        "@click.group()\n@elsewhere.options\ndef cli(): ...\n",
+        "@click.group()\ndef cli(): ...\nregister(cli)\n",
+        "@click.group()\ndef cli(): ...\nfor each in found():\n    cli.add_command(each)\n",
+        "@click.command(context_settings={'allow_extra_args': True})\ndef cli(): ...\n",
+        "@click.command()\n@click.option(*NAMES)\ndef cli(): ...\n",
+    ],
+)
+def test_a_click_command_that_may_take_more_is_open(text: str, tmp_path: Path) -> None:
+    found = command(tmp_path, {"a.py": f"import click\n{text}"}, "a.py", "cli")
+    assert found is not None
+    assert found.is_open
+
+
+def test_a_typer_app_is_read_from_signatures(tmp_path: Path) -> None:
+    text = (
+        "from typing import Annotated, Literal\nimport typer\napp = typer.Typer()\n"
+        "@app.command()\ndef run(path: str, num: int = 3, fast: bool = False,\n"
+        "        mode: Annotated[str, typer.Option('--mode', '-m')] = 'x',\n"
+        "        kind: Literal['a', 'b'] = 'a'): ...\n"
+        "@app.command('halt')\ndef stop(ctx: typer.Context): ...\n"
+    )
+    found = command(tmp_path, {"a.py": text}, "a.py", "app")
+    assert found is not None
+    assert sorted(found.commands or ()) == ["halt", "run"]
+    run = found.find(("run",))
+    assert run is not None
+    assert [each.name for each in run.arguments] == ["PATH"]
+    assert set(run.option_names()) >= {"--num", "--fast", "--no-fast", "--mode", "-m", "--kind"}
+    kind = run.option("--kind")
+    assert kind is not None
+    assert kind.choices == ("a", "b")
+
+
+def test_commands_of_a_module_that_is_imported_with_its_dots_are_read(tmp_path: Path) -> None:
+    files = {
+        "pyproject.toml": "[project]\nname = 'm'\n[project.scripts]\nm = 'm.cli:cli'\n",
+        "m/__init__.py": "",
+        "m/cli/__init__.py": "import click\nimport m.runs\n@click.group()\ndef cli(): ...\n"
+        "cli.add_command(m.runs.commands)\n",
+        "m/runs.py": "import click\n@click.group('runs')\ndef commands(): ...\n"
+        "@commands.command('get')\n@click.option('--id')\ndef get_run(id): ...\n",
+    }
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    program = Repository.at(tmp_path).programs.console("m")
+    assert program is not None
+    assert program.command is not None
+    runs = (program.command.commands or {})["runs"]
+    assert list(runs.commands or {}) == ["get"]

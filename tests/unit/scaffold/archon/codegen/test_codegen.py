@@ -1,0 +1,320 @@
+"""What is written from a design: clean, complete, and the model that was meant."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scaffold.archon.codegen import write_model
+from scaffold.archon.codegen.values import factor, literal, product, spelled, value_text
+from scaffold.errors import TemplateError
+from tests.unit.scaffold.archon import writing_designs
+
+ROOT = Path(__file__).parents[5]
+DESIGNS = {
+    "qwen3": writing_designs.qwen3(),
+    "gemma2": writing_designs.gemma2(),
+    "gpt_neox": writing_designs.gpt_neox(),
+    "mixtral": writing_designs.mixtral(),
+    "half_sparse": writing_designs.half_sparse(),
+    "every_thing": writing_designs.everything(),
+    "positional": writing_designs.positional(),
+}
+FILES = {
+    "__init__.py",
+    "spec.py",
+    "model/__init__.py",
+    "model/args.py",
+    "model/model.py",
+    "model/rope.py",
+    "model/state_dict_adapter.py",
+    "infra/__init__.py",
+    "infra/parallelize.py",
+    "test.py",
+}
+OVERLAY = """
+from pathlib import Path
+
+import areal.experimental.models.archon as archon
+
+archon.__path__.insert(0, str(Path(__file__).parent / "written"))
+"""
+LEARNING = '''
+"""Do models learn that no transformers model is like?"""
+
+import importlib
+
+import pytest
+import torch
+
+LENGTHS = (7, 2, 12)
+
+
+@pytest.mark.parametrize("folder", ["every_thing", "positional", "half_sparse"])
+@pytest.mark.parametrize(
+    "options", [{}, {"is_critic": True}, {"use_swapped": True}, {"alibi": False}]
+)
+def test_all_parameters_learn(folder, options):
+    spec = getattr(importlib.import_module(f"areal.experimental.models.archon.{folder}.spec"),
+                   f"{folder.upper()}_SPEC")
+    fields = spec.model_args_class.__dataclass_fields__
+    if not options.keys() <= fields.keys():
+        pytest.skip("another model's option")
+    args = spec.model_args_class(**options)
+    model = spec.model_class(args)
+    torch.manual_seed(0)
+    model.init_weights()
+    model.init_buffers("cpu")
+    tokens = torch.randint(1, args.vocab_size, (1, sum(LENGTHS)))
+    positions = torch.cat([torch.arange(n) for n in LENGTHS])[None]
+    ends = torch.tensor([0, *LENGTHS]).cumsum(0).int()
+    out = model(tokens, positions, ends, max(LENGTHS))
+    assert out.shape == (1, sum(LENGTHS), 1 if args.is_critic else args.vocab_size)
+    kept = model(tokens, positions, ends, max(LENGTHS), logits_to_keep=torch.tensor([3, 20]))
+    torch.testing.assert_close(kept, out[0, [3, 20]])
+    alone = model(tokens[:, :7], positions[:, :7], torch.tensor([0, 7]).int(), 7)
+    torch.testing.assert_close(alone, out[:, :7])
+    head = model.score if args.is_critic else model.output
+    norm = getattr(model, "norm", None)
+    model.score = model.output = None
+    if norm is not None:
+        model.norm = torch.nn.Identity()  # a stage without a head must not norm
+    states = model(tokens, positions, ends, max(LENGTHS))
+    model.norm = norm
+    torch.testing.assert_close(model(tokens, positions, ends, max(LENGTHS)), states)
+    assert model(tokens, positions, ends, max(LENGTHS)).shape == (1, sum(LENGTHS), args.dim)
+    model.score = model.output = head
+    out.square().mean().backward()
+    unused = {n.split(".")[-2] for n, p in model.named_parameters() if p.grad is None}
+    swapped = {"wq", "wk", "wv", "wo", "gate", "q_norm", "k_norm", "out_norm", "attention",
+               "attention_2", "attention_norm", "ffn_post_norm"}
+    critic = {"head_dense", "head_norm"}
+    expected = swapped if options.get("use_swapped") else critic if args.is_critic else set()
+    assert unused <= expected
+'''
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Writes every design into a folder that overlays the package."""
+    root = tmp_path_factory.mktemp("models")
+    for folder, design in DESIGNS.items():
+        for path, text in write_model(design).items():
+            place = root / "written" / folder / path
+            place = root / f"test_{folder}.py" if path == "test.py" else place
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+    (root / "conftest.py").write_text(OVERLAY)
+    (root / "test_learning.py").write_text(LEARNING)
+    return root
+
+
+@pytest.mark.parametrize("folder", DESIGNS)
+def test_every_file_is_written(folder: str) -> None:
+    ropes = set() if DESIGNS[folder]["ropes"] else {"model/rope.py"}
+    assert write_model(DESIGNS[folder]).keys() == FILES - ropes
+
+
+def test_text_is_clean(written: Path) -> None:
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    rules = ["--select", ",".join(lint["select"]), "--ignore", ",".join(lint["ignore"])]
+    rules += ["--config", 'lint.isort.known-first-party = ["areal"]']
+    ruff = [sys.executable, "-m", "ruff"]
+    common = ["--isolated", "--no-cache", "--line-length", "100", "--target-version", "py311"]
+    places = ["written", *(f"test_{folder}.py" for folder in DESIGNS)]
+    for argv in ([*ruff, "check", *common, *rules], [*ruff, "format", "--diff", *common]):
+        argv = [*argv, *places]
+        done = subprocess.run(argv, cwd=written, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_models_are_what_was_meant(written: Path) -> None:
+    """Runs the tests that are written with the models: parity with transformers where there is."""
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
+    argv += ["--rootdir", str(written), "--import-mode=importlib", "-W", "error", str(written)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        argv, cwd=written, capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_a_plain_model_reads_plainly() -> None:
+    text = write_model(DESIGNS["qwen3"])["model/model.py"]
+    assert "h = x + self.attention(self.attention_norm(x), rope, packing)\n" in text
+    assert "return h + self.feed_forward(self.ffn_norm(h))\n" in text
+    assert "q = apply_rotary(self.q_norm(q), rope)\n" in text
+    for absent in ("softcap", "gate:", "Identity", "def _embed", "def _logits", "has_rope"):
+        assert absent not in text
+
+
+def test_what_is_unknown_stands_in_the_file() -> None:
+    text = write_model(DESIGNS["every_thing"])["model/model.py"]
+    assert "model.layers.0.mixer: its state is not understood" in text
+
+
+def test_names_follow_the_command() -> None:
+    named = {
+        **DESIGNS["qwen3"],
+        "folder": "my_own",
+        "module": "lab.models.my_own",
+        "spec_name": "MINE",
+    }
+    files = write_model(named)
+    assert "MINE = ModelSpec(\n" in files["spec.py"]
+    assert "from lab.models.model_spec import ModelSpec\n" in files["spec.py"]
+    assert "from lab.models.my_own.model.args import" in files["model/model.py"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "None"),
+        ("it's", '"it\'s"'),
+        ([1], "(1,)"),
+        ([], "()"),
+        ([None] * 4, "(None, None, None, None)"),
+        ([None] * 26, "(None,) * 26"),
+        ([4096, None] * 13, "(4096, None) * 13"),
+        ([8, 8, 8, 8, 8, None] * 4 + [8, 8], "(8, 8, 8, 8, 8, None) * 4 + (8, 8)"),
+        ([1, 2, 3, 4, 5], "(1, 2, 3, 4, 5)"),
+        ({"a": [1, 2]}, '{"a": (1, 2)}'),
+    ],
+)
+def test_literals(value: Any, text: str) -> None:
+    assert literal(value) == text
+    assert eval(text) == (tuple(value) if isinstance(value, list) else eval(text))
+
+
+def test_expressions() -> None:
+    assert value_text({"layer_arg": "windows"}) == "args.windows[layer_id]"
+    assert spelled("'a' if x['b'] == \"c\" else f'{d}'") == '"a" if x["b"] == "c" else f\'{d}\''
+    assert product({"expr": "args.a + 1"}, 1, {"arg": "b"}) == "(args.a + 1) * args.b"
+    assert factor("args.a * args.b") == "args.a * args.b"
+
+
+def test_an_argument_that_only_computes_another_is_no_field() -> None:
+    design = writing_designs.qwen3()
+    half = writing_designs.field("half", "int", 8, "hf_config.head_dim // 2", "Half a head.")
+    rope = {"expr": "RopeArgs.from_hf(hf_config, dim={half})", "default": "RopeArgs(dim=8)"}
+    design = {**design, "args": [*design["args"], half], "ropes": {"rope": rope}}
+    text = write_model(design)["model/args.py"]
+    assert '"rope": RopeArgs.from_hf(hf_config, dim=hf_config.head_dim // 2),' in text
+    assert "half" not in text
+
+
+def test_what_decides_the_text_cannot_follow_the_config() -> None:
+    design = writing_designs.qwen3()
+    mlp = {**design["mlp"], "gated": writing_designs.arg("attention_bias")}
+    with pytest.raises(TemplateError, match=r"'gated' of a part follows the config \(args"):
+        write_model({**design, "mlp": mlp})
+
+
+def test_the_config_may_choose_what_a_gate_scales() -> None:
+    design = writing_designs.qwen3()
+    per = writing_designs.field("gate_per", "str", "head", "hf_config.gate_per", "")
+    gate = {"fn": "softplus", "per": writing_designs.arg("gate_per"), "head_bias": True}
+    attention = {**design["attention"], "gate": gate}
+    files = write_model({**design, "args": [*design["args"], per], "attention": attention})
+    text = " ".join(files["model/model.py"].split())
+    assert 'self.gate_dim = 1 if args.gate_per == "head" else args.head_dim' in text
+    assert "self.gate = nn.Linear(args.dim, args.n_heads * self.gate_dim, bias=False)" in text
+    assert "split_heads(self.gate(x), self.gate_dim) + self.gate_bias[:, None, None]" in text
+    assert "gate_per: What has a gate of its own" in files["model/args.py"]
+
+
+def test_the_config_may_choose_which_dimensions_turn_together() -> None:
+    design = writing_designs.qwen3()
+    told = "hf_config.rope_interleave"
+    flag = writing_designs.field("rope_interleave", "bool", True, told, "")
+    pairing = {"expr": "'interleaved' if args.rope_interleave else 'half'"}
+    rope = {**design["ropes"]["rope"], "pairing": pairing}
+    design = {**design, "args": [*design["args"], flag], "ropes": {"rope": rope}}
+    files = write_model(design)
+    text = " ".join(files["model/model.py"].split())
+    assert 'args.rope, pairing="interleaved" if args.rope_interleave else "half"' in text
+    assert '"rope_interleave": hf_config.rope_interleave,' in files["model/args.py"]
+    assert "rope_interleave: Whether dimensions next to each other" in files["model/args.py"]
+
+
+def test_a_scale_that_reads_the_rope_says_nothing_of_what_it_is() -> None:
+    design = writing_designs.qwen3()
+    scale = {"expr": "args.head_dim**-0.5 * args.rope.score_multiplier"}
+    design = {**design, "attention": {**design["attention"], "scale": scale}}
+    assert "rope: Rotary positions.\n" in write_model(design)["model/args.py"]
+
+
+def test_the_config_may_choose_the_kind_of_norms() -> None:
+    design = writing_designs.qwen3()
+    kind = writing_designs.field("norm_kind", "str", "rms", "hf_config.norm_kind", "")
+    norm = {**design["head"]["norm"], "kind": writing_designs.arg("norm_kind"), "bias": False}
+    for when, text in (
+        (True, "self.norm = ({} if {} else {})"),
+        (writing_designs.expr("args.n_layers > 1"), "self.norm = (({} if {} else {}) if args"),
+    ):
+        head = {**design["head"], "norm": {**norm, "when": when}}
+        files = write_model({**design, "args": [*design["args"], kind], "head": head})
+        layer = "nn.LayerNorm(args.dim, args.norm_eps, bias=False)"
+        rms = "RMSNorm(args.dim, args.norm_eps)"
+        found = " ".join(files["model/model.py"].split()).replace("( ", "(").replace(" )", ")")
+        assert text.format(layer, 'args.norm_kind == "layer"', rms) in found
+        ast.parse(files["model/model.py"])
+        assert "norm_kind: Whether norms are RMS norms" in files["model/args.py"]
+
+
+def test_the_config_may_choose_whether_layer_norms_have_weights() -> None:
+    design = writing_designs.qwen3()
+    flag = writing_designs.arg("attention_bias")
+    for bias, text in ((flag, ""), (True, ""), (False, ", bias=False")):
+        norm = {**design["head"]["norm"], "kind": "layer", "weight": flag, "bias": bias}
+        files = write_model({**design, "head": {**design["head"], "norm": norm}})
+        call = f"args.dim, args.norm_eps, elementwise_affine=args.attention_bias{text}"
+        found = " ".join(files["model/model.py"].split()).replace("( ", "(").replace(" )", ")")
+        assert f"nn.LayerNorm({call})" in found
+
+
+def test_a_design_that_contradicts_itself_is_refused() -> None:
+    design = writing_designs.qwen3()
+    steps = [{"out": "y", "call": "mixer", "in": "z"}]
+    modules = [*design["block"]["modules"], {"name": "moe", "kind": "moe"}]
+    design["block"] = {"modules": modules, "variants": [{"steps": steps}]}
+    design["attention"]["softcap"] = writing_designs.expr("args.cap * 2")
+    design["attention"]["window"] = writing_designs.layer_arg("lengths")
+    with pytest.raises(TemplateError) as caught:
+        write_model(design)
+    assert str(caught.value) == (
+        "the design of qwen3 cannot be written: no field 'cap' in args; no field 'lengths' in args;"
+        " module 'moe' needs 'moe'; step uses 'z', which no step before makes;"
+        " step calls 'mixer', which is no module"
+    )
+
+
+def test_a_design_without_its_parts_is_refused() -> None:
+    with pytest.raises(TemplateError, match=r"design of \? cannot be written: no 'model_type'; no"):
+        write_model({})
+
+
+def test_fields_say_what_the_model_uses_them_for() -> None:
+    text = write_model(DESIGNS["gemma2"])["model/args.py"]
+    assert "attn_logit_softcapping: Bound of the scores; None for none.\n" in text
+    assert "windows: By layer: keys that a query sees, itself included; None for all.\n" in text
+    sparse = write_model(DESIGNS["half_sparse"])["model/args.py"]
+    assert "has_experts: By layer: whether a block has experts.\n" in sparse
+
+
+def test_tensors_that_nothing_computes_with_need_not_come_back() -> None:
+    """A checkpoint may hold experts that are never run; the model saves zeros in their place."""
+    design = writing_designs.mixtral()
+    assert "unused_names" not in write_model(design)["test.py"]
+    parts = ["layers.{i}.moe.experts.w1", "layers.{i}.moe.router.gate.weight"]
+    design["weights"] += [{"rule": "Unused", "hub": "model.idle.{i}.weight", "archon": parts}]
+    text = write_model(design)["test.py"]
+    assert "used = back.keys() - adapter.unused_names" in text
+    assert text.endswith("for name in used)\n")

@@ -1,0 +1,191 @@
+"""Does the fit find the expression that gives every measurement, and say where none does?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
+if RUNNERS not in sys.path:
+    sys.path.append(RUNNERS)
+
+from archon_probe import fit  # noqa: E402
+
+Json = dict[str, Any]
+
+
+class Config(SimpleNamespace):
+    """Is a configuration with the fields it is given."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+BASE: Json = {
+    "hidden_size": 64,
+    "heads": 4,
+    "head_dim": None,
+    "eps": 1e-6,
+    "scalar": 24,
+    "use_bias": False,
+    "window": 5,
+    "every": 2,
+    "layer_types": ["full", "near", "full", "near"],
+    "dense_layers": [],
+    "act": "silu",
+    "gating": True,
+    "act_fn": {"name": "tanh"},
+}
+
+
+def cases(*flips: Json) -> list[Any]:
+    """Returns the base and one case for each flip."""
+    found = [fit.Case("default", Config(**BASE), 4)]
+    return found + [fit.Case(str(f), Config(**{**BASE, **f}), 4) for f in flips]
+
+
+@pytest.mark.parametrize(
+    ("flips", "measured", "text"),
+    [
+        ([{"eps": 1e-5}], [1e-6, 1e-5], "hf_config.eps"),
+        ([{"scalar": 16}], [24**-0.5, 0.25], "hf_config.scalar**-0.5"),
+        (
+            [{"scalar": 16}, {"hidden_size": 48}],
+            [(64 / 24) ** 0.5, 2.0, 2**0.5],
+            "(hf_config.hidden_size / hf_config.scalar)**0.5",
+        ),
+        ([{"use_bias": True}], [False, True], "hf_config.use_bias"),
+        ([{"use_bias": True}], [True, False], "not hf_config.use_bias"),
+        ([{"act": "gelu"}], ["silu", "gelu"], "hf_config.act"),
+        ([{"act_fn": {"name": "relu"}}], ["tanh", "relu"], "hf_config.act_fn['name']"),
+        (
+            [{"gating": v} for v in (False, "whole", "each")],
+            ["head", "dim", "head", "dim"],
+            "'head' if hf_config.gating in (True, 'whole') else 'dim'",
+        ),
+        (
+            [{"head_dim": 8}, {"hidden_size": 32}],
+            [16, 8, 8],
+            "hf_config.head_dim or hf_config.hidden_size // hf_config.heads",
+        ),
+    ],
+)
+def test_an_option_follows_from_the_simplest_expression(
+    flips: list[Json], measured: list[Any], text: str
+) -> None:
+    every = cases(*flips)
+
+    found = fit.fit(measured, fit.Fields(every))
+
+    assert (found.text, found.missed) == (text, [])
+
+
+def test_what_never_changes_is_a_constant() -> None:
+    every = cases({"eps": 1e-5})
+
+    found = fit.fit([0.5, 0.5], fit.Fields(every))
+
+    assert (found.text, found.constant) == (None, 0.5)
+
+
+def test_a_size_follows_from_a_field_although_it_never_changed() -> None:
+    every = cases()
+
+    assert fit.fit([64], fit.Fields(every), is_size=True).text == "hf_config.hidden_size"
+
+
+def test_a_measurement_that_no_expression_gives_is_named() -> None:
+    every = cases({"eps": 1e-5}, {"eps": 1e-5, "every": 2})
+
+    found = fit.fit([1e-6, 1e-5, 123.456], fit.Fields(every))
+
+    assert found.missed == ["{'eps': 1e-05, 'every': 2}"]
+
+
+def test_of_fields_with_one_value_the_one_that_is_called_alike_wins() -> None:
+    fields = fit.Fields(cases({"window": 7, "every": 7}, {"window": 9, "every": 9}))
+    fields.prefer("attention.window")
+
+    assert fit.fit([5, 7, 9], fields).text == "hf_config.window"
+
+
+@pytest.mark.parametrize(
+    ("flip", "rows", "text"),
+    [
+        (
+            {"layer_types": ["near", "near", "full", "full"]},
+            [[None, 5, None, 5], [5, 5, None, None]],
+            "hf_config.window",
+        ),
+        (
+            {"every": 3},
+            [[False, True, False, True], [False, False, True, False]],
+            "% hf_config.every",
+        ),
+        ({"dense_layers": [1]}, [[True] * 4, [True, False, True, True]], "hf_config.dense_layers"),
+        ({"eps": 1e-5}, [[0.5, 0.25, 1 / 6, 0.125]] * 2, "1.0 / (2 * (i + 1))"),
+    ],
+)
+def test_an_option_of_layers_follows_from_their_number(
+    flip: Json, rows: list[list[Any]], text: str
+) -> None:
+    every = cases(flip)
+
+    found = fit.fit_layers(rows, fit.Fields(every))
+
+    assert found.missed == []
+    assert text in found.text
+    for case, row in zip(every, rows, strict=True):
+        assert [fit.evaluate(found.text, case, i) for i in range(4)] == row
+
+
+def test_what_an_instance_lacks_says_nothing() -> None:
+    every = cases({"use_bias": True}, {"eps": 1e-5})
+
+    found = fit.fit([fit.ABSENT, 1e-6, 1e-5], fit.Fields(every))
+
+    assert (found.text, found.missed) == ("hf_config.eps", [])
+
+
+RANGE: Json = {"first": 1, "each": 1, "last": 3}
+
+
+@pytest.mark.parametrize(
+    ("last", "flips", "until"),
+    [
+        (3, [], "i <= hf_config.last"),
+        (-1, [], "i <= hf_config.last % n_layers"),
+        (None, [], "(hf_config.last is None or i <= hf_config.last)"),
+        (
+            -1,
+            [({"last": None}, [False, True, True, True])],
+            "(hf_config.last is None or i <= hf_config.last % n_layers)",
+        ),
+    ],
+)
+def test_layers_may_be_a_range_that_ends(
+    last: int | None, flips: list[tuple[Json, list[bool]]], until: str
+) -> None:
+    changes = [
+        ({}, [False, True, True, True]),
+        ({"first": 2}, [False, False, True, True]),
+        ({"each": 2}, [False, True, False, True]),
+        ({"last": 1}, [False, True, False, False]),
+        *flips,
+    ]
+    base = {**BASE, **RANGE, "last": last}
+    every = [fit.Case(str(flip), Config(**{**base, **flip}), 4) for flip, _ in changes]
+    rows = [row for _, row in changes]
+
+    inside = fit.fit_layers(rows, fit.Fields(every))
+    outside = fit.fit_layers([[not v for v in row] for row in rows], fit.Fields(every))
+
+    assert inside.missed == outside.missed == []
+    assert until in inside.text
+    for case, row in zip(every, rows, strict=True):
+        assert [fit.evaluate(inside.text, case, i) for i in range(4)] == row
+        assert [not fit.evaluate(outside.text, case, i) for i in range(4)] == row

@@ -1,0 +1,80 @@
+"""Do steps that were observed become the blocks of a design?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
+if RUNNERS not in sys.path:
+    sys.path.append(RUNNERS)
+
+from archon_probe.design.arguments import Arguments  # noqa: E402
+from archon_probe.design.expressions import Case  # noqa: E402
+from archon_probe.design.shaping import Shaper, _variants  # noqa: E402
+
+
+class Config(SimpleNamespace):
+    """Is a configuration with the fields it is given."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+def steps(*branches: str, scale: float) -> list[dict[str, Any]]:
+    """Returns the steps of a block that adds branches, each times a number."""
+    calls = [{"out": f"{name}_out", "call": name, "in": "x"} for name in branches]
+    terms = [["x", 1.0], *([f"{name}_out", scale] for name in branches)]
+    return [*calls, {"out": "y", "sum": terms}]
+
+
+def variants(*measured: tuple[dict[str, Any], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Returns the orders of steps that are found in models of one layer, by their fields."""
+    cases = [Case(str(fields), Config(**fields), 1) for fields, _ in measured]
+    found = [
+        (case, SimpleNamespace(layers=[{"steps": made}]))
+        for case, (_, made) in zip(cases, measured, strict=True)
+    ]
+    return _variants(Shaper(Arguments(cases[0], found), found))
+
+
+def test_experts_beside_a_feed_forward_are_two_branches() -> None:
+    (found,) = variants(({"scale": 1.0}, steps("moe", "feed_forward", scale=1.0)))
+
+    assert [step.get("call") for step in found["steps"]] == ["moe", "feed_forward", None]
+    assert found["steps"][-1]["sum"] == [["x", 1.0], ["moe_out", 1.0], ["feed_forward_out", 1.0]]
+
+
+def test_a_dense_and_a_sparse_block_have_one_order() -> None:
+    dense, sparse = (steps(name, scale=1.0) for name in ("feed_forward", "moe"))
+
+    (found,) = variants(({"is_dense": True}, dense), ({"is_dense": False}, sparse))
+
+    assert found["steps"][0] == {"out": "ffn_out", "call": ["feed_forward", "moe"], "in": "x"}
+
+
+def test_an_order_that_few_have_takes_its_weights_from_others() -> None:
+    first, second = variants(
+        ({"scale": 1.0, "shared": 0}, steps("moe", scale=1.0)),
+        ({"scale": 1.5, "shared": 0}, steps("moe", scale=1.5)),
+        ({"scale": 1.0, "shared": 9}, steps("moe", "feed_forward", scale=1.0)),
+    )
+
+    scale = {"arg": "scale"}
+    assert first["steps"][-1]["sum"] == [["x", 1.0], ["ffn_out", scale]]
+    assert second["steps"][-1]["sum"] == [
+        ["x", 1.0], ["moe_out", scale], ["feed_forward_out", scale]
+    ]  # fmt: skip
+
+
+def test_an_order_with_other_weights_keeps_them() -> None:
+    first, second = variants(
+        ({"scale": 1.0, "shared": 0}, steps("moe", scale=1.0)),
+        ({"scale": 1.5, "shared": 0}, steps("moe", scale=1.5)),
+        ({"scale": 1.0, "shared": 9}, steps("moe", "feed_forward", scale=0.5)),
+    )
+
+    assert first["steps"][-1]["sum"][1] == ["ffn_out", {"arg": "scale"}]
+    assert second["steps"][-1]["sum"][1:] == [["moe_out", 0.5], ["feed_forward_out", 0.5]]

@@ -1,0 +1,287 @@
+"""Tiny configs and their variations: small, whole in what they show, and runnable."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import CONFIG_MAPPING
+
+RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
+if RUNNERS not in sys.path:
+    sys.path.append(RUNNERS)
+
+from archon_probe import oracle  # noqa: E402
+from archon_probe.measure.random_weights import build_model, random_model  # noqa: E402
+from archon_probe.measure.tiny import field_names, tiny_config  # noqa: E402
+from archon_probe.measure.variations import LONGEST, base_values, runs, variations  # noqa: E402
+
+TYPES = (
+    "afmoe",
+    "apertus",
+    "arcee",
+    "aria_text",
+    "axk1",
+    "beam",
+    "biogpt",
+    "bitnet",
+    "bloom",
+    "codegen",
+    "cohere",
+    "cohere2",
+    "cohere2_moe",
+    "cohere_compass_text",
+    "ctrl",
+    "cwm",
+    "dbrx",
+    "deepseek_v2",
+    "deepseek_v3",
+    "dots1",
+    "emu3",
+    "ernie4_5",
+    "ernie4_5_moe",
+    "exaone4",
+    "exaone_moe",
+    "falcon",
+    "flex_olmo",
+    "flint",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "glm",
+    "glm4",
+    "glm4_moe",
+    "glm4_moe_lite",
+    "gpt-sw3",
+    "gpt2",
+    "gpt_bigcode",
+    "gpt_neo",
+    "gpt_neox",
+    "gpt_neox_japanese",
+    "gpt_oss",
+    "gptj",
+    "granite",
+    "granite_swa",
+    "granitemoe",
+    "granitemoe_swa",
+    "granitemoeshared",
+    "helium",
+    "hunyuan_v1_dense",
+    "hunyuan_v1_moe",
+    "hy_v3",
+    "hyperclovax",
+    "internlm3",
+    "iquestcoder",
+    "jais2",
+    "kolibri1",
+    "laguna",
+    "llama",
+    "llama4",
+    "llama4_text",
+    "longcat_flash",
+    "mellum",
+    "mimo_v2_flash",
+    "minicpm3",
+    "minimax_m2",
+    "ministral",
+    "ministral3",
+    "mistral",
+    "mixtral",
+    "modernbert-decoder",
+    "mpt",
+    "nanochat",
+    "nemotron",
+    "olmo",
+    "olmo2",
+    "olmo3",
+    "olmoe",
+    "openai-gpt",
+    "opt",
+    "persimmon",
+    "phi",
+    "phi3",
+    "phimoe",
+    "qwen2",
+    "qwen2_moe",
+    "qwen3",
+    "qwen3_moe",
+    "seed_oss",
+    "smollm3",
+    "solar_open",
+    "stablelm",
+    "starcoder2",
+    "vaultgemma",
+    "xglm",
+    "youtu",
+)
+# One type for each thing that makes sizes hang together in another way.
+TYPICAL = (
+    "qwen3",  # derived windows
+    "mpt",  # options in an inner config
+    "gpt_neo",  # a counted pattern of layers
+    "gpt2",  # fields of other names
+    "dbrx",  # an inner config that lacks what the model reads
+    "deepseek_v3",  # a latent, groups of experts
+    "longcat_flash",  # each layer counts as two
+    "phi3",  # a trained length
+    "mimo_v2_flash",  # an odd share of a head is rotated
+    "emu3",  # a composite
+)
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_a_tiny_config_is_small_and_keeps_the_patterns_of_layers(model_type: str) -> None:
+    default = CONFIG_MAPPING[model_type]().get_text_config(decoder=True)
+    config = tiny_config(model_type)
+
+    assert type(config) is type(default)
+    assert config.hidden_size == 64
+    assert config.vocab_size == 96
+    assert config.num_hidden_layers <= 8
+    for name in field_names(config):
+        value = getattr(config, name)
+        if "dropout" in name or "pdrop" in name:
+            assert not value, name
+        if name.endswith("_token_id") and isinstance(value, int):
+            assert value < 96, name
+        if isinstance(value, list) and value and isinstance(value[0], str):
+            assert set(value) >= set(getattr(default, name) or ()), name
+
+
+@pytest.mark.parametrize("model_type", TYPICAL)
+def test_a_tiny_config_runs(model_type: str) -> None:
+    assert runs(tiny_config(model_type))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model_type", TYPES)
+def test_every_tiny_config_runs_with_uneven_weights(model_type: str) -> None:
+    model = random_model(tiny_config(model_type))
+    logits = oracle.run_alone(model, oracle.make_batch(96)).logits
+
+    assert 0.02 < float(logits.std()) < 10
+
+
+def test_a_given_config_keeps_its_options() -> None:
+    given = CONFIG_MAPPING["qwen3"](
+        attention_bias=True, tie_word_embeddings=True, rms_norm_eps=1e-4, hidden_act="gelu"
+    )
+
+    config = tiny_config(given)
+
+    assert (config.attention_bias, config.tie_word_embeddings) == (True, True)
+    assert (config.rms_norm_eps, config.hidden_act, config.hidden_size) == (1e-4, "gelu", 64)
+
+
+EXPECTED = [
+    ("qwen3", "attention_bias=True"),
+    ("qwen3", "hidden_act=gelu"),
+    ("qwen3", "head_dim=24"),
+    ("qwen3", "num_key_value_heads=1"),
+    ("qwen3", "tie_word_embeddings=True"),
+    ("qwen3", "rms_norm_eps=0.001"),
+    ("qwen3", "use_sliding_window=True"),
+    ("qwen3", "rope_parameters=rope_type dynamic factor 4.0"),
+    ("qwen3", "pad_token_id=5"),
+    ("gpt_neo", "attention_types=[[['local', 'global'], 2]]"),
+    ("mpt", "attn_config.clip_qkv=0.7"),
+    ("mpt", "attn_config.alibi=False"),
+    ("laguna", "gating=per-element"),
+    ("laguna", "num_attention_heads_per_layer=[4,8,4,8]"),
+    ("ernie4_5_moe", "moe_norm_min=0.001"),
+    ("cohere2_moe", "rms_norm_eps=0.001"),
+    ("deepseek_v3", "q_lora_rank=None"),
+    ("deepseek_v3", "n_group=2"),
+    ("deepseek_v3", "first_k_dense_replace=2"),
+]
+
+
+@functools.cache
+def variations_of(model_type: str) -> tuple[Any, ...]:
+    return tuple(variations(tiny_config(model_type)))
+
+
+def names_of(model_type: str) -> list[str]:
+    return [v.name for v in variations_of(model_type)]
+
+
+@pytest.mark.parametrize(("model_type", "name"), EXPECTED)
+def test_options_are_flipped(model_type: str, name: str) -> None:
+    assert name in names_of(model_type)
+
+
+def test_variations_are_distinct_and_the_same_each_time() -> None:
+    first, again = variations_of("qwen3"), variations(tiny_config("qwen3"))
+
+    assert [v.name for v in first] == [v.name for v in again]
+    assert len({v.name for v in first}) == len(first)
+
+
+def test_what_the_class_derives_is_not_pinned() -> None:
+    values = base_values(tiny_config("qwen3"))
+
+    assert "layer_types" not in values
+    found = {v.name: v.config for v in variations_of("qwen3")}["use_sliding_window=True"]
+    assert found.layer_types[-1] == "sliding_attention"
+    assert found.sliding_window < LONGEST
+
+
+def test_what_transformers_refuses_is_no_variation() -> None:
+    """Layers of sliding attention without a window."""
+    every = {v.name for v in variations(tiny_config("qwen3"), is_checked=False)}
+    assert any(name.startswith("layer_types=") for name in every)
+    assert not any(name.startswith("layer_types=") for name in names_of("qwen3"))
+
+
+def test_building_leaves_the_config_as_it_is() -> None:
+    config = tiny_config("qwen3")
+    before = str(config.to_dict())
+
+    build_model(config)
+
+    assert str(config.to_dict()) == before
+
+
+def test_variations_do_not_share_a_nested_config() -> None:
+    config = tiny_config("dbrx")
+    sizes = {v.config.d_model: v.config.ffn_config.hidden_size for v in variations(config)}
+
+    assert sizes == {48: 48, 64: 64}
+    assert config.ffn_config.hidden_size == 64
+
+
+def test_matrices_without_numbers_are_no_variation() -> None:
+    """transformers builds these shared experts with a width of zero."""
+    config = tiny_config("deepseek_v3")
+    config.n_shared_experts = 0
+
+    assert not runs(config)
+    assert runs(tiny_config("deepseek_v3"))
+
+
+def test_shared_experts_that_a_default_leaves_out_are_there() -> None:
+    assert CONFIG_MAPPING["cohere2_moe"]().num_shared_experts == 0
+    assert tiny_config("cohere2_moe").num_shared_experts == 2
+
+
+def test_random_weights_hide_nothing() -> None:
+    model = random_model(tiny_config("gpt_oss"))
+
+    for name, parameter in model.named_parameters():
+        assert float(parameter.detach().std()) > 0, name
+    state = random_model(tiny_config("deepseek_v3")).state_dict()
+    biases = [t for n, t in state.items() if n.endswith("e_score_correction_bias")]
+    assert biases
+    assert all(float(t.std()) > 0 for t in biases)
+
+
+def test_random_weights_are_the_same_for_one_seed() -> None:
+    config = tiny_config("qwen3")
+    left, right = random_model(config, 3).state_dict(), random_model(config, 3).state_dict()
+
+    assert all(torch.equal(left[name], right[name]) for name in left)
+    assert not torch.equal(left["lm_head.weight"], random_model(config, 4).lm_head.weight)

@@ -1,0 +1,68 @@
+"""What is learned from the files beside a new one, and what a target says itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaffold.target.style import Manner, in_manner, learn_manner, learn_test
+
+HEADER = "# Copyright 2026 The Authors\n# SPDX-License-Identifier: MIT\n"
+NUMPY = 'def f(a):\n    """Adds.\n\n    Parameters\n    ----------\n    a : int\n    """\n'
+
+
+def test_the_header_of_most_files_is_the_header() -> None:
+    body = "\nX = 1\n"
+    siblings = {
+        "a.py": HEADER + body,
+        "b.py": "#!/usr/bin/env python\n" + HEADER + body,
+        "c.py": body,
+    }
+    assert learn_manner(siblings).header == HEADER
+
+
+@pytest.mark.parametrize(
+    "siblings",
+    [
+        {},
+        {"a.py": HEADER + "\nX = 1\n"},
+        {"a.py": "# about a\nX = 1\n", "b.py": "# about a\nX = 1\n"},
+        {"a.py": HEADER, "b.py": "X = 1\n", "c.py": "Y = 1\n", "d.py": HEADER},
+    ],
+)
+def test_without_a_clear_majority_there_is_no_header(siblings: dict[str, str]) -> None:
+    assert learn_manner(siblings).header == ""
+
+
+def test_the_form_of_docstrings_is_learned() -> None:
+    assert learn_manner({"a.py": NUMPY, "b.py": NUMPY}).docstrings == "numpy"
+    assert learn_manner({"a.py": NUMPY}).docstrings == "google"
+
+
+@pytest.mark.parametrize(
+    ("tests", "pattern"),
+    [
+        (["tests/losses/test_mse.py", "tests/losses/test_mae.py"], "tests/losses/test_{key}.py"),
+        (["tests/mse/test_mse.py", "tests/mae/test_mae.py"], "tests/{key}/test_{key}.py"),
+        (["tests/mse_test.py", "tests/mae_test.py", "tests/a/test_mse.py"], "tests/{key}_test.py"),
+        (["tests/test_mse.py"], ""),
+        (["tests/a/test_mse.py", "tests/b/test_mae.py"], ""),
+        ([], ""),
+    ],
+)
+def test_where_tests_stand_is_learned(tests: list[str], pattern: str) -> None:
+    assert learn_test(["mse", "mae", "huber"], tests) == pattern
+
+
+def test_a_header_goes_behind_shebang_and_encoding() -> None:
+    manner = Manner(header=HEADER)
+    text = b'#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n"""Doc."""\n'
+    after = in_manner("x.py", text, manner)
+    first, second, rest = after.split(b"\n", 2)
+    assert (first, second) == tuple(text.split(b"\n")[:2])
+    assert rest == HEADER.encode() + b'\n"""Doc."""\n'
+    assert in_manner("x.py", after, manner) == after
+
+
+def test_other_files_and_the_default_manner_change_nothing() -> None:
+    assert in_manner("x.md", b"# Title\n", Manner(HEADER, "numpy")) == b"# Title\n"
+    assert in_manner("x.py", NUMPY.encode(), Manner()) == NUMPY.encode()

@@ -1,0 +1,117 @@
+"""Mentions: every shape is found where a unit stands in it, and what is left is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from scaffold.edit import shapes
+from scaffold.units.init.name_forms import Spelling
+from scaffold.units.init.registrations import find_mentions
+
+PYTHON = """import os
+from .bbc import Bbc
+from .heise import Heise as H
+
+ALL = ("bbc", "heise")
+TABLE: dict = {"bbc": 1, "heise": H, "other": {"heise": 2}, "list": ["heise"]}
+
+
+class Config:
+    NAMES = {"bbc", "heise"}
+
+
+ALL += ("x",)
+register("bbc", Bbc)
+register("heise", H)
+TABLE["z"] = 1
+SOURCES["heise"] = H
+
+
+@keep("heise")
+def made():
+    return 1
+
+
+def load(name):
+    if name == "bbc":
+        return 1
+    elif name == "heise":
+        return 2
+    match name:
+        case "bbc":
+            return 1
+        case "heise":
+            return 2
+
+
+print("heise")
+"""
+FOUND = [
+    ("import", "", "Heise as H", ".heise"),
+    ("list", "ALL", "heise", ""),
+    ("dict", "TABLE", "heise", "H"),
+    ("dict", 'TABLE["other"]', "heise", "2"),
+    ("list", 'TABLE["list"]', "heise", ""),
+    ("list", "Config.NAMES", "heise", ""),
+    ("call", "register", "heise", "H"),
+    ("subscript", "SOURCES", "heise", "H"),
+    ("decorator", "keep", "heise", "def made():\n    return 1\n"),
+    ("branch", "load", 'name == "heise"', "return 2"),
+    ("branch", "load", '"heise"', "return 2"),
+]
+
+
+def rows(path: str, text: str) -> list[tuple[str, str, str, str]]:
+    found, _ = find_mentions(path, text.encode(), Spelling("heise").mentions)
+    return [(e.shape, e.table, e.key, e.value) for e in (each.entry for each in found)]
+
+
+def test_every_shape_of_python_is_found():
+    assert sorted(rows("a.py", PYTHON)) == sorted([*FOUND, ("call", "print", "heise", "")])
+
+
+def test_what_is_found_is_there_and_goes():
+    data = PYTHON.encode()
+    found, rest = find_mentions("a.py", data, Spelling("heise").mentions)
+    for each in found:
+        assert shapes.has_entry(data, each.entry)
+        assert shapes.add_entry(data, each.entry).data == data
+        row = PYTHON.splitlines()[each.line - 1]
+        assert "heise" in row or "made" in row
+    assert b"heise" not in rest
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("mkdocs.yml", "nav:\n  - Heise: a/heise.md\n  - B: b.md\n",
+         [("yaml", "nav", "Heise", "a/heise.md")]),
+        ("a.yaml", "x:\n  y:\n    - heise\n    - bbc\n", [("yaml", "x/y", "heise", "")]),
+        ("a.yaml", "x:\n  heise: a\n  bbc: b\n", [("yaml", "x", "heise", "a")]),
+        ("toc.yml", "parts:\n- caption: All\n  chapters:\n  - file: heise\n  - file: b\n",
+         [("yaml", "parts/All/chapters[file]", "heise", "")]),
+        ("a.toml", '[t.u]\nheise = "x"\n"a b" = ["heise", "c"]\n',
+         [("toml", "t.u", "heise", "x"), ("toml", 't.u."a b"', "heise", "")]),
+        ("a.md", "# A\n\n| N | V |\n| - | - |\n| bbc | 1 |\n| heise | 2 |\n",
+         [("markdown", "A", "heise", "2")]),
+        ("a.md", "# A\n\n- bbc\n- heise: new\n", [("markdown-list", "A", "heise", "new")]),
+        ("CODEOWNERS", "* @a\n/heise/ @b @c\n", [("owners", "", "/heise/", "@b @c")]),
+        (".github/CODEOWNERS", "[Docs]\n/heise.md @b\n", [("owners", "Docs", "/heise.md", "@b")]),
+        ("index.rst", "T\n=\n\n.. toctree::\n   :maxdepth: 1\n\n   bbc\n   heise\n",
+         [("text", ".. toctree::", "heise", "")]),
+        ("names.txt", "bbc\nheise\n", [("text", "", "heise", "")]),
+        ("names.txt", "# Names\nbbc\nheise\n", [("text", "# Names", "heise", "")]),
+        ("essay.txt", "A long text on heise and others.\n", []),
+        ("a.json", '{"heise": 1}', []),
+        ("broken.py", "def (heise\n", []),
+        ("broken.toml", "heise = \n", []),
+        ("broken.yml", "a: [heise\nb: }\n", []),
+    ],
+)  # fmt: skip
+def test_other_formats_are_searched(
+    path: str, text: str, expected: list[tuple[str, str, str, str]]
+):
+    if path == "index.rst":  # an option tells directives apart as well as the directive
+        assert rows(path, text)[0][2] == "heise"
+    else:
+        assert rows(path, text) == expected

@@ -1,0 +1,167 @@
+"""Key changes: definitions, moves, dependencies and what breaks, from real commits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaffold.vcs.changes import changes_of
+from scaffold.vcs.commit.conventional import DEFAULT_RULES, check_message
+from scaffold.vcs.commit.draft import draft_message, point_lines
+from scaffold.vcs.commit.inference import Guess
+from scaffold.vcs.commit.key_changes import KeyChanges, key_changes
+from scaffold.vcs.repository import commit_at, open_repository
+from scaffold.vcs.signatures import why_calls_break
+from scaffold.vcs.symbols import read_symbols
+from tests.integration.scaffold.git_places import commit, git, make_repository
+
+Files = dict[str, str | bytes | None]
+
+
+def between(folder: Path, before: Files, after: Files) -> tuple[KeyChanges, list[str]]:
+    """Commits two states and returns what the second changed, and the lines that tell it."""
+    make_repository(folder)
+    commit(folder, "feat: before", {"keep": "", **before})
+    commit(folder, "feat: after", after)
+    repository = open_repository(folder)
+    found = key_changes(repository, changes_of(repository, commit_at(repository, "HEAD")))
+    repository.close()
+    return found, list(point_lines(found))
+
+
+CODE = 'class Engine:\n    """Runs."""\n\n    def run(self, rows):\n        return rows\n'
+BIG = "def big(rows):\n" + "".join(f"    rows.append({n})\n" for n in range(20))
+
+# What the files were, what they are, the lines that are told, and what breaks.
+CASES: dict[str, tuple[Files, Files, list[str], list[str]]] = {
+    "added": (
+        {"a.py": ""}, {"a.py": CODE + "def _own(): ...\n"},
+        ["add class Engine (a.py)"], [],
+    ),
+    "removed": (
+        {"a.py": CODE + "X = 1\n"}, {"a.py": "X = 1\n"},
+        ["remove class Engine (a.py)"], ["Engine is gone"],
+    ),
+    "a whole file": (
+        {"a.py": CODE}, {"a.py": None, "b.txt": "other\n"},
+        ["remove class Engine (a.py)"], ["Engine is gone"],
+    ),
+    "a private file": ({"_a.py": CODE}, {"_a.py": "X = 1\n"}, [], []),
+    "a test": ({"tests/test_a.py": CODE}, {"tests/test_a.py": "X = 1\n"}, [], []),
+    "a head": (
+        {"a.py": CODE}, {"a.py": CODE.replace("rows):", "rows, size):")},
+        ["change method Engine.run: run(self, rows) -> run(self, rows, size) (a.py)"],
+        ["Engine.run requires 'size'"],
+    ),
+    "moved": (
+        {"a.py": CODE + "X = 1\n", "b.py": "Y = 1\n"},
+        {"a.py": "X = 1\n", "b.py": "Y = 1\n" + CODE},
+        ["move class Engine from a.py to b.py"], [],
+    ),
+    "a moved file": (
+        {"a.py": BIG}, {"a.py": None, "pkg/a.py": BIG},
+        ["move a.py to pkg/a.py"], [],
+    ),
+    "dependencies": (
+        {"pyproject.toml": '[project]\nname = "x"\ndependencies = ["a>=1", "b"]\n'},
+        {"pyproject.toml": '[project]\nname = "x"\ndependencies = ["a>=2", "c"]\n'},
+        ["a: >=1 -> >=2 (pyproject.toml)", "drop the dependency b (pyproject.toml)",
+         "add the dependency c (pyproject.toml)"], [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_key_changes(case: str, tmp_path: Path) -> None:
+    before, after, told, broken = CASES[case]
+    found, lines = between(tmp_path / "r", before, after)
+    assert lines == told
+    assert [each.breaks for each in found.breaking] == broken
+
+
+DEPTHS: dict[str, tuple[Files, Files, str | None]] = {
+    "comments": ({"a.py": "x = 1\n"}, {"a.py": "# why\nx  =  1\n"}, "layout"),
+    "docstrings": ({"a.py": CODE}, {"a.py": CODE.replace("Runs", "Walks")}, "docstrings"),
+    "code": ({"a.py": "x = 1\n"}, {"a.py": "x = 2\n"}, "code"),
+    "another language": ({"a.go": "a {\nb\n}\n"}, {"a.go": "a {\n\tb\n}\n"}, "layout"),
+    "broken code": ({"a.py": "x = 1\n"}, {"a.py": "x = \n"}, None),
+    "a new file": ({}, {"a.py": "x = 1\n"}, "code"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DEPTHS)
+def test_how_deep_a_change_goes(case: str, tmp_path: Path) -> None:
+    before, after, depth = DEPTHS[case]
+    assert between(tmp_path / "r", before, after)[0].depth == depth
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    found, _ = between(tmp_path / "r", {"a.py": "x = 1\n"}, {"a.py": "x =\n", "b.weird.sql": "x"})
+    assert [(each.path, each.why) for each in found.unread] == [
+        ("a.py", "it cannot be parsed"),
+        ("b.weird.sql", "its language is not read"),
+    ]
+
+
+def test_a_content_that_a_partial_clone_lacks_is_named(tmp_path: Path) -> None:
+    folder = make_repository(tmp_path / "r")
+    commit(folder, "feat: before", {"a.py": "def a(): ...\n"})
+    blob = git(folder, "rev-parse", "HEAD:a.py")
+    commit(folder, "feat: after", {"a.py": "def b(): ...\n"})
+    repository = open_repository(folder)
+    changes = changes_of(repository, commit_at(repository, "HEAD"))
+    (folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    found = key_changes(repository, changes)
+    repository.close()
+    assert found.symbols == ()
+    assert [each.why for each in found.unread] == ["its content is not in this clone"]
+
+
+# A head before, a head after, and why calls break.
+HEADS = [
+    ("(a)", "(a, b=1)", None),
+    ("(a)", "(a, *, b=1)", None),
+    ("(a)", "(a, b)", "f requires 'b'"),
+    ("(a)", "(a, *, b)", "f requires 'b'"),
+    ("(a, b=1)", "(a, b)", "f has no default for 'b' any more"),
+    ("(a, b)", "(a)", "f takes no 'b' any more"),
+    ("(a, b)", "(a, **rest)", "f takes fewer arguments by their place"),
+    ("(a, b)", "(b, a)", "f takes its arguments in another order"),
+    ("(a, *, b=1)", "(a, b=1)", None),
+    ("(a, b=1)", "(a, *, b=1)", "f takes fewer arguments by their place"),
+    ("(*args)", "(a=1)", "f takes fewer arguments by their place"),
+    ("(a)", "(*args, a=1)", None),
+    ("(a: int) -> int", "(a: str) -> str", None),
+    ("(a)", "(a, /)", "f takes no 'a' any more"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "why"), HEADS)
+def test_calls_that_break(old: str, new: str, why: str | None) -> None:
+    symbols = [read_symbols("x.py", f"def f{head}: ...\n") for head in (old, new)]
+    assert symbols[0]
+    assert symbols[1]
+    assert why_calls_break(symbols[0][0], symbols[1][0]) == why
+
+
+def test_a_coroutine_is_another_thing() -> None:
+    old, new = (read_symbols("x.py", f"{word}def f(): ...\n") for word in ("", "async "))
+    assert old
+    assert new
+    assert why_calls_break(old[0], new[0]) == "f is a coroutine now"
+
+
+def test_a_draft_keeps_the_rules_but_for_the_line_of_its_author(tmp_path: Path) -> None:
+    many = "".join(f"def a_function_with_a_long_name_number_{n}(): ...\n" for n in range(40))
+    folder = tmp_path / "r"
+    found, _ = between(folder, {"pkg/a.py": "def old(x): ...\n"}, {"pkg/a.py": many})
+    repository = open_repository(folder)
+    changes = changes_of(repository, commit_at(repository, "HEAD"))
+    repository.close()
+    guesses = Guess("feat", "history", 0.9, ()), Guess("pkg", "layout", 1.0, ())
+    text = draft_message(changes, found, guesses, ("#7",), DEFAULT_RULES).text(100)
+    assert [problem.rule for problem in check_message(text, None)] == ["draft"]
+    assert text.startswith("feat(pkg)!: add ")
+    assert "- add 28 more public definitions\n" in text
+    assert text.endswith("BREAKING CHANGE: old is gone\nRefs: #7\n")

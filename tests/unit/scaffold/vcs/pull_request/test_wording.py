@@ -1,0 +1,174 @@
+"""The words of a pull request: templates, bodies that nobody edited, and what trailers keep."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scaffold.errors import RequestError
+from scaffold.vcs.commit.conventional import DEFAULT_RULES, check_message
+from scaffold.vcs.commit.draft import Draft
+from scaffold.vcs.commit.inference import Guess
+from scaffold.vcs.commit.key_changes import KeyChanges
+from scaffold.vcs.pull_request.body import (
+    Material,
+    all_references,
+    breaking_lines,
+    is_untouched,
+    squash_message,
+    title_of,
+    with_mark,
+)
+from scaffold.vcs.pull_request.branch import Base, Standing, Work
+from scaffold.vcs.pull_request.template import DEFAULT, fill_template, find_template
+
+PARTS = {"changes": "- a", "tests": "- t", "breaking": "- b", "references": "- #1"}
+
+# A template, and what becomes of it.
+TEMPLATES: dict[str, tuple[str, str]] = {
+    "every section": (
+        "## Summary\n<!-- say -->\n\n## Testing\n\n## Breaking changes\n## Related issues\n",
+        "## Summary\n<!-- say -->\n\n- a\n\n## Testing\n\n- t\n\n## Breaking changes\n\n- b\n\n"
+        "## Related issues\n\n- #1\n",
+    ),
+    "no headings": ("Thanks!\n", "- a\n\n- t\n\n- b\n\n- #1\n\nThanks!\n"),
+    "a heading twice": (
+        "# What\n# Details of the change\n",
+        "- t\n\n- b\n\n- #1\n\n# What\n\n- a\n\n# Details of the change\n",
+    ),
+    "headings in code and in comments": (
+        "```\n# Tests\n```\n<!--\n# Summary\n-->\n# Tests\n",
+        "- a\n\n- b\n\n- #1\n\n```\n# Tests\n```\n<!--\n# Summary\n-->\n# Tests\n\n- t\n",
+    ),
+    "boxes": (
+        "# Type of change\n- [ ] Bug fix\n- [ ] New feature\n- [ ] Breaking change\n\n"
+        "# Checklist\n- [ ] I fixed a bug\n",
+        "- a\n\n- t\n\n- b\n\n- #1\n\n# Type of change\n- [ ] Bug fix\n- [x] New feature\n"
+        "- [x] Breaking change\n\n# Checklist\n- [ ] I fixed a bug\n",
+    ),
+    "line ends of Windows": ("# Summary\r\n\r\n# Tests\r\n# Breaking\r\n# Issue\r\n",
+        "# Summary\n\n- a\n\n# Tests\n\n- t\n\n# Breaking\n\n- b\n\n# Issue\n\n- #1\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TEMPLATES)
+def test_a_template_is_filled_and_keeps_its_lines(case: str) -> None:
+    template, wanted = TEMPLATES[case]
+    assert fill_template(template, PARTS, "feat", is_breaking=True) == wanted
+
+
+def test_the_usual_template_has_a_place_for_all() -> None:
+    body = fill_template(DEFAULT, PARTS, "feat", is_breaking=False)
+    assert body.startswith("## Why\n")
+    assert all(part in body for part in PARTS.values())
+
+
+PLACES = [
+    "pull_request_template.md",
+    ".github/PULL_REQUEST_TEMPLATE.md",
+    "docs/Pull_Request_Template.txt",
+    ".github/PULL_REQUEST_TEMPLATE/only.md",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_template_is_found_where_it_may_be(place: str, tmp_path: Path) -> None:
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_text("\ufeff# Mine\n", encoding="utf-8")
+    found = find_template(tmp_path)
+    assert (found.path, found.text) == (place, "# Mine\n")
+
+
+def test_of_several_templates_one_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / ".github" / "PULL_REQUEST_TEMPLATE"
+    folder.mkdir(parents=True)
+    for name in ("bug", "feature"):
+        (folder / f"{name}.md").write_text(f"# {name}\n")
+    assert find_template(tmp_path).path is None
+    assert find_template(tmp_path, "bug").text == "# bug\n"
+    with pytest.raises(RequestError, match="known: bug, feature"):
+        find_template(tmp_path, "bog")
+
+
+def test_a_template_that_leads_away_or_is_no_text_is_refused(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.md"
+    outside.write_text("secret")
+    root = tmp_path / "r"
+    root.mkdir()
+    place = root / "pull_request_template.md"
+    place.symlink_to(outside)
+    with pytest.raises(RequestError, match="leads out of the repository"):
+        find_template(root)
+    place.unlink()
+    place.write_bytes(b"\xff\xfe")
+    with pytest.raises(RequestError, match="cannot be read"):
+        find_template(root)
+
+
+def test_a_body_that_somebody_edited_is_known() -> None:
+    body = with_mark("## Why\n\nBecause.\n")
+    assert is_untouched(body)
+    assert is_untouched(body.replace("\n", "\r\n"))
+    assert not is_untouched(body.replace("Because", "Since"))
+    assert not is_untouched("Because.\n")
+
+
+def material(*messages: str, breaks: tuple[str, ...] = ()) -> Material:
+    """Makes what the words are made of, with one commit of its own author for each message."""
+    work = tuple(
+        Work(f"{n:040x}", f"P{n} <p{n}@x.org>", f"2026-01-0{n + 1}T00:00:00+00:00", message)
+        for n, message in enumerate(messages)
+    )
+    base = Base("main", "origin", "refs/remotes/origin/main", "b" * 40)
+    standing = Standing("12-x", "h" * 40, base, "b" * 40, work, 0)
+    guesses = Guess("fix", "history", 0.9, ()), Guess("core", "history", 0.9, ())
+    draft = Draft("fix(core): change a.py", (), breaks)
+    return Material(standing, (), KeyChanges(), guesses, draft, ("#12",), DEFAULT_RULES)
+
+
+# The subjects of the commits, and the title that they give.
+TITLES: dict[tuple[str, ...], str] = {
+    ("docs: tell",): "docs: tell",
+    ("fix(a): mend", "feat(a): add", "docs(b): tell"): "feat(a): add",
+    ("fix(a): mend", "fix(b): mend too"): "fix: mend",
+    ("wip", "Fixed the order."): "fix(core): wip",
+    ("Added the order.",): "fix(core): add the order",
+    ("x" * 80,): "fix(core): change a.py",
+    ("fix: " + "x" * 80, "fix: mend"): "fix: mend",
+}
+
+
+@pytest.mark.parametrize("messages", TITLES)
+def test_titles(messages: tuple[str, ...]) -> None:
+    assert title_of(material(*messages)) == TITLES[messages]
+
+
+def test_what_breaks_is_what_the_commits_say_before_what_the_diff_shows() -> None:
+    assert breaking_lines(material("fix: x", breaks=("f is gone",))) == ["f is gone"]
+    said = material("fix: x\n\nBREAKING CHANGE: rename f", breaks=("f is gone",))
+    assert breaking_lines(said) == ["rename f"]
+    assert breaking_lines(material("feat!: drop f")) == ["drop f"]
+    assert title_of(material("feat: x", "feat!: drop f")) == "feat!: x"
+
+
+def test_one_message_of_many_keeps_authors_dates_and_trailers() -> None:
+    these = material(
+        "feat: add x\n\nWhy.\n\nFixes #9\nSigned-off-by: P0 <p0@x.org>",
+        "fix: mend x\n\nCo-authored-by: Q <q@x.org>\nReviewed-on: nowhere",
+    )
+    text = squash_message(these, "feat: add x")
+    assert check_message(text, None) == []
+    assert text == (
+        "feat: add x\n\n- feat: add x\n- fix: mend x\n\nRefs: #12\n"
+        "Squashed: 000000000000 2026-01-01T00:00:00+00:00\n"
+        "Squashed: 000000000000 2026-01-02T00:00:00+00:00\n"
+        "Co-authored-by: P1 <p1@x.org>\nFixes: #9\nSigned-off-by: P0 <p0@x.org>\n"
+        "Co-authored-by: Q <q@x.org>\n"
+    )
+    assert all_references(these) == ("#12", "#9")
+
+
+def test_a_single_commit_keeps_its_message() -> None:
+    text = "feat: add x\n\nWhy.\n"
+    assert squash_message(material(text), "feat: add x") == text
