@@ -38,7 +38,7 @@ def embeds_positions(part: Json) -> bool:
 
 
 def embedding_steps(part: Json, source: Source) -> list[str]:
-    """Returns the body of ``_embed``; none where tokens are all that is embedded."""
+    """Returns the body of ``embed``; none where tokens are all that is embedded."""
     lines = ["h = self.tok_embeddings(tokens)"]
     if given(part.get("tokens_dim")):
         lines.append("h = self.embedding_proj(h)")
