@@ -23,7 +23,9 @@ from tests.unit.scaffold.archon.conftest import ARCHON, TABLE, Bench
 ROOT = Path(__file__).parents[4]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 TEST = "tests/unit/experimental/archon/models/test_foo.py"
-FILES = {f"{ARCHON}/foo/{name}.py" for name in ("__init__", "spec", "model/model", "model/rope")}
+FILES = {
+    f"{ARCHON}/foo/{name}.py" for name in ("__init__", "spec", "model/model", "infra/parallelize")
+}
 
 
 def run(root: Path, *argv: str) -> tuple[int, dict[str, Any]]:
@@ -182,9 +184,9 @@ def test_a_key_is_spelled_as_transformers_does(models: Path, bench: Bench) -> No
 
 
 def test_a_file_that_the_model_does_not_need_is_not_made(models: Path, bench: Bench) -> None:
-    bench.has_rope = False
+    bench.has_plan = False
     run(models, "add-archon-model", "foo")
-    assert not (models / ARCHON / "foo/model/rope.py").exists()
+    assert not (models / ARCHON / "foo/infra/parallelize.py").exists()
     assert "missing" not in text(models, "status")
 
 
