@@ -7,15 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.errors import RegistryError
 from scaffold.report import Registration
 from scaffold.transaction.apply import session
 from scaffold.transaction.change import Change
-from scaffold.units.ledger import MadeEntry, Unit, dump_unit, record_path
+from scaffold.units.ledger import Unit, dump_unit, record_path
 
 
 def register(
-    root: Path, unit: Unit, entries: Sequence[MadeEntry], proof: str, *, dry_run: bool = False
+    root: Path, unit: Unit, entries: Sequence[Entry], proof: str, *, dry_run: bool = False
 ) -> tuple[list[Change], list[Registration]]:
     """Adds the registry lines of a unit and remembers its proof, in one step.
 
@@ -41,7 +42,7 @@ def register(
 
 
 def _planned(
-    root: Path, unit: Unit, entries: Sequence[MadeEntry], proof: str
+    root: Path, unit: Unit, entries: Sequence[Entry], proof: str
 ) -> tuple[list[Change], list[Registration]]:
     lines: list[Registration] = []
     before: dict[str, bytes] = {}

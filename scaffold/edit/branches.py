@@ -30,6 +30,7 @@ from scaffold.edit.dispatch import (
     find_function,
     segment_of,
 )
+from scaffold.edit.entry import Entry
 from scaffold.edit.layout import Splice, begins_line, indent_at
 from scaffold.edit.rows import (
     common_gap,
@@ -52,7 +53,6 @@ from scaffold.edit.statements import (
     there,
 )
 from scaffold.errors import RegistryError, TemplateError
-from scaffold.units.ledger import MadeEntry
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class _Key:
     body: list[ast.stmt]
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns the conditions or patterns of the chain that the entry's key belongs to.
 
     All of the function's chains are read where none or several resemble the key. The value is the
@@ -87,7 +87,7 @@ def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
     return entries
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether a branch has this condition and this body, whatever their layout.
 
     Raises:
@@ -99,7 +99,7 @@ def has_entry(data: bytes, entry: MadeEntry) -> bool:
     return any(_is_key(branch, key) and _has_body(branch, key) for branch in branches)
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the branch that a person would add by hand."""
     key = _read_key(entry)
     is_value = key.pattern is not None and pattern_values(key.pattern.pattern) is not None
@@ -108,7 +108,7 @@ def text_to_add(entry: MadeEntry) -> str:
     return f"{word} {entry.key}:\n{body}"
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds a branch to the chain that dispatches on what the key asks about.
 
     Raises:
@@ -133,7 +133,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(edited, after.line(found.word))
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes a branch back by its condition.
 
     Raises:
@@ -158,7 +158,7 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def _read_key(entry: MadeEntry) -> _Key:
+def _read_key(entry: Entry) -> _Key:
     body = parse_block(entry.value, "the body of a branch") if entry.value else []
     if not entry.key:
         return _Key(None, None, body)

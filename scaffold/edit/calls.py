@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.layout import Splice
 from scaffold.edit.rows import (
     blank_lines_above,
@@ -32,7 +33,6 @@ from scaffold.edit.statements import (
     sorted_index,
     there,
 )
-from scaffold.units.ledger import MadeEntry
 
 _Names = tuple[str | None, ...]
 
@@ -48,7 +48,7 @@ class _Item:
     names: _Names
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns the registered keys; a value that is not what the entry asks for is None.
 
     Raises:
@@ -58,7 +58,7 @@ def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
     return {key: item.value for key, item in _by_key(script, _items(script)).items()}
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether the key is registered with this very value.
 
     Raises:
@@ -68,12 +68,12 @@ def has_entry(data: bytes, entry: MadeEntry) -> bool:
     return any((item.key, item.value) == (entry.key, entry.value) for item in items)
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the statement that a person would add by hand."""
     return _statement(entry, '"', (None, None))
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds a statement at its sorted place among its siblings, or behind the last one.
 
     Raises:
@@ -95,7 +95,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(edited, item.node.lineno)
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes the statement back by its key.
 
     Raises:
@@ -181,7 +181,7 @@ def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def _statement(entry: MadeEntry, quote: str, names: _Names) -> str:
+def _statement(entry: Entry, quote: str, names: _Names) -> str:
     def shown(part: str, text: str) -> str:
         return text if part in entry.code else literal(text, quote)
 

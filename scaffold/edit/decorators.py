@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.layout import Splice, line_start
 from scaffold.edit.rows import (
     attached_comments,
@@ -34,7 +35,6 @@ from scaffold.edit.statements import (
     there,
 )
 from scaffold.errors import TemplateError
-from scaffold.units.ledger import MadeEntry
 
 _GAP = 2
 
@@ -52,7 +52,7 @@ class _Item:
     keyword: str | None
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns the registered keys; the value is the entry's own for the same code, else None.
 
     Raises:
@@ -65,7 +65,7 @@ def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
     }
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether the key is registered for this very code, whatever its layout.
 
     Raises:
@@ -75,12 +75,12 @@ def has_entry(data: bytes, entry: MadeEntry) -> bool:
     return any(item.key == entry.key and _is_same(entry, item) for item in items)
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the decorated definition that a person would add by hand."""
     return f"{_mark(entry, [])}\n{entry.value.rstrip()}"
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds the decorated definition behind a sibling, or at the end of a module without any.
 
     Raises:
@@ -103,7 +103,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(edited, after.mark.lineno)
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes the decorated definition back by its key, with the blank lines above it.
 
     Raises:
@@ -162,7 +162,7 @@ def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:
     return {str(item.key): item for item in items}
 
 
-def _is_same(entry: MadeEntry, item: _Item) -> bool:
+def _is_same(entry: Entry, item: _Item) -> bool:
     """Tells whether a definition is the entry's value but for the registering decorator."""
     if not entry.value:
         return False
@@ -175,7 +175,7 @@ def _is_same(entry: MadeEntry, item: _Item) -> bool:
         item.node.decorator_list = marks
 
 
-def _definition(entry: MadeEntry) -> Definition:
+def _definition(entry: Entry) -> Definition:
     body = parse_block(entry.value, "what is registered")
     if len(body) != 1 or not isinstance(body[0], Definition):
         reason = f"what is registered is no function or class: {entry.value!r}"
@@ -186,7 +186,7 @@ def _definition(entry: MadeEntry) -> Definition:
 # ---- writing -------------------------------------------------------------------------------------
 
 
-def _mark(entry: MadeEntry, items: list[_Item], quote: str = '"') -> str:
+def _mark(entry: Entry, items: list[_Item], quote: str = '"') -> str:
     """Returns the decorator in the form that the siblings use."""
     if items and all(item.quoted is None for item in items):
         return f"@{entry.table}" + ("()" if isinstance(items[-1].mark, ast.Call) else "")

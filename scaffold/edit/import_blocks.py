@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.import_order import is_same_module, package
 from scaffold.edit.statements import Script
 from scaffold.errors import TemplateError
-from scaffold.units.ledger import MadeEntry
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def is_near(script: Script, statement: Import) -> bool:
     return same_form and package(statement.origin) == package(own)
 
 
-def is_of_module(statement: Import, entry: MadeEntry) -> bool:
+def is_of_module(statement: Import, entry: Entry) -> bool:
     """Tells whether a statement imports from the entry's module, or is plain as the entry is."""
     if statement.is_from != bool(entry.value):
         return False

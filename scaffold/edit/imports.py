@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scaffold.edit import import_names
+from scaffold.edit.entry import Entry
 from scaffold.edit.import_blocks import (
     Import,
     chosen_block,
@@ -51,7 +52,6 @@ from scaffold.edit.statements import (
     there,
 )
 from scaffold.errors import TemplateError
-from scaffold.units.ledger import MadeEntry
 
 _SKIPPED = re.compile(rb"#\s*isort:\s*skip")
 _COMMENT = re.compile(rb"#[^\r\n]*")
@@ -75,7 +75,7 @@ class _Place:
     near: tuple[Import, ...] = ()
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns the imported names of a block with their modules; of a star import the entry.
 
     Raises:
@@ -91,7 +91,7 @@ def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
     return entries if _present(script) is None else {**entries, entry.key: entry.value}
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether the name is imported from this module, by a star import too.
 
     Raises:
@@ -100,12 +100,12 @@ def has_entry(data: bytes, entry: MadeEntry) -> bool:
     return _present(read_script(data, entry)) is not None
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the import that a person would add by hand."""
     return f"from {entry.value} import {entry.key}" if entry.value else f"import {entry.key}"
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds an import at its sorted place, or a name to the import that the module has already.
 
     Raises:
@@ -133,7 +133,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(edited, after.line(offset))
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes a name back, and the statement with its last name.
 
     Raises:

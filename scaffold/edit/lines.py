@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.ordering import ORDERS
 from scaffold.edit.refusal import Context
-from scaffold.units.ledger import MadeEntry
 
 _ROW = re.compile(r"([^\r\n]*)(\r\n|\n|\r|\Z)")
 _MARKER = re.compile(r"(<{7}|>{7}) ")
@@ -25,7 +25,7 @@ _GENERATED = re.compile(
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]")
 
 
-def context_of(entry: MadeEntry, text: str = "") -> Context:
+def context_of(entry: Entry, text: str = "") -> Context:
     """Returns what a refusal about an entry has to name."""
     return Context(entry.file, entry.table or entry.file, text)
 
@@ -96,7 +96,7 @@ def read_text(data: bytes, context: Context) -> Text:
     return Text(bom, lines, ends)
 
 
-def require_one_line(entry: MadeEntry, context: Context) -> None:
+def require_one_line(entry: Entry, context: Context) -> None:
     """Checks that key and value fit on a line of text.
 
     Raises:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from scaffold.edit.address import Part, find_parts
+from scaffold.edit.entry import Entry
 from scaffold.edit.forms import Item, Literal, read_literal
 from scaffold.edit.layout import line_at, spliced
 from scaffold.edit.placing import find_slot, likeness_of
@@ -33,7 +34,6 @@ from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 from scaffold.edit.splicing import LayoutError, insertion, removal
 from scaffold.errors import RegistryError
-from scaffold.units.ledger import MadeEntry
 
 _SHAPES = {"dict": "dictionary literal", "list": "list, tuple or set literal"}
 
@@ -57,7 +57,7 @@ class _Registry:
         return [item for _, literal in self.literals for item in literal.items]
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns the registry's keys with their values; a value that is no plain string is None.
 
     Keys are contents of strings, or source text where the entry's `code` names "key"; others are
@@ -75,7 +75,7 @@ def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
     return entries
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether the entry is there, with this very value; code is compared as syntax.
 
     Raises:
@@ -88,13 +88,13 @@ def has_entry(data: bytes, entry: MadeEntry) -> bool:
     return _stands_for(found[-1], entry)
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the line that a person would add by hand."""
     key, value = _source(entry, "key", '"'), _source(entry, "value", '"')
     return f"{key}," if entry.shape == "list" else f"{key}: {value},"
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds an entry in its place; see `scaffold.edit.placing`.
 
     Args:
@@ -126,7 +126,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(edited, _verified_line(registry, edited, entry))
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes an entry back, whatever its value; what `add_entry` made of a file is undone.
 
     Raises:
@@ -155,7 +155,7 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
 # ---- finding the literals ------------------------------------------------------------------------
 
 
-def _locate(data: bytes, entry: MadeEntry, context: Context) -> _Registry:
+def _locate(data: bytes, entry: Entry, context: Context) -> _Registry:
     file = read_python(data, context)
     try:
         parts = find_parts(file.tree, entry.table)
@@ -176,9 +176,7 @@ def _locate(data: bytes, entry: MadeEntry, context: Context) -> _Registry:
     return _Registry(file, context, tuple(literals), loose)
 
 
-def _check_parts(
-    parts: Sequence[Part], file: PythonFile, entry: MadeEntry, context: Context
-) -> None:
+def _check_parts(parts: Sequence[Part], file: PythonFile, entry: Entry, context: Context) -> None:
     table = context.table
     bound = [part for part in parts if part.how in ("assigned", "unpacked")]
     imported = [part for part in parts if part.how == "imported"]
@@ -197,7 +195,7 @@ def _check_parts(
         raise context.refusal("registry_computed", grown[-1].line, f"{table} grows here")
 
 
-def _with_keys(literal: Literal, entry: MadeEntry, context: Context) -> Literal:
+def _with_keys(literal: Literal, entry: Entry, context: Context) -> Literal:
     items: list[Item] = []
     for item in literal.items:
         key = _key(item.key_node, entry)
@@ -219,7 +217,7 @@ def _is_apart(key: ast.expr | None) -> bool:
 # ---- keys and values -----------------------------------------------------------------------------
 
 
-def _key(node: ast.expr | None, entry: MadeEntry) -> str | None:
+def _key(node: ast.expr | None, entry: Entry) -> str | None:
     """Returns an expression as a key, spelled as the entry's own where it is the same."""
     if node is None:
         return None
@@ -229,7 +227,7 @@ def _key(node: ast.expr | None, entry: MadeEntry) -> str | None:
     return entry.key if same_expression(node, _parsed(entry, "key")) else ast.unparse(node)
 
 
-def _value(item: Item, entry: MadeEntry) -> str | None:
+def _value(item: Item, entry: Entry) -> str | None:
     if entry.shape == "list":
         return ""
     node = item.value_node
@@ -237,14 +235,14 @@ def _value(item: Item, entry: MadeEntry) -> str | None:
     return str(node.value) if isinstance(node, ast.Constant) and is_text else None
 
 
-def _stands_for(item: Item, entry: MadeEntry) -> bool:
+def _stands_for(item: Item, entry: Entry) -> bool:
     if "value" not in entry.code or entry.shape == "list":
         return _value(item, entry) == ("" if entry.shape == "list" else entry.value)
     assert item.value_node is not None
     return same_expression(item.value_node, _parsed(entry, "value"))
 
 
-def _parsed(entry: MadeEntry, part: str) -> ast.expr:
+def _parsed(entry: Entry, part: str) -> ast.expr:
     text = entry.key if part == "key" else entry.value
     try:
         return parse_expression(text)
@@ -256,11 +254,11 @@ def _parsed(entry: MadeEntry, part: str) -> ast.expr:
         ) from error
 
 
-def _found(registry: _Registry, entry: MadeEntry) -> list[Item]:
+def _found(registry: _Registry, entry: Entry) -> list[Item]:
     return [item for item in registry.items if item.key == entry.key]
 
 
-def _first_hit(registry: _Registry, entry: MadeEntry) -> tuple[Literal, int] | None:
+def _first_hit(registry: _Registry, entry: Entry) -> tuple[Literal, int] | None:
     for _, literal in registry.literals:
         for index, item in enumerate(literal.items):
             if item.key == entry.key:
@@ -268,7 +266,7 @@ def _first_hit(registry: _Registry, entry: MadeEntry) -> tuple[Literal, int] | N
     return None
 
 
-def _present_line(registry: _Registry, entry: MadeEntry) -> int:
+def _present_line(registry: _Registry, entry: Entry) -> int:
     """Returns the line of an entry that is there, or 0; one of another value is refused."""
     for part in registry.loose:
         if _key(part.value, entry) == entry.key:
@@ -295,7 +293,7 @@ def _present_line(registry: _Registry, entry: MadeEntry) -> int:
 # ---- the entry's text ----------------------------------------------------------------------------
 
 
-def _entry_text(literal: Literal, entry: MadeEntry, context: Context) -> str:
+def _entry_text(literal: Literal, entry: Entry, context: Context) -> str:
     quote = _quote(literal)
     key, value = _source(entry, "key", quote), _source(entry, "value", quote)
     if literal.kind == "keywords":
@@ -313,7 +311,7 @@ def _entry_text(literal: Literal, entry: MadeEntry, context: Context) -> str:
     return key if entry.shape == "list" else f"{key}: {value}"
 
 
-def _source(entry: MadeEntry, part: str, quote: str) -> str:
+def _source(entry: Entry, part: str, quote: str) -> str:
     """Returns the key or value as source text on one line."""
     text = entry.key if part == "key" else entry.value
     if part not in entry.code:
@@ -362,13 +360,13 @@ def _mark(literal: Literal, node: ast.AST | None) -> str:
 # ---- choosing the part, and making sure ----------------------------------------------------------
 
 
-def _best_literal(registry: _Registry, entry: MadeEntry) -> Literal:
+def _best_literal(registry: _Registry, entry: Entry) -> Literal:
     plain = [literal for part, literal in registry.literals if not part.is_conditional]
     literals = plain or [literal for _, literal in registry.literals]
     return max(literals, key=lambda each: likeness_of(each.items, entry.key, entry.value))
 
 
-def _verified_line(before: _Registry, edited: bytes, entry: MadeEntry) -> int:
+def _verified_line(before: _Registry, edited: bytes, entry: Entry) -> int:
     """Returns the line of the new entry, after a look whether it is all that changed.
 
     Raises:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.lines import Span, context_of, line_for, list_index, read_text, require_one_line
 from scaffold.edit.markdown_text import Page, content, read_page, starts_block, visible
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
-from scaffold.units.ledger import MadeEntry
 
 _BULLET = re.compile(r"( {0,3})([-*+])([ \t]+)(?=\S)")
 _NUMBER = re.compile(r" {0,3}\d{1,9}[.)](?:[ \t]|$)")
@@ -45,7 +45,7 @@ class _List:
     page: Page
     items: tuple[_Item, ...]
 
-    def find(self, entry: MadeEntry) -> list[_Item]:
+    def find(self, entry: Entry) -> list[_Item]:
         """Returns the items with an entry's key, whatever their value."""
         key = content(entry.key)
         return [
@@ -55,23 +55,23 @@ class _List:
         ]
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns the items; what stands behind a colon and a space is the value."""
     items = _locate(data, entry, context_of(entry)).items
     return {content(key): content(value) for key, value in (item.pair for item in items)}
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether the item is there, whatever its bullet."""
     return any(_says(item, entry) for item in _locate(data, entry, context_of(entry)).items)
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the item with a dash."""
     return "- " + _text(entry)
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds an item at its sorted place, or below the others where they are not sorted."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
@@ -90,7 +90,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(after, line + 1)
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes an item out that has a line to itself."""
     context = context_of(entry)
     found = _locate(data, entry, context)
@@ -106,15 +106,15 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
     return found.page.text.without_line(hits[0].first)
 
 
-def _text(entry: MadeEntry) -> str:
+def _text(entry: Entry) -> str:
     return f"{entry.key}: {entry.value}" if entry.value else entry.key
 
 
-def _says(item: _Item, entry: MadeEntry) -> bool:
+def _says(item: _Item, entry: Entry) -> bool:
     return content(item.text) == content(_text(entry))
 
 
-def _locate(data: bytes, entry: MadeEntry, context: Context) -> _List:
+def _locate(data: bytes, entry: Entry, context: Context) -> _List:
     page = read_page(read_text(data, context))
     lines = page.sections(entry.table) if entry.table else [range(len(page.text.lines))]
     hits = [each for section in lines for each in _lists(page, section, context)[:1]]
@@ -163,7 +163,7 @@ def _is_lazy(page: Page, number: int, item: _Item) -> bool:
     return item.last == number - 1 and not is_structure
 
 
-def _check(found: _List, after: bytes, entry: MadeEntry, line: int, context: Context) -> None:
+def _check(found: _List, after: bytes, entry: Entry, line: int, context: Context) -> None:
     """Reads the page again: the same list has this item more."""
     edited = _locate(after, entry, context)
     others = [item.text for item in edited.items if item.first != line]

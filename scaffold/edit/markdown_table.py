@@ -17,11 +17,11 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.lines import Span, context_of, line_for, list_index, read_text, require_one_line
 from scaffold.edit.markdown_text import Page, content, read_page, starts_block, visible
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
-from scaffold.units.ledger import MadeEntry
 
 _CELLS = re.compile(r"(?:[^|\\]|\\.|\\$)*")
 _RULE = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
@@ -62,25 +62,25 @@ class _Table:
         return [row for row in self.rows if content(row.key) == content(key)]
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns each row's first cell with the others, without escapes."""
     found = _locate(data, entry, context_of(entry))
     return {content(row.key): content(found.value(row)) for row in found.rows}
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether the row is there, however it is padded and escaped."""
     found = _locate(data, entry, context_of(entry))
     return any(_says(found, row, entry) for row in found.find(entry.key))
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the row without padding."""
     value = re.sub(r"\|(?! )|(?<! )\|", r"\\|", entry.value)
     return f"| {_write_cell(entry.key)} | {value} |" if value else f"| {_write_cell(entry.key)} |"
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds a row at its sorted place, or below the others where they are not sorted."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
@@ -99,7 +99,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(after, line + 1)
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes a row out."""
     context = context_of(entry)
     found = _locate(data, entry, context)
@@ -112,14 +112,14 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
     return found.page.text.without_line(hits[0].line) if hits else data
 
 
-def _says(found: _Table, row: _Row, entry: MadeEntry) -> bool:
+def _says(found: _Table, row: _Row, entry: Entry) -> bool:
     return content(found.value(row)) == content(entry.value)
 
 
 # ---- finding the table ---------------------------------------------------------------------------
 
 
-def _locate(data: bytes, entry: MadeEntry, context: Context) -> _Table:
+def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
     page = read_page(read_text(data, context))
     everywhere = _tables(page, range(len(page.text.lines)))
     sections = page.sections(entry.table) if entry.table else []
@@ -200,7 +200,7 @@ def _write_cell(text: str) -> str:
 # ---- the row -------------------------------------------------------------------------------------
 
 
-def _cells_of(found: _Table, entry: MadeEntry, context: Context) -> list[str]:
+def _cells_of(found: _Table, entry: Entry, context: Context) -> list[str]:
     values = entry.value.split(" | ") if found.width > 2 and entry.value else [entry.value]
     values = [""] * (found.width - 1) if not entry.value else values
     line = found.header.line + 1
@@ -255,7 +255,7 @@ def _justified(found: _Table, column: int, cell: str, room: int, pad: str, measu
     return " " * front + cell + " " * (gap - front)
 
 
-def _check(found: _Table, after: bytes, entry: MadeEntry, line: int, context: Context) -> None:
+def _check(found: _Table, after: bytes, entry: Entry, line: int, context: Context) -> None:
     """Reads the page again: the same table has this row more."""
     edited = _locate(after, entry, context)
     others = [row.text for row in edited.rows if row.line != line]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.lines import (
     Span,
     Text,
@@ -26,7 +27,6 @@ from scaffold.edit.lines import (
 )
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
-from scaffold.units.ledger import MadeEntry
 
 _RULE = re.compile(
     r"(?P<indent>[ \t]*)(?P<pattern>(?:[^\s\\#]|\\.|(?<=\S)#)+)(?P<gap>[ \t]*)(?P<rest>.*)"
@@ -52,28 +52,28 @@ class _File:
     rules: tuple[_Line, ...]
     start: int
 
-    def find(self, entry: MadeEntry) -> list[_Line]:
+    def find(self, entry: Entry) -> list[_Line]:
         return [rule for rule in self.rules if rule.pattern == entry.key]
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns the patterns with their owners; of a repeated pattern the last line counts."""
     rules = _locate(data, entry, context_of(entry)).rules
     return {rule.pattern: " ".join(rule.owners) for rule in rules}
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether the last line of this pattern names exactly these owners."""
     hits = _locate(data, entry, context_of(entry)).find(entry)
     return bool(hits) and _says(hits[-1], entry)
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the line without alignment."""
     return f"{_escaped(entry.key)} {' '.join(entry.value.split())}".rstrip()
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds a line where it decides about the files of its pattern and about no others."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
@@ -97,7 +97,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(after, line + 1)
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes the last line of the pattern out."""
     found = _locate(data, entry, context_of(entry))
     hits = found.find(entry)
@@ -105,14 +105,14 @@ def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
     return found.text.without_line(mine[-1].number) if mine else data
 
 
-def _says(rule: _Line, entry: MadeEntry) -> bool:
+def _says(rule: _Line, entry: Entry) -> bool:
     return rule.owners == tuple(entry.value.split())
 
 
 # ---- reading -------------------------------------------------------------------------------------
 
 
-def _locate(data: bytes, entry: MadeEntry, context: Context) -> _File:
+def _locate(data: bytes, entry: Entry, context: Context) -> _File:
     text = read_text(data, context)
     heads = [n for n, line in enumerate(text.lines) if _SECTION.match(line)]
     start, stop = 0, heads[0] if heads else len(text.lines)
@@ -242,7 +242,7 @@ def _folder(pattern: str) -> str:
 # ---- the line ------------------------------------------------------------------------------------
 
 
-def _line(found: _File, index: int, entry: MadeEntry) -> str:
+def _line(found: _File, index: int, entry: Entry) -> str:
     pattern, owners = _escaped(entry.key), " ".join(entry.value.split())
     folder = _folder(entry.key)
     siblings = [rule for rule in found.rules if _folder(rule.pattern) == folder and rule.column]
@@ -260,7 +260,7 @@ def _escaped(pattern: str) -> str:
     return "\\" + escaped if escaped.startswith("#") else escaped
 
 
-def _check(found: _File, after: bytes, index: int, entry: MadeEntry, context: Context) -> None:
+def _check(found: _File, after: bytes, index: int, entry: Entry, context: Context) -> None:
     rules = [(rule.pattern, rule.owners) for rule in _locate(after, entry, context).rules]
     wanted = [(rule.pattern, rule.owners) for rule in found.rules]
     wanted.insert(index, (entry.key, tuple(entry.value.split())))

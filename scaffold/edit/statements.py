@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scaffold.edit import ordering
+from scaffold.edit.entry import Entry
 from scaffold.edit.layout import Splice, line_start, spliced
 from scaffold.edit.layout import indent_at as indent
 from scaffold.edit.python_file import PythonFile, read_python
@@ -23,7 +24,6 @@ from scaffold.edit.refusal import Context
 from scaffold.edit.rows import Row, line_after, with_inner_comments
 from scaffold.edit.shapes import Edit
 from scaffold.errors import RegistryError, TemplateError
-from scaffold.units.ledger import MadeEntry
 
 SHARED_LINE = "a statement shares its line with another one"
 
@@ -50,7 +50,7 @@ class Script:
     """Is a parsed file and the entry that is looked for in it."""
 
     file: PythonFile
-    entry: MadeEntry
+    entry: Entry
     context: Context
 
     @property
@@ -118,7 +118,7 @@ class Script:
             raise self.refusal("registry_computed", 0, reason) from error
 
 
-def read_script(data: bytes, entry: MadeEntry, text: str = "") -> Script:
+def read_script(data: bytes, entry: Entry, text: str = "") -> Script:
     """Parses the file that an entry is in.
 
     Args:
@@ -180,8 +180,8 @@ def settled(
     script: Script,
     data: bytes,
     edited: bytes,
-    has_entry: Callable[[bytes, MadeEntry], bool],
-    remove_entry: Callable[[bytes, MadeEntry], bytes],
+    has_entry: Callable[[bytes, Entry], bool],
+    remove_entry: Callable[[bytes, Entry], bytes],
 ) -> bytes:
     """Returns the edited bytes once it is proven that they hold the entry and can be taken back.
 

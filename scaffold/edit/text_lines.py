@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.lines import (
     Span,
     Text,
@@ -23,7 +24,6 @@ from scaffold.edit.lines import (
 )
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
-from scaffold.units.ledger import MadeEntry
 
 _DIRECTIVE = re.compile(r"\.\. [\w:.+-]+::")
 _OPTION = re.compile(r":[\w-]+:(?:\s|$)")
@@ -47,23 +47,23 @@ class _List:
         return self.numbers[keys.index(_collapsed(key))] if _collapsed(key) in keys else None
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns the lines, each with an empty value."""
     return dict.fromkeys(_locate(data, entry, context_of(entry)).rows(), "")
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether the line is there, whatever its spaces."""
     is_there = _locate(data, entry, context_of(entry)).line_of(entry.key) is not None
     return is_there and not entry.value
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the line."""
     return entry.key
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds a line at its sorted place, or below the others where they are not sorted."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
@@ -91,7 +91,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(after, line + 1)
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes the line out."""
     found = _locate(data, entry, context_of(entry))
     line = found.line_of(entry.key)
@@ -108,7 +108,7 @@ def _collapsed(line: str) -> str:
     return " ".join(line.split())
 
 
-def _locate(data: bytes, entry: MadeEntry, context: Context) -> _List:
+def _locate(data: bytes, entry: Entry, context: Context) -> _List:
     text = read_text(data, context)
     if not entry.table:
         numbers = [

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from scaffold.edit import toml_scan
+from scaffold.edit.entry import Entry
 from scaffold.edit.lines import (
     Span,
     Text,
@@ -32,7 +33,6 @@ from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 from scaffold.edit.toml_array import Array, with_element, without_element
 from scaffold.edit.toml_scan import Statement
-from scaffold.units.ledger import MadeEntry
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -61,7 +61,7 @@ class _Table:
     rows: tuple[Statement, ...] = ()
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns the keys of a table, or the texts of an array with empty values."""
     content = _locate(data, entry, context_of(entry)).content
     if isinstance(content, list):
@@ -69,19 +69,19 @@ def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
     return {key: value if isinstance(value, str) else None for key, value in content.items()}
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether the entry is there, however it is written."""
     return _has(_locate(data, entry, context_of(entry)).content, entry)
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the line for a table, or the element where the entry has no value."""
     if not entry.value:
         return _string(entry.key, '"') + ","
     return _key(entry.key) + " = " + _value(entry, '"')
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds the entry at its sorted place, or behind the others where they are not sorted."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
@@ -105,7 +105,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(after, line)
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes a key with its line, or an element, back."""
     context = context_of(entry)
     found = _locate(data, entry, context)
@@ -137,7 +137,7 @@ def _read(data: bytes, context: Context) -> _File:
     return _File(text, raw, document, tuple(toml_scan.statements(raw)))
 
 
-def _locate(data: bytes, entry: MadeEntry, context: Context) -> _Table:
+def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
     file = _read(data, context)
     path = toml_scan.key_path(entry.table) if entry.table else ()
     content: Any = file.document
@@ -188,7 +188,7 @@ def _line_of(found: _Table, key: str) -> int:
     return file.line(hit.start)
 
 
-def _has(content: dict[str, Any] | list[Any], entry: MadeEntry) -> bool:
+def _has(content: dict[str, Any] | list[Any], entry: Entry) -> bool:
     if isinstance(content, list):
         return not entry.value and entry.key in content
     value = toml_scan.read_value(entry.value) if "value" in entry.code else entry.value
@@ -202,7 +202,7 @@ def _same(one: Any, other: Any) -> bool:
 # ---- what is added, and where --------------------------------------------------------------------
 
 
-def _require_source(entry: MadeEntry, context: Context) -> None:
+def _require_source(entry: Entry, context: Context) -> None:
     if "value" in entry.code:
         try:
             toml_scan.read_value(entry.value)
@@ -211,7 +211,7 @@ def _require_source(entry: MadeEntry, context: Context) -> None:
             raise context.refusal("registry_computed", 0, reason) from error
 
 
-def _with_element(found: _Table, entry: MadeEntry, context: Context) -> bytes:
+def _with_element(found: _Table, entry: Entry, context: Context) -> bytes:
     array = _array(found)
     content = cast("list[Any]", found.content)
     if entry.value or any(not isinstance(each, str) for each in content):
@@ -223,7 +223,7 @@ def _with_element(found: _Table, entry: MadeEntry, context: Context) -> bytes:
     return _encoded(found.file, with_element(array, index, _string(entry.key, quote)))
 
 
-def _with_key(found: _Table, entry: MadeEntry, context: Context) -> bytes:
+def _with_key(found: _Table, entry: Entry, context: Context) -> bytes:
     file, rows = found.file, found.rows
     lines = file.text.lines
     starts = [file.line(row.start) for row in rows]
@@ -247,7 +247,7 @@ def _with_key(found: _Table, entry: MadeEntry, context: Context) -> bytes:
     return file.text.with_line(line, _row(found, entry, bisect.bisect(starts, line)))
 
 
-def _row(found: _Table, entry: MadeEntry, near: int) -> str:
+def _row(found: _Table, entry: Entry, near: int) -> str:
     """Writes the line as its neighbours are written: indentation, equals sign and quotes."""
     raw, rows = found.file.raw, found.rows
     if not rows:
@@ -272,7 +272,7 @@ def _key(text: str) -> str:
     return text if _BARE_KEY.fullmatch(text) else _string(text, '"')
 
 
-def _value(entry: MadeEntry, quote: str) -> str:
+def _value(entry: Entry, quote: str) -> str:
     return entry.value if "value" in entry.code else _string(entry.value, quote)
 
 
@@ -289,7 +289,7 @@ def _encoded(file: _File, raw: str) -> bytes:
 # ---- checking ------------------------------------------------------------------------------------
 
 
-def _check(found: _Table, edited: _Table, entry: MadeEntry, context: Context) -> None:
+def _check(found: _Table, edited: _Table, entry: Entry, context: Context) -> None:
     """Takes the entry out of what the edited file says: the first document is left."""
     if isinstance(edited.content, list):
         edited.content.remove(entry.key)

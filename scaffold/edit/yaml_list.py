@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.lines import (
     Span,
     Text,
@@ -36,7 +37,6 @@ from scaffold.edit.lines import (
 from scaffold.edit.refusal import Context
 from scaffold.edit.shapes import Edit
 from scaffold.edit.yaml_tree import Item, Node, YamlError, is_plain_text, read_yaml
-from scaffold.units.ledger import MadeEntry
 
 _TITLES = ("caption", "title", "name", "file", "id")
 _KNOWN_BY = re.compile(r"(.*)\[([\w-]+)\]", re.DOTALL)
@@ -75,24 +75,24 @@ class _Table:
         return [each for each in self.entries if each.key == key]
 
 
-def read_entries(data: bytes, entry: MadeEntry) -> dict[str, str | None]:
+def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """Returns the items; nested ones have the value None."""
     found = _locate(data, entry, context_of(entry))
     return {each.key: each.value for each in found.entries if each.key is not None}
 
 
-def has_entry(data: bytes, entry: MadeEntry) -> bool:
+def has_entry(data: bytes, entry: Entry) -> bool:
     """Tells whether the item is there with this value, however it is quoted."""
     found = _locate(data, entry, context_of(entry))
     return any(_says(each, entry) for each in found.find(entry.key))
 
 
-def text_to_add(entry: MadeEntry) -> str:
+def text_to_add(entry: Entry) -> str:
     """Returns the item as a line; that of a list, since only the file tells a mapping."""
     return "- " + _pair(entry, _known_by(entry.table), "", "")
 
 
-def add_entry(data: bytes, entry: MadeEntry) -> Edit:
+def add_entry(data: bytes, entry: Entry) -> Edit:
     """Adds an item at its sorted place, or behind the others where they are not sorted."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
@@ -117,7 +117,7 @@ def add_entry(data: bytes, entry: MadeEntry) -> Edit:
     return Edit(after, line + 1)
 
 
-def remove_entry(data: bytes, entry: MadeEntry) -> bytes:
+def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Takes an item back that has its line to itself."""
     context = context_of(entry)
     found = _locate(data, entry, context)
@@ -143,7 +143,7 @@ def _known_by(table: str) -> str:
     return found[2] if found else ""
 
 
-def _locate(data: bytes, entry: MadeEntry, context: Context) -> _Table:
+def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
     text = read_text(data, context)
     try:
         root = read_yaml(text.lines)
@@ -213,7 +213,7 @@ def _entry(item: Item, known_by: str) -> _Entry:
     return _Entry(None, None, "", "", item)
 
 
-def _says(found: _Entry, entry: MadeEntry) -> bool:
+def _says(found: _Entry, entry: Entry) -> bool:
     if "value" in entry.code:
         return found.source == entry.value
     return found.value == entry.value
@@ -261,7 +261,7 @@ def _refuse_open_block(found: _Table, index: int, line: int, context: Context) -
             raise context.refusal("registry_computed", line, reason)
 
 
-def _line(found: _Table, entry: MadeEntry) -> str:
+def _line(found: _Table, entry: Entry) -> str:
     items = found.node.items
     indent = " " * items[0].column
     keys = _shared_quote([each.key_source for each in found.entries])
@@ -280,7 +280,7 @@ def _shared_quote(sources: Sequence[str]) -> str:
     return starts.pop() if len(starts) == 1 and starts <= {"'", '"'} else ""
 
 
-def _pair(entry: MadeEntry, known_by: str, key_quote: str, value_quote: str) -> str:
+def _pair(entry: Entry, known_by: str, key_quote: str, value_quote: str) -> str:
     key = _scalar(entry.key, key_quote)
     if known_by:
         return f"{known_by}: {key}"
@@ -315,7 +315,7 @@ def _begins_line(text: Text, item: Item) -> bool:
 # ---- checking ------------------------------------------------------------------------------------
 
 
-def _check(found: _Table, after: bytes, entry: MadeEntry, context: Context) -> None:
+def _check(found: _Table, after: bytes, entry: Entry, context: Context) -> None:
     """Reads the file again: the whole document is what it was, but for the item."""
     edited = _locate(after, entry, context)
     hits = [each for each in edited.find(entry.key) if _says(each, entry)]

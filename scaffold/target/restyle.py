@@ -9,12 +9,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.errors import ScaffoldError
 from scaffold.target.formatters import Formatter, find_formatters, format_files
 from scaffold.target.style import Manner, in_manner, learn_manner, learn_test
 from scaffold.target.target import Target
 from scaffold.transaction.change import Change
-from scaffold.units.ledger import MadeEntry
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
@@ -63,9 +63,7 @@ def dress(
     return tuple(replace(file, data=texts[file.path]) for file in files), warnings
 
 
-def tidy(
-    target: Target, changes: Iterable[Change], entries: Iterable[MadeEntry]
-) -> tuple[Change, ...]:
+def tidy(target: Target, changes: Iterable[Change], entries: Iterable[Entry]) -> tuple[Change, ...]:
     """Returns changes in which an edited registry is formatted, if it was before the edit.
 
     A formatter may break a line that an entry made too long. Where the file was not in its form
@@ -89,7 +87,7 @@ def tidy(
     return tuple(replace(c, after=now[c.path]) if c.path in fresh else c for c in found)
 
 
-def _holds(texts: Mapping[str, bytes], path: str, entries: Iterable[MadeEntry]) -> bool:
+def _holds(texts: Mapping[str, bytes], path: str, entries: Iterable[Entry]) -> bool:
     try:
         return all(shapes.has_entry(texts[path], each) for each in entries if each.file == path)
     except ScaffoldError:

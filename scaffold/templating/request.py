@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from scaffold.errors import ConflictError
+from scaffold.edit.entry import Entry
+from scaffold.errors import TemplateError, is_private
 from scaffold.templating.spec import (
     AnswerValue,
     FileRule,
     Kind,
     RegistryRule,
     Style,
-    all_answers,
     fill,
 )
-from scaffold.units.ledger import MadeEntry, Unit
 
 MANUAL = "manual"
 """The shape of a registry line that a person adds."""
-
-MAX_SHOWN = 200
-"""How much of an answer a refusal repeats."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class Request:
         """Tells whether a path, or a folder above it, may be replaced."""
         return any(PurePosixPath(path).is_relative_to(each) for each in self.overwrite)
 
-    def entries(self) -> tuple[MadeEntry, ...]:
+    def entries(self) -> tuple[Entry, ...]:
         """Returns the registry lines that the unit needs."""
         variables = {**self.names, **self.answers}
         styles = self.style_names or ("",)
@@ -75,7 +72,7 @@ class Request:
         ]
         return tuple(found)
 
-    def edited(self) -> tuple[MadeEntry, ...]:
+    def edited(self) -> tuple[Entry, ...]:
         """Returns the registry lines that are added, as against those left to a person."""
         return tuple(entry for entry in self.entries() if entry.shape != MANUAL)
 
@@ -89,68 +86,36 @@ class Request:
         return fill(self.kind.symbol, self.names)
 
 
-def _how_to_change(request: Request, made: Unit, command: Callable[..., Iterable[str]]) -> str:
-    import shlex  # only refusals need it
-
-    if made.styles != request.style_names:
-        remove = shlex.join(command("remove", made.id))
-        return f"choose another name; or {remove}, then add it again"
-    questions = all_answers(request.kind, request.styles)
-    changed = [
-        ("--set", f"{name}={wanted}")
-        for name, wanted in sorted(request.answers.items())
-        if made.answers.get(name, questions[name].default) != wanted
-    ]
-    return shlex.join(command("update", made.id, *(word for pair in changed for word in pair)))
-
-
-def _shown(value: AnswerValue | None) -> str:
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
-def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> MadeEntry:
+def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> Entry:
     texts = (rule.file, rule.table, rule.key, rule.value)
     file, table, key, value = (fill(text, variables).strip("\n") for text in texts)
-    return MadeEntry(file, table, rule.shape, key, value, rule.code)
+    return Entry(file, table, rule.shape, key, value, rule.code)
 
 
-def check_same(
-    request: Request, made: Unit, command: Callable[..., Iterable[str]]
-) -> tuple[str, ...]:
-    """Compares a request with the unit that exists under its name.
+def destinations(request: Request) -> list[str]:
+    variables = {**request.names, **request.answers}
+    paths = [check_destination(fill(rule.to, variables)) for rule in request.files()]
+    double = next((path for path in paths if paths.count(path) > 1), None)
+    if double:
+        raise TemplateError(f"two template files go to {double}", code="template_invalid")
+    return paths
 
-    Args:
-        request: What is to be made.
-        made: What exists.
-        command: Makes a command for the same target of its words, for the hint of a refusal.
 
-    Returns:
-        Warnings: a template that has moved on since.
+def check_destination(path: str) -> str:
+    """Returns a destination if it is a plain relative path that templates may write to.
 
     Raises:
-        ConflictError: The unit was made with other styles or answers.
+        TemplateError: It leads out of the target, or into a folder of git or of the tool.
     """
-    differences: list[str] = []
-    if made.styles != request.style_names:
-        was, wanted = ", ".join(made.styles), ", ".join(request.style_names)
-        differences.append(f"{request.kind.option} was {was}, not {wanted}")
-    questions = all_answers(request.kind, request.styles)
-    for name, wanted in sorted(request.answers.items()):
-        # A question that came later was answered by its default, as far as the unit is concerned.
-        was = made.answers.get(name, questions[name].default)
-        if was != wanted:
-            differences.append(f"{name} was {_shown(was)}, not {_shown(wanted)}")
-    if differences:
-        raise ConflictError(
-            f"{request.id} exists, made with other answers: {'; '.join(differences)}",
-            code="answers_differ",
-            hint=_how_to_change(request, made, command),
-        )
-    newest = {f"{request.kind.name}/{style.name}": style.version for style in request.styles}
-    newest[request.kind.name] = request.kind.version
-    return tuple(
-        f"the template {use.id} has moved on from version {use.version} to {newest[use.id]} since"
-        for use in made.templates
-        if newest.get(use.id, use.version) > use.version
+    parts = PurePosixPath(path).parts
+    wrong = (
+        not parts
+        or path.startswith("/")
+        or path.endswith("/")
+        or ".." in parts
+        or is_private(path)
+        or re.search(r"[\\:\x00-\x1f]", path)
     )
+    if wrong:
+        raise TemplateError(f"a template may not write to {path!r}", code="outside_target")
+    return str(PurePosixPath(path))

@@ -1,8 +1,12 @@
-"""Changes: what a plan says and what is written to disk."""
+"""Changes: what a plan comes to, and how what is written is recognised."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+
+FOLDER = ".scaffold"
+"""Where a target keeps what the tool has to remember, relative to the root."""
 
 
 @dataclass(frozen=True)
@@ -22,3 +26,8 @@ class Change:
     before: bytes | None
     after: bytes | None
     executable: bool | None = None
+
+
+def digest(data: bytes) -> str:
+    """Return the hash by which the ledger and the journal recognise a file."""
+    return hashlib.sha256(data).hexdigest()

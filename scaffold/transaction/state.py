@@ -17,7 +17,7 @@ from time import monotonic, sleep
 from typing import Literal, get_args
 
 from scaffold.errors import ApplyError, ConflictError
-from scaffold.units.ledger import FOLDER
+from scaffold.transaction.change import FOLDER
 
 LOCK_WAIT_S = 5.0
 """How long a second command waits for the first before it gives up."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from scaffold.errors import ApplyError, ConflictError
 from scaffold.transaction import disk
+from scaffold.transaction.change import digest
 from scaffold.transaction.journal import Journal, JournalStep, write_journal
 from scaffold.transaction.state import Phase, journal_path
-from scaffold.units.ledger import digest
 
 if TYPE_CHECKING:
     from scaffold.transaction.change import Change

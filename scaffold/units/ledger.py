@@ -9,13 +9,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
 from scaffold.config import FieldError, Fields
+from scaffold.edit.entry import Entry
 from scaffold.errors import LedgerError, ScaffoldError, is_private, nearest
 from scaffold.templating.spec import AnswerValue
+from scaffold.transaction.change import FOLDER
 
 LEDGER_SCHEMA = 1
 """The newest ledger format that this version reads."""
 
-FOLDER = ".scaffold"
 ATTRIBUTES = f"{FOLDER}/.gitattributes"
 ATTRIBUTES_TEXT = b"# The rendered bases: kept byte for byte, folded in diffs.\n\
 made/*/*.base/** -text linguist-generated=true\n"
@@ -35,27 +36,6 @@ class MadeFile(NamedTuple):
     path: str
     role: str
     sha256: str
-
-
-@dataclass(frozen=True)
-class MadeEntry:
-    """Is a line that was added to a registry.
-
-    Args:
-        file: The registry's file, relative to the root.
-        table: What to look for in it: a variable, a function, a callee, a heading.
-        shape: How it is edited; one of `scaffold.edit.shapes.SHAPES`.
-        key: What the line is known by.
-        value: What stands for it; empty for a shape that has keys only.
-        code: Which of "key" and "value" are source text rather than the content of a string.
-    """
-
-    file: str
-    table: str
-    shape: str
-    key: str
-    value: str
-    code: tuple[str, ...] = ()
 
 
 class Place(NamedTuple):
@@ -80,7 +60,7 @@ class Unit:
     answers: Mapping[str, AnswerValue]
     templates: tuple[TemplateUse, ...] = ()
     files: tuple[MadeFile, ...] = ()
-    entries: tuple[MadeEntry, ...] = ()
+    entries: tuple[Entry, ...] = ()
     places: tuple[Place, ...] = field(default=())
     symbol: str = ""
     proof: str = ""
@@ -99,13 +79,6 @@ def record_path(kind: str, name: str) -> str:
 def base_path(kind: str, name: str, path: str) -> str:
     """Returns where the rendered text of a unit's file is kept, relative to the root."""
     return f"{FOLDER}/made/{kind}/{name}.base/{path}.txt"
-
-
-def digest(data: bytes) -> str:
-    """Returns the hash by which the ledger and the journal recognise a file."""
-    import hashlib  # brings OpenSSL, which only writing commands need
-
-    return hashlib.sha256(data).hexdigest()
 
 
 def dump_unit(unit: Unit) -> bytes:
@@ -255,7 +228,7 @@ def _read_unit(fields: Fields) -> Unit:
             for row in fields.tables("files")
         ),
         entries=tuple(
-            MadeEntry(
+            Entry(
                 _inside(row, "file"),
                 *(row.text(name) for name in ("table", "shape", "key", "value")),
                 code=row.texts("code", ()),
@@ -271,7 +244,7 @@ def _read_unit(fields: Fields) -> Unit:
     return unit
 
 
-def _dump_entry(entry: MadeEntry) -> dict[str, Any]:
+def _dump_entry(entry: Entry) -> dict[str, Any]:
     row = {**vars(entry), "code": list(entry.code)}
     return {name: value for name, value in row.items() if value != []}
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, RegistryError, RequestError, ScaffoldError, TemplateError
 from scaffold.report import Registration, Step
-from scaffold.templating.render import (
-    RenderedFile,
-    check_destination,
-    render_files,
-    template_variables,
-)
-from scaffold.templating.request import MANUAL, Request
-from scaffold.templating.spec import all_answers, fill
+from scaffold.templating.render import RenderedFile
+from scaffold.templating.request import MANUAL, Request, check_destination, destinations
+from scaffold.templating.spec import fill
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import Snapshot
 from scaffold.units.conflicts import (
@@ -26,13 +22,7 @@ from scaffold.units.conflicts import (
     check_spelling,
     package_init,
 )
-from scaffold.units.ledger import (
-    ATTRIBUTES,
-    MadeEntry,
-    Unit,
-    base_path,
-    record_path,
-)
+from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
 from scaffold.units.records import marked_places, records_of, unit_of
 from scaffold.units.todos import symbol_line
 
@@ -50,7 +40,7 @@ class Plan:
 
 def paths_to_read(request: Request) -> tuple[str, ...]:
     """Returns every path that the plan of a request has to know about."""
-    files = _destinations(request)
+    files = destinations(request)
     kind, key = request.kind.name, request.key
     paths = [*files, *(_package_twin(path) for path in files)]
     paths += [package_init(path) for path in files if path.endswith(".py")]
@@ -61,20 +51,7 @@ def paths_to_read(request: Request) -> tuple[str, ...]:
 
 def paths_to_list(request: Request) -> tuple[str, ...]:
     """Returns the paths whose neighbours the plan of a request has to know by name."""
-    return tuple(_destinations(request))
-
-
-def render_request(request: Request, sources: Mapping[str, bytes]) -> tuple[RenderedFile, ...]:
-    """Renders the files of a request.
-
-    Args:
-        request: What is to be made.
-        sources: The kind's template files: path to bytes.
-
-    Raises:
-        TemplateError: A template is wrong.
-    """
-    return render_files(request.files(), sources, _variables(request))
+    return tuple(destinations(request))
 
 
 def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snapshot) -> Plan:
@@ -132,24 +109,10 @@ class _Conflicts:
         raise first
 
 
-def _variables(request: Request) -> dict[str, Any]:
-    questions = all_answers(request.kind, request.styles)
-    return template_variables(request.names, request.style_names, questions, request.answers)
-
-
 def _manual_steps(request: Request) -> list[Step]:
     """Returns the registry lines that no editor knows how to add."""
     manual = (entry for entry in request.entries() if entry.shape == MANUAL)
     return [Step(each.file, 1, f"add by hand: {each.key}{each.value}") for each in manual]
-
-
-def _destinations(request: Request) -> list[str]:
-    variables = {**request.names, **request.answers}
-    paths = [check_destination(fill(rule.to, variables)) for rule in request.files()]
-    double = next((path for path in paths if paths.count(path) > 1), None)
-    if double:
-        raise TemplateError(f"two template files go to {double}", code="template_invalid")
-    return paths
 
 
 def _package_twin(path: str) -> str:
@@ -158,7 +121,7 @@ def _package_twin(path: str) -> str:
 
 
 def _check_overwrite(request: Request) -> None:
-    paths = [PurePosixPath(path) for path in _destinations(request)]
+    paths = [PurePosixPath(path) for path in destinations(request)]
     unused = sorted(
         each for each in request.overwrite if not any(p.is_relative_to(each) for p in paths)
     )
@@ -166,7 +129,7 @@ def _check_overwrite(request: Request) -> None:
         raise RequestError(
             f"--overwrite names what this command does not write: {', '.join(unused)}",
             code="usage",
-            hint=f"it writes: {', '.join(_destinations(request))}",
+            hint=f"it writes: {', '.join(destinations(request))}",
         )
 
 
@@ -207,7 +170,7 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
 
 
 def _register(
-    entries: Iterable[MadeEntry], snapshot: Snapshot, found: _Conflicts
+    entries: Iterable[Entry], snapshot: Snapshot, found: _Conflicts
 ) -> tuple[list[Change], list[Registration]]:
     """Edits each registry file once, whatever number of lines it gains."""
     texts: dict[str, bytes] = {}
@@ -226,7 +189,7 @@ def _register(
     return changes, lines
 
 
-def _edit(entry: MadeEntry, text: bytes | None, snapshot: Snapshot) -> shapes.Edit:
+def _edit(entry: Entry, text: bytes | None, snapshot: Snapshot) -> shapes.Edit:
     state = snapshot.files[entry.file]
     if text is None:
         code = "outside_target" if state.is_outside else "registry_missing"

@@ -7,21 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scaffold.edit import shapes
-from scaffold.errors import ConflictError, RegistryError
+from scaffold.edit.entry import Entry
+from scaffold.errors import ConflictError, RegistryError, RequestError
+from scaffold.report import Report
+from scaffold.transaction.backup import back_up
 from scaffold.transaction.change import Change
+from scaffold.units.context import Options, at_work
 from scaffold.units.ledger import (
     ATTRIBUTES,
     ATTRIBUTES_TEXT,
-    MadeEntry,
     Unit,
     base_path,
+    find_unit,
     record_path,
+    sound_units,
 )
 from scaffold.units.status import FileStatus, file_status
 
 
 @dataclass(frozen=True)
-class Removal:
+class RemovalPlan:
     """Is everything that taking a unit back comes to.
 
     Args:
@@ -34,10 +39,10 @@ class Removal:
     changes: tuple[Change, ...]
     kept: tuple[str, ...]
     lost: tuple[str, ...]
-    changed: tuple[MadeEntry, ...]
+    changed: tuple[Entry, ...]
 
 
-def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> Removal:
+def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> RemovalPlan:
     """Works out how a unit is taken back; nothing is written.
 
     Args:
@@ -58,7 +63,7 @@ def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool
     entries, changed = _without_entries(root, unit)
     records = _records(root, unit, is_last=not others)
     lost = edited if discard else ()
-    return Removal((*files, *entries, *records), () if discard else edited, lost, changed)
+    return RemovalPlan((*files, *entries, *records), () if discard else edited, lost, changed)
 
 
 def _check_not_needed(unit: Unit, others: Iterable[Unit]) -> None:
@@ -86,10 +91,10 @@ def _deletions(root: Path, states: Mapping[str, FileStatus], discard: bool) -> l
     return [Change(path, "deleted", (root / path).read_bytes(), None) for path in paths]
 
 
-def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[MadeEntry, ...]]:
+def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[Entry, ...]]:
     before: dict[str, bytes] = {}
     after: dict[str, bytes] = {}
-    changed: list[MadeEntry] = []
+    changed: list[Entry] = []
     # The last one first: what stood between two of them comes back as it was.
     for entry in reversed(unit.entries):
         if not (root / entry.file).is_file():
@@ -108,7 +113,7 @@ def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[MadeEn
     return [change for change in changes if change.before != change.after], tuple(changed)
 
 
-def _by_hand(unit: Unit, entry: MadeEntry, error: RegistryError) -> str:
+def _by_hand(unit: Unit, entry: Entry, error: RegistryError) -> str:
     if error.code == "registry_syntax":
         return f"repair {entry.file} first, then remove again"
     record = record_path(unit.kind, unit.name)
@@ -125,3 +130,42 @@ def _records(root: Path, unit: Unit, *, is_last: bool) -> list[Change]:
     if is_last and (root / ATTRIBUTES).is_file():
         found += [ATTRIBUTES] * ((root / ATTRIBUTES).read_bytes() == ATTRIBUTES_TEXT)
     return [Change(path, "record", (root / path).read_bytes(), None) for path in found]
+
+
+def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Report:
+    """Takes back what was made under an ID: untouched files, registry lines and the record."""
+    with at_work(f"remove {unit_id}", options) as work:
+        units, problems = sound_units(work.root)
+        unit = find_unit(work.root, unit_id)
+        work.report.warnings += tuple(f"{each.message}; {each.hint}" for each in problems)
+        removal = plan_removal(work.root, unit, units, discard=_is_named(unit, discard))
+        report = work.report
+        if removal.lost and not options.dry_run:
+            saved = back_up(work.root, unit.id, removal.lost)
+            report.warnings += (f"edited files were copied to {saved} before they were deleted",)
+        report.warnings += tuple(
+            f"{path} was edited and stays; it is yours and registered no more"
+            for path in removal.kept
+        )
+        report.warnings += tuple(
+            f"{row.file} says something else of {row.key!r} by now, and keeps it"
+            for row in removal.changed
+        )
+        work.apply(removal.changes)
+    return report
+
+
+def _is_named(unit: Unit, discard: Iterable[str]) -> bool:
+    """Tells whether ``--discard-edits`` names a unit.
+
+    Raises:
+        RequestError: It names another one, which the person may believe to be meant.
+    """
+    wrong = [each for each in discard if each not in (unit.id, unit.name)]
+    if wrong:
+        raise RequestError(
+            f"--discard-edits names {wrong[0]!r}, and the command {unit.id}",
+            code="usage",
+            hint=f"--discard-edits {unit.id}",
+        )
+    return bool(tuple(discard))

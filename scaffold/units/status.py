@@ -7,13 +7,19 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import has_entry, read_entries, remove_entry, text_to_add
-from scaffold.errors import ScaffoldError, TemplateError
+from scaffold.errors import ConflictError, ScaffoldError, TemplateError
+from scaffold.report import Registration, Report
+from scaffold.target.target import describe
 from scaffold.templating.manifests import Catalogue
+from scaffold.transaction.change import Change, digest
+from scaffold.units.context import Options, at_work, leftover_warning
 from scaffold.units.equivalence import is_same
-from scaffold.units.ledger import MadeEntry, MadeFile, Unit, base_path, digest
+from scaffold.units.ledger import MadeFile, Unit, base_path, sound_units
 
 FileStatus = Literal["untouched", "edited", "missing"]
 
@@ -31,7 +37,7 @@ class UnitStatus:
 
     unit: Unit
     files: dict[str, FileStatus]
-    unregistered: tuple[MadeEntry, ...]
+    unregistered: tuple[Entry, ...]
     moved_on: tuple[str, ...]
 
     @property
@@ -63,9 +69,7 @@ def unit_status(
     )
 
 
-def file_status(
-    root: Path, unit: Unit, file: MadeFile, others: Iterable[MadeEntry] = ()
-) -> FileStatus:
+def file_status(root: Path, unit: Unit, file: MadeFile, others: Iterable[Entry] = ()) -> FileStatus:
     """Tells what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
 
     Args:
@@ -91,20 +95,20 @@ def file_status(
     return "edited"
 
 
-def _without(data: bytes, entry: MadeEntry) -> bytes:
+def _without(data: bytes, entry: Entry) -> bytes:
     try:
         return remove_entry(data, entry)
     except ScaffoldError:
         return data
 
 
-def _without_lines(data: bytes, added: Iterable[MadeEntry]) -> bytes:
+def _without_lines(data: bytes, added: Iterable[Entry]) -> bytes:
     """Returns a file without the lines that are an entry and nothing else; parses nothing."""
     lines = {text_to_add(entry).encode() for entry in added if _is_plain(entry)}
     return b"".join(row for row in data.splitlines(keepends=True) if row.strip() not in lines)
 
 
-def _is_registered(root: Path, entry: MadeEntry) -> bool:
+def _is_registered(root: Path, entry: Entry) -> bool:
     try:
         data = (root / entry.file).read_bytes()
         # Hundreds of units share one table, which is read again only where it says something else.
@@ -114,13 +118,13 @@ def _is_registered(root: Path, entry: MadeEntry) -> bool:
         return False
 
 
-def _is_plain(entry: MadeEntry) -> bool:
+def _is_plain(entry: Entry) -> bool:
     """Tells whether an entry is strings in a literal: reading those depends on the table alone."""
     return entry.shape in ("dict", "list") and not entry.code
 
 
 @functools.lru_cache(maxsize=8)
-def _entries(data: bytes, table: MadeEntry) -> dict[str, str | None]:
+def _entries(data: bytes, table: Entry) -> dict[str, str | None]:
     return read_entries(data, table)
 
 
@@ -142,3 +146,74 @@ def _newest_version(template: str, catalogue: Catalogue) -> int | None:
     with suppress(TemplateError):
         return (catalogue.style(kind, style) if style else catalogue.kind(kind)).version
     return None
+
+
+def fix_registries(options: Options) -> Report:
+    """Adds the registry lines again that a merge or an edit lost."""
+    with at_work("status", options) as work:
+        units, problems = sound_units(work.root)
+        texts: dict[str, tuple[bytes, bytes]] = {}
+        for unit in units:
+            for entry in unit_status(work.root, unit, work.target.catalogue, units).unregistered:
+                try:
+                    before, data = texts.get(entry.file) or (_read(work.root, entry.file),) * 2
+                    edit = shapes.add_entry(data, entry)
+                except ScaffoldError as error:  # the lines of other registries can be mended
+                    problems.append(error)
+                    continue
+                texts[entry.file] = (before, edit.data)
+                work.report.registered += (
+                    Registration(entry.file, entry.table, entry.key, entry.value, edit.line),
+                )
+        work.apply([Change(file, "edited", *pair) for file, pair in texts.items()])
+        work.report.fail_in_part(problems)
+    return work.report
+
+
+def _read(root: Path, file: str) -> bytes:
+    try:
+        return (root / file).read_bytes()
+    except OSError as error:
+        raise ConflictError(
+            f"the registry {file} cannot be read: {error.strerror}",
+            code="registry_missing",
+            hint="take it back from version control",
+        ) from error
+
+
+def show_status(options: Options) -> Report:
+    """Tells of every unit whether it is untouched, edited, missing, unregistered or outdated."""
+    target = options.find()
+    units, problems = sound_units(target.root)
+    found = [unit_status(target.root, unit, target.catalogue, units) for unit in units]
+    rows = [f"{status.unit.id:<32} {', '.join(status.states)}" for status in found]
+    report = Report(
+        "status",
+        describe(target),
+        warnings=leftover_warning(target.root),
+        extra={"units": [status_json(status) for status in found]},
+        text="\n".join(rows or ["nothing was made here yet"]) + "\n",
+    )
+    report.fail_in_part(problems)
+    return report
+
+
+def status_json(status: UnitStatus) -> dict[str, Any]:
+    unit = status.unit
+    return {
+        "id": unit.id,
+        "states": list(status.states),
+        "styles": list(unit.styles),
+        "answers": dict(unit.answers),
+        "proof": unit.proof,
+        "templates": [use._asdict() for use in unit.templates],
+        "files": [
+            {"path": file.path, "role": file.role, "state": status.files[file.path]}
+            for file in unit.files
+        ],
+        "entries": [
+            {**vars(entry), "registered": entry not in status.unregistered}
+            for entry in unit.entries
+        ],
+        "outdated": list(status.moved_on),
+    }

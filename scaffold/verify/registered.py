@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import read_entries
 from scaffold.errors import LedgerError, ScaffoldError
 from scaffold.target.target import Target, registry_rules, unit_names
 from scaffold.templating.spec import RegistryRule, fill
-from scaffold.units.ledger import MadeEntry, MadeFile, Unit, digest
+from scaffold.transaction.change import digest
+from scaffold.units.ledger import MadeFile, Unit
 
 
 def registered_unit(target: Target, unit_id: str) -> Unit | None:
@@ -67,14 +69,14 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
     )  # fmt: skip
 
 
-def _first_entry(rules: Sequence[RegistryRule], names: Mapping[str, str]) -> MadeEntry | None:
+def _first_entry(rules: Sequence[RegistryRule], names: Mapping[str, str]) -> Entry | None:
     for rule in rules:
         if rule.shape in ("dict", "list"):
-            return MadeEntry(rule.file, rule.table, rule.shape, fill(rule.key, names), "")
+            return Entry(rule.file, rule.table, rule.shape, fill(rule.key, names), "")
     return None
 
 
-def _registered_value(root: Path, entry: MadeEntry) -> str | None:
+def _registered_value(root: Path, entry: Entry) -> str | None:
     """Returns what a registry says of a key, "" for one that only lists it, None without it."""
     try:
         entries = read_entries((root / entry.file).read_bytes(), entry)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from scaffold.archon.codegen import write_model
-from tests.unit.scaffold.archon import writing_designs
+from tests.unit.scaffold.archon.codegen import designs
 
 TREES = Path(__file__).parent / "trees" / "archon"
 DESIGNS = {
-    "gemma2": writing_designs.gemma2(),
-    "every_thing": writing_designs.everything(),
+    "gemma2": designs.gemma2(),
+    "every_thing": designs.everything(),
 }
 
 

@@ -12,10 +12,10 @@ from itertools import pairwise
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.literals import add_entry, has_entry, read_entries, remove_entry
 from scaffold.edit.ordering import ORDERS
 from scaffold.errors import RegistryError
-from scaffold.units.ledger import MadeEntry
 
 KEYS = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,5}", fullmatch=True).filter(
     lambda key: (
@@ -70,8 +70,8 @@ class Registry:
     def shape(self) -> str:
         return "list" if FORMS[self.form][0] == "list" else "dict"
 
-    def entry(self, key: str = "") -> MadeEntry:
-        return MadeEntry("f.py", "T", self.shape, key, VALUE if self.shape == "dict" else "")
+    def entry(self, key: str = "") -> Entry:
+        return Entry("f.py", "T", self.shape, key, VALUE if self.shape == "dict" else "")
 
     def known(self) -> list[str]:
         return list(read_entries(self.text.encode(), self.entry()))
@@ -232,7 +232,7 @@ def grouped(draw: st.DrawFn) -> str:
 
 @given(grouped(), KEYS)
 def test_comments_keep_their_groups_and_groups_their_order(text: str, key: str):
-    entry = MadeEntry("f.py", "T", "list", key, "")
+    entry = Entry("f.py", "T", "list", key, "")
     assume(not has_entry(text.encode(), entry))
     after = add_entry(text.encode(), entry).data.decode()
     assert remove_entry(after.encode(), entry) == text.encode()

@@ -18,9 +18,11 @@ from scaffold.target.target import target_at, unit_names
 from scaffold.templating.manifests import load_kind
 from scaffold.templating.names import DEVICES, MAX_LENGTH, canonical_key, fold, pascal
 from scaffold.transaction.snapshot import FileState, Snapshot
-from scaffold.units.add import Options, add_unit, new_project
+from scaffold.units.add import add_unit
 from scaffold.units.conflicts import check_neighbours
+from scaffold.units.context import Options
 from scaffold.units.ledger import find_unit
+from scaffold.units.project import new_project
 
 ROOT = Path(__file__).parents[2]
 

@@ -24,14 +24,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from scaffold.cli.units import writer_of
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import catalogue_for, load_kind, load_style
-from scaffold.units import maintain as upkeep
-from scaffold.units.add import Options, add_unit, new_project
-from scaffold.units.ledger import MadeEntry, Unit, base_path, find_unit
-from scaffold.units.show import show_status
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
+from scaffold.units.ledger import Unit, base_path, find_unit
+from scaffold.units.maintain import eject_template, uninstall
+from scaffold.units.project import new_project
+from scaffold.units.remove import remove_unit
+from scaffold.units.status import fix_registries, show_status
+from scaffold.units.update import update_units
 
 ROOT = Path(__file__).parents[2]
 LAYOUTS = ROOT / "tests" / "fixtures" / "layouts"
@@ -73,7 +79,7 @@ def attempt(call: Callable[[], Report]) -> tuple[Report | None, str]:
         return None, f"{error.code}: {error.message}"
 
 
-def group_of(entry: MadeEntry) -> Group:
+def group_of(entry: Entry) -> Group:
     return entry.file, entry.table, entry.shape
 
 
@@ -90,8 +96,8 @@ class Made:
     answers: dict[str, Any]
     states: dict[str, str]
     versions: dict[str, int]
-    lost: set[MadeEntry] = field(default_factory=set[MadeEntry])
-    differing: set[MadeEntry] = field(default_factory=set[MadeEntry])
+    lost: set[Entry] = field(default_factory=set[Entry])
+    differing: set[Entry] = field(default_factory=set[Entry])
 
 
 class Sequences(RuleBasedStateMachine):
@@ -200,11 +206,11 @@ class Sequences(RuleBasedStateMachine):
         assert target is not None
         found: dict[Group, set[str]] = {}
         for each in registry_rules(target, target.catalogue.kind(kind)):
-            entry = MadeEntry(each.file, each.table, each.shape, "", "")
+            entry = Entry(each.file, each.table, each.shape, "", "")
             found[group_of(entry)] = self._keys(entry)
         return found
 
-    def _keys(self, entry: MadeEntry) -> set[str]:
+    def _keys(self, entry: Entry) -> set[str]:
         found = shapes.read_entries((self.root / entry.file).read_bytes(), entry)
         return {_plain(key, entry.shape) for key in found}
 
@@ -248,7 +254,7 @@ class Sequences(RuleBasedStateMachine):
         if made is None:
             return
         self.check()
-        self.run(lambda options: upkeep.remove_unit(made.unit.id, (), options))
+        self.run(lambda options: remove_unit(made.unit.id, (), options))
         self._forget(made)
         assert tree(self.root) == before
 
@@ -262,7 +268,7 @@ class Sequences(RuleBasedStateMachine):
     def remove(self, number: int, discard: bool) -> None:
         made = self.pick(number)
         named = [made.unit.id] if discard else []
-        report = self.run(lambda options: upkeep.remove_unit(made.unit.id, named, options))
+        report = self.run(lambda options: remove_unit(made.unit.id, named, options))
         assert report is not None
         edited = {path for path, state in made.states.items() if state == "edited"}
         if edited and discard:
@@ -287,7 +293,7 @@ class Sequences(RuleBasedStateMachine):
         elif every:
             chosen = list(self.made.values())
         ids = [] if every and not given else [made.unit.id for made in chosen]
-        report = self.run(lambda options: upkeep.update_units(ids, given, options))
+        report = self.run(lambda options: update_units(ids, given, options, writer_of))
         assert report is not None
         marked = {change.path for change in report.changes if change.action == "conflict"}
         assert marked == {step.file for step in report.next}
@@ -300,7 +306,7 @@ class Sequences(RuleBasedStateMachine):
     @rule()
     def fix(self) -> None:
         differing = any(made.differing for made in self.made.values())
-        report = self.run(upkeep.fix_registries, *["registry_differs"] * differing)
+        report = self.run(fix_registries, *["registry_differs"] * differing)
         assert (report is None) == differing
         for made in self.made.values() if report else ():
             for entry in made.lost:
@@ -311,9 +317,9 @@ class Sequences(RuleBasedStateMachine):
     def new_template_version(self, style: str) -> None:
         folder = self.root / ".scaffold" / "templates" / style
         if not folder.exists():
-            self.run(lambda options: upkeep.eject_template(style, options))
+            self.run(lambda options: eject_template(style, options))
             return
-        self.run(lambda options: upkeep.eject_template(style, options), "file_exists")
+        self.run(lambda options: eject_template(style, options), "file_exists")
         manifest, source = folder / "template.toml", folder / TEMPLATES[style]
         was = self.versions[style]
         self.versions[style] = was + 1
@@ -324,7 +330,7 @@ class Sequences(RuleBasedStateMachine):
     @rule()
     def uninstall(self) -> None:
         before = tree(self.root)
-        self.run(upkeep.uninstall)
+        self.run(uninstall)
         after = tree(self.root)
         assert after.items() <= before.items()
         gone = before.keys() - after.keys()
@@ -399,7 +405,7 @@ class Sequences(RuleBasedStateMachine):
             data = (ast.unparse(ast.parse(data)) + "\n").encode()
         elif shape == "dict":
             self.count += 1
-            own = MadeEntry(file, table, shape, f"mine_{self.count}", "some.where:thing")
+            own = Entry(file, table, shape, f"mine_{self.count}", "some.where:thing")
             data = shapes.add_entry(data, own).data
             self.rows[group].add(own.key)
         place.write_bytes(data)
@@ -443,7 +449,7 @@ class Sequences(RuleBasedStateMachine):
     def _registries_hold_what_they_should(self) -> None:
         for group, keys in self.rows.items():
             ast.parse((self.root / group[0]).read_bytes())
-            assert self._keys(MadeEntry(*group, "", "")) == keys, group
+            assert self._keys(Entry(*group, "", "")) == keys, group
 
     def _status_agrees(self) -> None:
         report = show_status(self.options())

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry
 from scaffold.errors import RegistryError
-from scaffold.units.ledger import MadeEntry
 
 FILE = "pkg/reward/__init__.py"
 WORDS = st.sampled_from(["a", "b2", "b10", "gsm8k", "hh-rlhf", "k", "Math", "math_hard", "z"])
@@ -35,7 +35,7 @@ class File:
     """Is a generated registry with an entry that it may lack."""
 
     text: str
-    entry: MadeEntry
+    entry: Entry
     keys: tuple[str, ...]
 
 
@@ -75,7 +75,7 @@ def calls(draw: st.DrawFn) -> File:
         line = f"{table}({inner})" if shape == "call" else f"{table}[{key}] = f{n}"
         text += line.replace(", f", ",\n    f") if draw(st.integers(0, 5)) == 0 else line
         text += draw(COMMENT) + "\n"
-    entry = MadeEntry(FILE, table, shape, new, "pkg.new", ("value",))
+    entry = Entry(FILE, table, shape, new, "pkg.new", ("value",))
     return File(text + draw(TAIL), entry, tuple(keys))
 
 
@@ -101,7 +101,7 @@ def decorated(draw: st.DrawFn) -> File:
             )
         )
     value = "def new_fn(prompt):\n    if prompt:\n        return 1.0\n    return 0.0\n"
-    return File(text + draw(TAIL), MadeEntry(FILE, table, "decorator", new, value), tuple(keys))
+    return File(text + draw(TAIL), Entry(FILE, table, "decorator", new, value), tuple(keys))
 
 
 BODIES = st.sampled_from(
@@ -154,7 +154,7 @@ def dispatches(draw: st.DrawFn) -> File:
     else:
         text += draw(st.sampled_from(["", f"{step}raise ValueError(path)\n"]))
     table = "Table.get" if method else "get"
-    entry = MadeEntry(FILE, table, "branch", condition(new), body)
+    entry = Entry(FILE, table, "branch", condition(new), body)
     return File(text + draw(TAIL), entry, tuple(condition(key) for key in keys))
 
 
@@ -196,7 +196,7 @@ def imports(draw: st.DrawFn) -> File:
     value = draw(MODULES)
     plain = not value.startswith(".") and draw(st.booleans())
     key = value + ".deep" if plain else draw(st.sampled_from(["new_fn", "New", "NEW", "n as m"]))
-    entry = MadeEntry(FILE, table, "import", key, "" if plain else value)
+    entry = Entry(FILE, table, "import", key, "" if plain else value)
     return File(draw(HEAD) + future + text + draw(TAIL), entry, ())
 
 
@@ -260,7 +260,7 @@ def test_any_order_of_removal_gives_back_the_first_bytes(file: File, words: list
     assert data == before
 
 
-def renamed(entry: MadeEntry, word: str) -> MadeEntry:
+def renamed(entry: Entry, word: str) -> Entry:
     """Returns an entry of the same kind with another key."""
     name = word.replace("-", "_") + "_new"
     if entry.shape == "import":

@@ -11,10 +11,10 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import add_entry, has_entry, read_entries, remove_entry
 from scaffold.edit.yaml_tree import Node, YamlError, read_yaml
 from scaffold.errors import RegistryError
-from scaffold.units.ledger import MadeEntry
 
 WORDS = st.from_regex(r"[a-zA-Z][a-z0-9_\-]{0,5}", fullmatch=True)
 TEXTS = st.one_of(
@@ -35,7 +35,7 @@ def stored(text: str, crlf: bool, bom: bool, ends: bool = True) -> bytes:
 STORED = st.tuples(st.booleans(), st.booleans(), st.booleans())
 
 
-def add_and_take_back(before: bytes, entry: MadeEntry) -> bytes:
+def add_and_take_back(before: bytes, entry: Entry) -> bytes:
     """Adds an entry, checks what holds for every shape, and returns the edited bytes."""
     edit = add_entry(before, entry)
     assert has_entry(edit.data, entry)
@@ -63,7 +63,7 @@ SHAPES = st.sampled_from(["markdown", "markdown-list", "owners", "text", "toml",
 def test_any_text_is_edited_cleanly_or_refused(shape: str, text: str, table: str, key, value):
     before = text.encode()
     value = value if shape in ("markdown", "yaml", "owners") else ""
-    entry = MadeEntry("f", table, shape, key, value)
+    entry = Entry("f", table, shape, key, value)
     try:
         edit = add_entry(before, entry)
     except RegistryError:
@@ -156,7 +156,7 @@ def tables_of_contents(draw: st.DrawFn) -> str:
 @given(tables_of_contents(), TEXTS, TEXTS | st.just(""), STORED)
 def test_yaml_gains_one_item(text: str, key: str, value: str, storage):
     before = stored(text, *storage)
-    entry = MadeEntry("mkdocs.yml", "nav", "yaml", key, value)
+    entry = Entry("mkdocs.yml", "nav", "yaml", key, value)
     entries = read_entries(before, entry)
     assume(key not in entries)
     after, reason = b"", ""
@@ -182,7 +182,7 @@ def test_a_yaml_mapping_gains_one_key(content: dict[str, str], key: str, value: 
     text = yaml.safe_dump({"a": {"b": content}, "z": 1}, allow_unicode=True, width=1000)
     assume("? " not in text)
     before = stored(text, *storage)
-    after = add_and_take_back(before, MadeEntry("c.yml", "a/b", "yaml", key, value))
+    after = add_and_take_back(before, Entry("c.yml", "a/b", "yaml", key, value))
     assert yaml.safe_load(after) == {"a": {"b": {**content, key: value}}, "z": 1}
 
 
@@ -197,7 +197,7 @@ def test_a_toml_table_gains_one_key(content: dict[str, Any], key: str, value: st
     assume(key not in content)
     document = {"tool": {"y": {"x": 1}, "x": content}, "z": {"x": 2}}
     before = stored(tomli_w.dumps(document), *storage)
-    after = add_and_take_back(before, MadeEntry("p.toml", "tool.x", "toml", key, value))
+    after = add_and_take_back(before, Entry("p.toml", "tool.x", "toml", key, value))
     document["tool"]["x"] = {**content, key: value}
     assert tomllib.loads(after.decode("utf-8-sig")) == document
 
@@ -234,7 +234,7 @@ def test_a_toml_array_gains_one_element(array: str, key: str, storage):
     before = stored(f'[tool]\n"a.b" = "]"\nx = {array}\ny = 1\n[z]\n', *storage)
     content = tomllib.loads(before.decode("utf-8-sig"))["tool"]["x"]
     assume(key not in content)
-    after = add_and_take_back(before, MadeEntry("p.toml", "tool.x", "toml", key, ""))
+    after = add_and_take_back(before, Entry("p.toml", "tool.x", "toml", key, ""))
     document = tomllib.loads(after.decode("utf-8-sig"))
     document["tool"]["x"].remove(key)
     assert document == tomllib.loads(before.decode("utf-8-sig"))
@@ -270,7 +270,7 @@ def pages(draw: st.DrawFn) -> tuple[str, int]:
 @given(pages(), NEW_CELLS, st.lists(WORDS, min_size=2, max_size=2), STORED)
 def test_a_markdown_table_gains_one_row(page: tuple[str, int], key: str, rest, storage):
     text, count = page
-    entry = MadeEntry("d.md", "T", "markdown", key, " | ".join(rest[: count - 1]))
+    entry = Entry("d.md", "T", "markdown", key, " | ".join(rest[: count - 1]))
     before = stored(text, *storage)
     entries = read_entries(before, entry)
     assume(key not in entries)
@@ -284,7 +284,7 @@ def test_a_markdown_list_gains_one_item(items: list[str], key: str, bullet: str,
     assume(key not in items)
     text = "# T\n\ntext\n\n" + "".join(f"{bullet} {item}\n  more\n" for item in items)
     before = stored(text + "\nend\n", *storage)
-    after = add_and_take_back(before, MadeEntry("d.md", "T", "markdown-list", key, ""))
+    after = add_and_take_back(before, Entry("d.md", "T", "markdown-list", key, ""))
     assert f"{bullet} {key}" in after.decode().splitlines()
 
 
@@ -320,7 +320,7 @@ def test_a_line_for_owners_changes_its_own_files_only(patterns, pattern, aligned
     assume(pattern not in patterns)
     rows = [f"{each:<14}@{n}" if aligned else f"{each} @{n}" for n, each in enumerate(patterns)]
     before = stored("# owners\n" + "\n".join(rows) + "\n", *storage)
-    entry = MadeEntry("CODEOWNERS", "", "owners", pattern, "@new")
+    entry = Entry("CODEOWNERS", "", "owners", pattern, "@new")
     old = read_entries(before, entry)
     assert old == {each: f"@{n}" for n, each in enumerate(patterns)}
     try:
@@ -353,7 +353,7 @@ def test_a_list_of_lines_gains_one(lines: list[str], key: str, ordered, directiv
         text, table = f"T\n=\n\n.. toctree::\n   :hidden:\n\n{rows}\nend\n", ".. toctree::"
     else:
         text, table = "# all\n" + "\n".join(lines) + "\n", ""
-    entry = MadeEntry("index.rst", table, "text", key, "")
+    entry = Entry("index.rst", table, "text", key, "")
     after = list(read_entries(add_and_take_back(stored(text, *storage), entry), entry))
     assert [line for line in after if line != key] == lines
     if ordered and len(lines) > 1:

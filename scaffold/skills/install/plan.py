@@ -12,8 +12,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.skills.install.lock import LockedFile, LockedSkill
 from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.source_tree import SkillFile
-from scaffold.transaction.change import Change
-from scaffold.units.ledger import digest
+from scaffold.transaction.change import Change, digest
 
 State = Literal["intact", "edited", "missing", "added"]
 

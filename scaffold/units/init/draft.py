@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from scaffold.edit.entry import Entry
 from scaffold.templating.render import SUFFIX, toml_literal
 from scaffold.templating.request import MANUAL
 from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.units.init.example import Likeness, OtherLine, UnitFile
 from scaffold.units.init.name_forms import Region, Spelling, as_pattern, as_template
-from scaffold.units.ledger import MadeEntry
 from scaffold.units.todos import find_places
 
 STYLE = "default"
@@ -25,7 +25,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 class Rule:
     """Is a registry line as the kind's manifest has it, and the line that it was made of."""
 
-    entry: MadeEntry
+    entry: Entry
     file: str
     line: int
 
@@ -159,12 +159,12 @@ def propose(likeness: Likeness, tests: str) -> tuple[Proposal, tuple[str, ...]]:
     return Proposal(likeness, tests, files, tuple(rules)), (*warnings, *left)
 
 
-def manual(other: OtherLine, spelling: Spelling) -> MadeEntry | None:
+def manual(other: OtherLine, spelling: Spelling) -> Entry | None:
     """Returns the rule for a line that a person has to add, None where it cannot be written."""
     text = other.text.strip()
     region: Region = "code" if other.file.endswith(".py") else _region(text)
     key = as_pattern(text, spelling.hits(text, region))
-    return None if key is None else MadeEntry(other.file, "", MANUAL, key, "")
+    return None if key is None else Entry(other.file, "", MANUAL, key, "")
 
 
 def path_pattern(path: str, likeness: Likeness, tests: str = "") -> str:
@@ -181,7 +181,7 @@ def _pattern(text: str, spelling: Spelling) -> str:
     return as_pattern(text, spelling.hits(text, "data")) or text
 
 
-def _generalised(entry: MadeEntry, spelling: Spelling) -> MadeEntry | None:
+def _generalised(entry: Entry, spelling: Spelling) -> Entry | None:
     """Returns an entry with variables for the name; its key has to differ from unit to unit."""
     parts: dict[str, str] = {}
     for part in ("key", "value", "table"):
@@ -196,12 +196,10 @@ def _generalised(entry: MadeEntry, spelling: Spelling) -> MadeEntry | None:
         is_named = parts["key"] != entry.key
     if not is_named or re.search(r"\{\w+\}", entry.file):
         return None
-    return MadeEntry(
-        entry.file, parts["table"], entry.shape, parts["key"], parts["value"], entry.code
-    )
+    return Entry(entry.file, parts["table"], entry.shape, parts["key"], parts["value"], entry.code)
 
 
-def _region_of(entry: MadeEntry, part: str) -> Region:
+def _region_of(entry: Entry, part: str) -> Region:
     is_code = entry.shape in ("branch", "decorator", "import") and part != "table"
     if is_code or (part in entry.code and entry.shape not in ("toml", "yaml")):
         return "code"
@@ -212,7 +210,7 @@ def _region(text: str) -> Region:
     return "prose" if re.search(r"\s", text.strip()) else "data"
 
 
-def _rule_rows(entry: MadeEntry) -> list[str]:
+def _rule_rows(entry: Entry) -> list[str]:
     rows = ["", "[[registry]]", f"file = {toml_literal(entry.file)}"]
     rows += [f"table = {toml_literal(entry.table)}"] if entry.table else []
     rows += [f'shape = "{entry.shape}"', f"key = {_toml_text(entry.key)}"]
@@ -339,7 +337,7 @@ def describe(files: Iterable[UnitFile], rules: Iterable[Rule]) -> tuple[str, ...
     return tuple(rows)
 
 
-def _shown(entry: MadeEntry) -> str:
+def _shown(entry: Entry) -> str:
     text = f"{entry.key} = {entry.value}" if entry.value else entry.key
     text = " ".join(text.split())
     where = f"{entry.table}: " if entry.table else ""

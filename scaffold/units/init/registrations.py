@@ -16,11 +16,11 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.edit.lines import context_of, read_text
 from scaffold.edit.markdown_text import read_page
 from scaffold.edit.yaml_tree import Item, Node, YamlError, read_yaml
 from scaffold.errors import ScaffoldError
-from scaffold.units.ledger import MadeEntry
 
 Wanted = Callable[[str], bool]
 """Tells whether a text holds the unit's name."""
@@ -34,7 +34,7 @@ _LISTS = (".txt", ".rst", ".in", ".cfg", ".lst", "")
 class Mention:
     """Is a registry line that names the unit, and where it begins (from 1)."""
 
-    entry: MadeEntry
+    entry: Entry
     line: int
 
 
@@ -62,7 +62,7 @@ def find_mentions(path: str, data: bytes, wanted: Wanted) -> tuple[list[Mention]
     return sorted(found, key=lambda each: each.line), rest
 
 
-def _proven(data: bytes, entry: MadeEntry) -> int | None:
+def _proven(data: bytes, entry: Entry) -> int | None:
     """Returns the line of an entry that is there, so that adding it changes nothing."""
     try:
         if not shapes.has_entry(data, entry):
@@ -73,7 +73,7 @@ def _proven(data: bytes, entry: MadeEntry) -> int | None:
     return edit.line if edit.data == data else None
 
 
-def _without(data: bytes, entry: MadeEntry) -> bytes:
+def _without(data: bytes, entry: Entry) -> bytes:
     """Returns a file without an entry; as it is where the entry has gone with another one."""
     try:
         return shapes.remove_entry(data, entry) if shapes.has_entry(data, entry) else data
@@ -81,7 +81,7 @@ def _without(data: bytes, entry: MadeEntry) -> bytes:
         return data
 
 
-def _candidates(path: str, data: bytes, wanted: Wanted) -> Iterator[MadeEntry]:
+def _candidates(path: str, data: bytes, wanted: Wanted) -> Iterator[Entry]:
     name = PurePosixPath(path)
     try:
         text = data.decode("utf-8-sig")
@@ -104,8 +104,8 @@ def _candidates(path: str, data: bytes, wanted: Wanted) -> Iterator[MadeEntry]:
 
 def _entry(
     file: str, table: str, shape: str, key: str = "", value: str = "", code: Sequence[str] = ()
-) -> MadeEntry:
-    return MadeEntry(file, table, shape, key, value, tuple(code))
+) -> Entry:
+    return Entry(file, table, shape, key, value, tuple(code))
 
 
 # ---- Python --------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class _Python:
         spans = zip(self.starts, ends, strict=True)
         self.lines = [self.raw[start:end].decode() for start, end in spans]
 
-    def entries(self) -> Iterator[MadeEntry]:
+    def entries(self) -> Iterator[Entry]:
         yield from self._scope(self.tree.body, "")
         yield from self._imports(self.tree.body, "")
         for node in self.tree.body:
@@ -139,7 +139,7 @@ class _Python:
     def names(self, node: ast.expr | ast.pattern) -> bool:
         return self.wanted(self.source(node))
 
-    def _scope(self, body: Sequence[ast.stmt], prefix: str) -> Iterator[MadeEntry]:
+    def _scope(self, body: Sequence[ast.stmt], prefix: str) -> Iterator[Entry]:
         for node in body:
             match node:
                 case ast.ClassDef():
@@ -163,7 +163,7 @@ class _Python:
                 case _:
                     pass
 
-    def _literal(self, value: ast.expr, address: str) -> Iterator[MadeEntry]:
+    def _literal(self, value: ast.expr, address: str) -> Iterator[Entry]:
         if not self.names(value):
             return
         match value:
@@ -189,7 +189,7 @@ class _Python:
             case _:
                 pass
 
-    def _pair(self, key: ast.expr, value: ast.expr, address: str) -> Iterator[MadeEntry]:
+    def _pair(self, key: ast.expr, value: ast.expr, address: str) -> Iterator[Entry]:
         is_inner = isinstance(value, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.Call)
         if self.names(key) or (self.names(value) and not is_inner):
             known, code = self._part(key, "key")
@@ -204,7 +204,7 @@ class _Python:
             return node.value, ()
         return self.source(node), (part,)
 
-    def _imports(self, body: Sequence[ast.stmt], table: str) -> Iterator[MadeEntry]:
+    def _imports(self, body: Sequence[ast.stmt], table: str) -> Iterator[Entry]:
         for node in body:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 module = ""
@@ -219,7 +219,7 @@ class _Python:
             elif isinstance(node, ast.Try):
                 yield from self._imports(node.body, "try")
 
-    def _statement(self, node: ast.stmt) -> Iterator[MadeEntry]:
+    def _statement(self, node: ast.stmt) -> Iterator[Entry]:
         match node:
             case ast.Expr(value=ast.Call(func=func, args=args, keywords=keywords)):
                 given = [*args, *(word.value for word in keywords)]
@@ -235,14 +235,14 @@ class _Python:
             case _:
                 pass
 
-    def _call(self, shape: str, func: ast.expr, given: Sequence[ast.expr]) -> Iterator[MadeEntry]:
+    def _call(self, shape: str, func: ast.expr, given: Sequence[ast.expr]) -> Iterator[Entry]:
         key, code = self._part(given[0], "key")
         value, more = self._part(given[1], "value") if given[1:] else ("", ())
         yield _entry(self.path, self.source(func), shape, key, value, (*code, *more))
 
     def _decorated(
         self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.Call
-    ) -> Iterator[MadeEntry]:
+    ) -> Iterator[Entry]:
         skipped = range(mark.lineno - 1, mark.end_lineno or mark.lineno)
         first = min([node.lineno, *(each.lineno for each in node.decorator_list)]) - 1
         rows = range(first, node.end_lineno or node.lineno)
@@ -250,7 +250,7 @@ class _Python:
         key, code = self._part(mark.args[0], "key")
         yield _entry(self.path, self.source(mark.func), "decorator", key, value, code)
 
-    def _branches(self, node: ast.AST, prefix: str) -> Iterator[MadeEntry]:
+    def _branches(self, node: ast.AST, prefix: str) -> Iterator[Entry]:
         for inner in ast.iter_child_nodes(node):
             if isinstance(inner, ast.ClassDef):
                 yield from self._branches(inner, f"{prefix}{inner.name}.")
@@ -262,7 +262,7 @@ class _Python:
                     elif isinstance(each, ast.match_case) and self.names(each.pattern):
                         yield self._branch(table, self.source(each.pattern), each.body)
 
-    def _branch(self, table: str, test: str, body: Sequence[ast.stmt]) -> MadeEntry:
+    def _branch(self, table: str, test: str, body: Sequence[ast.stmt]) -> Entry:
         rows = "".join(self.lines[body[0].lineno - 1 : body[-1].end_lineno])
         own = textwrap.dedent(rows.replace("\r\n", "\n")).strip("\n")
         is_below = not self.lines[body[0].lineno - 1].encode()[: body[0].col_offset].strip()
@@ -273,7 +273,7 @@ class _Python:
 # ---- other files ---------------------------------------------------------------------------------
 
 
-def _yaml(path: str, node: Node, table: str, wanted: Wanted) -> Iterator[MadeEntry]:
+def _yaml(path: str, node: Node, table: str, wanted: Wanted) -> Iterator[Entry]:
     if node.kind == "mapping":
         for item in node.items:
             yield from _yaml_pair(path, item, table, wanted)
@@ -294,7 +294,7 @@ def _yaml(path: str, node: Node, table: str, wanted: Wanted) -> Iterator[MadeEnt
                 yield from _yaml(path, inner, _step(table, str(name.node.text)), wanted)
 
 
-def _yaml_pair(path: str, item: Item, table: str, wanted: Wanted) -> Iterator[MadeEntry]:
+def _yaml_pair(path: str, item: Item, table: str, wanted: Wanted) -> Iterator[Entry]:
     if item.key is None:
         return
     if item.node.text is not None:
@@ -309,7 +309,7 @@ def _step(table: str, name: str) -> str:
     return f"{table}/{escaped}" if table else escaped
 
 
-def _toml(path: str, content: dict[str, Any], table: str, wanted: Wanted) -> Iterator[MadeEntry]:
+def _toml(path: str, content: dict[str, Any], table: str, wanted: Wanted) -> Iterator[Entry]:
     for key, value in content.items():
         step = key if _BARE_KEY.fullmatch(key) else f'"{key}"'
         inner = f"{table}.{step}" if table else step
@@ -323,14 +323,14 @@ def _toml(path: str, content: dict[str, Any], table: str, wanted: Wanted) -> Ite
             yield _entry(path, table, "toml", key, value)
 
 
-def _markdown(path: str, data: bytes, wanted: Wanted) -> Iterator[MadeEntry]:
+def _markdown(path: str, data: bytes, wanted: Wanted) -> Iterator[Entry]:
     headings = read_page(read_text(data, context_of(_entry(path, "", "markdown")))).headings
     for shape in ("markdown", "markdown-list"):
         for table in dict.fromkeys([*(each.title for each in headings), ""]):
             yield from _rows(path, data, table, shape, wanted)
 
 
-def _rows(path: str, data: bytes, table: str, shape: str, wanted: Wanted) -> Iterator[MadeEntry]:
+def _rows(path: str, data: bytes, table: str, shape: str, wanted: Wanted) -> Iterator[Entry]:
     try:
         rows = shapes.read_entries(data, _entry(path, table, shape))
     except ScaffoldError:
@@ -340,13 +340,13 @@ def _rows(path: str, data: bytes, table: str, shape: str, wanted: Wanted) -> Ite
             yield _entry(path, table, shape, key, value or "")
 
 
-def _owners(path: str, data: bytes, text: str, wanted: Wanted) -> Iterator[MadeEntry]:
+def _owners(path: str, data: bytes, text: str, wanted: Wanted) -> Iterator[Entry]:
     sections = re.findall(r"(?m)^[ \t]*\^?\[([^\]]+)\]", text)
     for table in ("", *sections):
         yield from _rows(path, data, table, "owners", wanted)
 
 
-def _lists(path: str, text: str, wanted: Wanted) -> Iterator[MadeEntry]:
+def _lists(path: str, text: str, wanted: Wanted) -> Iterator[Entry]:
     """Looks below the nearest directive, option or comment, then at a file that is one list."""
     rows = text.splitlines()
     for number, row in enumerate(rows):

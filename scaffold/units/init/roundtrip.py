@@ -12,18 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, ScaffoldError
 from scaffold.target.restyle import dress, manner_of
 from scaffold.target.target import Target
 from scaffold.templating.manifests import Catalogue, TemplateSource
-from scaffold.templating.render import RenderedFile
+from scaffold.templating.render import RenderedFile, render_request
 from scaffold.templating.request import MANUAL, Request
 from scaffold.templating.sources import OWN_TEMPLATES
-from scaffold.units.add import request_for
 from scaffold.units.init.draft import STYLE, Proposal, Rule, manual, without_mark
 from scaffold.units.init.example import OtherLine, UnitFile
-from scaffold.units.ledger import MadeEntry
-from scaffold.units.plan import render_request
+from scaffold.units.prepare import request_for
 
 PROBE = "probe_unit"
 """The name of the unit that a proposal is tried with."""
@@ -142,7 +141,7 @@ def _proven_rule(
     return rule
 
 
-def _check_entry(data: bytes, own: MadeEntry, other: MadeEntry) -> None:
+def _check_entry(data: bytes, own: Entry, other: Entry) -> None:
     """Raises ConflictError where the example's line is not there, or another's leaves a trace."""
     added = shapes.add_entry(data, other)
     sound = (

@@ -324,7 +324,9 @@ ROWS = [*USAGE, *TARGETS, *REGISTRIES, *RECORDS, *TEMPLATES]
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from scaffold.templating.manifests import load_kind
-    from scaffold.units.add import Options, add_unit, new_project
+    from scaffold.units.add import add_unit
+    from scaffold.units.context import Options
+    from scaffold.units.project import new_project
 
     place = tmp_path_factory.mktemp("bad")
     new_project(load_kind("project"), "my_rl", [], {"areal_source": ""}, Options(place))

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from scaffold.edit.entry import Entry
 from scaffold.target.target import Target, find_target
 from scaffold.templating.manifests import load_kind
-from scaffold.units.ledger import MadeEntry, MadeFile, Unit
+from scaffold.units.ledger import MadeFile, Unit
 from scaffold.verify.findings import Level
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
@@ -167,7 +168,7 @@ def unit_of(target: Target, kind: str, attribute: str, source: str, test: str = 
         MadeFile(path, "test" if path.startswith("tests/") else "source", "") for path in files
     )
     value = f"my_rl.{kind}.broken" + (f":{attribute}" if attribute else "")
-    entry = MadeEntry(f"my_rl/{kind}/__init__.py", f"{kind.upper()}S", "dict", "broken", value)
+    entry = Entry(f"my_rl/{kind}/__init__.py", f"{kind.upper()}S", "dict", "broken", value)
     return Unit(kind, "broken", ("sft",), {}, symbol=value, files=made, entries=(entry,))
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from scaffold.templating.manifests import load_kind
-from scaffold.units.add import Options, new_project
+from scaffold.units.context import Options
+from scaffold.units.project import new_project
 
 ROOT = Path(__file__).parents[3]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.branches import add_entry, has_entry, read_entries, remove_entry, text_to_add
+from scaffold.edit.entry import Entry
 from scaffold.errors import RegistryError, TemplateError
-from scaffold.units.ledger import MadeEntry
 
 
-def entry(key: str, value: str = "return 1", table: str = "get") -> MadeEntry:
-    return MadeEntry("pkg/a.py", table, "branch", key, value)
+def entry(key: str, value: str = "return 1", table: str = "get") -> Entry:
+    return Entry("pkg/a.py", table, "branch", key, value)
 
 
 CHAIN = """def get(name):

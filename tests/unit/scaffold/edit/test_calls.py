@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.calls import add_entry, has_entry, read_entries, remove_entry, text_to_add
+from scaffold.edit.entry import Entry
 from scaffold.errors import RegistryError, TemplateError
-from scaffold.units.ledger import MadeEntry
 
 
-def call(key: str, value: str = "", code: tuple[str, ...] = (), table: str = "reg") -> MadeEntry:
-    return MadeEntry("pkg/a.py", table, "call", key, value, code)
+def call(key: str, value: str = "", code: tuple[str, ...] = (), table: str = "reg") -> Entry:
+    return Entry("pkg/a.py", table, "call", key, value, code)
 
 
-def item(key: str, value: str, code: tuple[str, ...] = ()) -> MadeEntry:
-    return MadeEntry("pkg/a.py", "R", "subscript", key, value, code)
+def item(key: str, value: str, code: tuple[str, ...] = ()) -> Entry:
+    return Entry("pkg/a.py", "R", "subscript", key, value, code)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def item(key: str, value: str, code: tuple[str, ...] = ()) -> MadeEntry:
         (item("Kind.K", "f()", ("key", "value")), "R[Kind.K] = f()"),
     ],
 )
-def test_the_text_to_add_is_the_statement(entry: MadeEntry, expected: str):
+def test_the_text_to_add_is_the_statement(entry: Entry, expected: str):
     assert text_to_add(entry) == expected
 
 

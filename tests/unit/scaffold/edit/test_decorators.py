@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from scaffold.edit.decorators import add_entry, has_entry, read_entries, remove_entry, text_to_add
+from scaffold.edit.entry import Entry
 from scaffold.errors import TemplateError
-from scaffold.units.ledger import MadeEntry
 
 VALUE = "def k_fn():\n    return 1\n"
 
 
-def entry(key: str = "k", value: str = VALUE, code: tuple[str, ...] = ()) -> MadeEntry:
-    return MadeEntry("pkg/a.py", "register", "decorator", key, value, code)
+def entry(key: str = "k", value: str = VALUE, code: tuple[str, ...] = ()) -> Entry:
+    return Entry("pkg/a.py", "register", "decorator", key, value, code)
 
 
 TWO = b"""from m import register

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.imports import add_entry, has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import RegistryError, TemplateError
-from scaffold.units.ledger import MadeEntry
 
 FILE = "pkg/reward/__init__.py"
 
 
-def entry(key: str = "k", value: str = ".k", table: str = "") -> MadeEntry:
-    return MadeEntry(FILE, table, "import", key, value)
+def entry(key: str = "k", value: str = ".k", table: str = "") -> Entry:
+    return Entry(FILE, table, "import", key, value)
 
 
 # name: (entry, before, after)
@@ -66,7 +66,7 @@ REMOVALS = {
 
 
 @pytest.mark.parametrize("case", REMOVALS.values(), ids=REMOVALS)
-def test_takes_back_by_name(case: tuple[MadeEntry, str, str]):
+def test_takes_back_by_name(case: tuple[Entry, str, str]):
     made, before, after = case
     assert remove_entry(before.encode(), made).decode() == after
 
@@ -206,7 +206,7 @@ def test_ruff_finds_nothing_to_sort(tmp_path: Path):
         module = rng.choice(MODULES)
         is_plain = module[0] != "." and rng.random() < 0.4
         key = f"{module}.deep" if is_plain else rng.choice(["Zed", "NEW", "new_fn", "fn_ab"])
-        made = MadeEntry("pkg/f.py", "", "import", key, "" if is_plain else module)
+        made = Entry("pkg/f.py", "", "import", key, "" if is_plain else module)
         file.write_bytes(add_entry(file.read_bytes(), made).data)
     assert not ruff("check", "--output-format", "concise")
     assert not ruff("format", "--diff")

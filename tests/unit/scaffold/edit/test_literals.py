@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.literals import (
     add_entry,
     has_entry,
@@ -16,10 +17,9 @@ from scaffold.edit.literals import (
     text_to_add,
 )
 from scaffold.errors import RegistryError
-from scaffold.units.ledger import MadeEntry
 
 FILE = "pkg/reward/__init__.py"
-ENTRY = MadeEntry(FILE, "T", "dict", "k", "m:f")
+ENTRY = Entry(FILE, "T", "dict", "k", "m:f")
 
 # name: (before, after adding "k": "m:f", line of the entry)
 CASES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.markdown_table import (
     add_entry,
     has_entry,
@@ -12,13 +13,12 @@ from scaffold.edit.markdown_table import (
     text_to_add,
 )
 from scaffold.errors import RegistryError
-from scaffold.units.ledger import MadeEntry
 
 PAGE = b"# T\n\n| Name | What |\n| ---- | ---- |\n| a | x |\n| c | z |\n"
 
 
-def entry(key: str, value: str, table: str = "T") -> MadeEntry:
-    return MadeEntry("README.md", table, "markdown", key, value)
+def entry(key: str, value: str, table: str = "T") -> Entry:
+    return Entry("README.md", table, "markdown", key, value)
 
 
 def test_a_row_survives_a_formatter():

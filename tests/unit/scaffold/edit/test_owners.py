@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.owners import add_entry, has_entry, read_entries, remove_entry
 from scaffold.errors import RegistryError
-from scaffold.units.ledger import MadeEntry
 
 
-def entry(pattern: str, owners: str = "@me") -> MadeEntry:
-    return MadeEntry("CODEOWNERS", "", "owners", pattern, owners)
+def entry(pattern: str, owners: str = "@me") -> Entry:
+    return Entry("CODEOWNERS", "", "owners", pattern, owners)
 
 
 # pattern, the patterns that are there, the place it gets (None: refused)

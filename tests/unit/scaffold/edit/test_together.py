@@ -8,8 +8,8 @@ import types
 
 import pytest
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import add_entry, has_entry, remove_entry
-from scaffold.units.ledger import MadeEntry
 
 REWARDS = "areal/reward/__init__.py"
 DATASETS = "areal/dataset/__init__.py"
@@ -39,10 +39,10 @@ def get_reward_fn(name, **kwargs):
         raise ValueError(f"unknown reward {name}, known: {VALID_REWARD_FN}")
 '''
 OLD_ENTRIES = [
-    MadeEntry(REWARDS, "", "import", "digits_reward_fn", ".digits"),
-    MadeEntry(REWARDS, "VALID_REWARD_FN", "list", "digits", ""),
-    MadeEntry(REWARDS, "__all__", "list", "digits_reward_fn", ""),
-    MadeEntry(REWARDS, "get_reward_fn", "branch", 'name == "digits"', "return digits_reward_fn"),
+    Entry(REWARDS, "", "import", "digits_reward_fn", ".digits"),
+    Entry(REWARDS, "VALID_REWARD_FN", "list", "digits", ""),
+    Entry(REWARDS, "__all__", "list", "digits_reward_fn", ""),
+    Entry(REWARDS, "get_reward_fn", "branch", 'name == "digits"', "return digits_reward_fn"),
 ]
 
 LAZY_REWARDS = b'''"""Rewards, each loaded on first use."""
@@ -68,20 +68,20 @@ _LAZY_IMPORTS = {
 }
 '''
 LAZY_ENTRIES = [
-    MadeEntry(REWARDS, "TYPE_CHECKING", "import", "digits_reward_fn", "areal.reward.digits"),
-    MadeEntry(REWARDS, "__all__", "list", "digits_reward_fn", ""),
-    MadeEntry(REWARDS, "_LAZY_IMPORTS", "dict", "digits_reward_fn", "areal.reward.digits"),
+    Entry(REWARDS, "TYPE_CHECKING", "import", "digits_reward_fn", "areal.reward.digits"),
+    Entry(REWARDS, "__all__", "list", "digits_reward_fn", ""),
+    Entry(REWARDS, "_LAZY_IMPORTS", "dict", "digits_reward_fn", "areal.reward.digits"),
 ]
 
 
-def loader(kind: str) -> MadeEntry:
+def loader(kind: str) -> Entry:
     value = (
         f"from .digits import get_digits_{kind}_dataset\n\n"
         f"return get_digits_{kind}_dataset(\n"
         "    path=path, split=split, tokenizer=tokenizer, max_length=max_length, **kwargs\n)\n"
     )
     key = f'"digits" in path and type == "{kind}"'
-    return MadeEntry(DATASETS, "_get_custom_dataset", "branch", key, value)
+    return Entry(DATASETS, "_get_custom_dataset", "branch", key, value)
 
 
 CHAIN = b"""VALID_DATASETS = ["gsm8k", "clevr_count_70k", "hh-rlhf"]
@@ -110,7 +110,7 @@ def _get_custom_dataset(
         return load_from_disk(path)
 """
 CHAIN_ENTRIES = [
-    MadeEntry(DATASETS, "VALID_DATASETS", "list", "digits", ""),
+    Entry(DATASETS, "VALID_DATASETS", "list", "digits", ""),
     loader("sft"),
     loader("rl"),
     loader("dpo"),
@@ -121,7 +121,7 @@ import areal.experimental.models.archon.qwen3.spec  # noqa: F401
 from areal.experimental.models.archon.model_spec import ModelSpec, get_model_spec
 """
 SPEC_ENTRIES = [
-    MadeEntry(ARCHON, "", "import", f"areal.experimental.models.archon.{name}.spec", "")
+    Entry(ARCHON, "", "import", f"areal.experimental.models.archon.{name}.spec", "")
     for name in ("llama", "qwen3_moe", "smollm3")
 ]
 
@@ -135,7 +135,7 @@ UNITS = {
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"], ids=["LF", "CRLF"])
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
-def test_entries_go_in_and_out_in_any_order(unit: tuple[bytes, list[MadeEntry]], newline: bytes):
+def test_entries_go_in_and_out_in_any_order(unit: tuple[bytes, list[Entry]], newline: bytes):
     before, entries = unit[0].replace(b"\n", newline), unit[1]
     for order in itertools.permutations(entries):
         data = before

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from scaffold.edit import toml_scan
+from scaffold.edit.entry import Entry
 from scaffold.edit.toml_lines import add_entry, has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import RegistryError
-from scaffold.units.ledger import MadeEntry
 
 
-def entry(table: str, key: str, value: str = "", code: tuple[str, ...] = ()) -> MadeEntry:
-    return MadeEntry("pyproject.toml", table, "toml", key, value, code)
+def entry(table: str, key: str, value: str = "", code: tuple[str, ...] = ()) -> Entry:
+    return Entry("pyproject.toml", table, "toml", key, value, code)
 
 
 def test_every_statement_is_found_in_a_large_file():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from scaffold.edit.entry import Entry
 from scaffold.edit.yaml_list import add_entry, has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import RegistryError
-from scaffold.units.ledger import MadeEntry
 
 
-def entry(table: str, key: str, value: str = "", code: tuple[str, ...] = ()) -> MadeEntry:
-    return MadeEntry("mkdocs.yml", table, "yaml", key, value, code)
+def entry(table: str, key: str, value: str = "", code: tuple[str, ...] = ()) -> Entry:
+    return Entry("mkdocs.yml", table, "yaml", key, value, code)
 
 
 NAV = b"""\

@@ -9,7 +9,8 @@ import pytest
 
 from scaffold.target.formatters import find_formatters, format_files
 from scaffold.templating.manifests import load_kind
-from scaffold.units.add import Options, add_unit
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
 
 RUFF_SORT = "ruff check --select I --fix"
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
 from scaffold.errors import TemplateError
 from scaffold.target.layouts import load_layouts
 from scaffold.target.target import find_target
 from scaffold.templating.manifests import templates_folder
 from scaffold.templating.spec import fill
-from scaffold.units.ledger import MadeEntry
 
 LAYOUTS = Path(__file__).parents[3] / "fixtures" / "layouts"
 KINDS = ["archon-model", "dataset", "reward", "workflow"]
@@ -80,7 +80,7 @@ def test_a_model_is_registered_by_an_import(form: str, line: str) -> None:
     place = find_target(LAYOUTS / form, exact=True).kinds["archon-model"]
     (rule,) = place.rules
     key, value = (fill(text, {"key": "llama"}) for text in (rule.key, rule.value))
-    entry = MadeEntry(place.registry.file, rule.table, rule.shape, key, value)
+    entry = Entry(place.registry.file, rule.table, rule.shape, key, value)
     before = (LAYOUTS / form / entry.file).read_bytes()
     edit = shapes.add_entry(before, entry)
     rows = edit.data.decode().splitlines()

@@ -11,7 +11,7 @@ import pytest
 from scaffold.errors import ApplyError
 from scaffold.transaction import disk
 from scaffold.transaction.apply import apply_changes, session, settle
-from scaffold.transaction.change import Change
+from scaffold.transaction.change import Change, digest
 from scaffold.transaction.journal import (
     Journal,
     JournalStep,
@@ -20,7 +20,6 @@ from scaffold.transaction.journal import (
     write_journal,
 )
 from scaffold.transaction.state import PHASES, has_journal, journal_path, locked, state_folders
-from scaffold.units.ledger import digest
 from tests.faulty_disk import Death, FaultyDisk, die
 
 CHANGES = (

@@ -14,14 +14,21 @@ from typing import Any
 
 import pytest
 
+from scaffold.cli.units import writer_of
+from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import read_entries
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import load_kind, style_names
-from scaffold.units.add import Options, add_tests, add_unit, new_project
-from scaffold.units.ledger import MadeEntry, base_path, digest, find_unit, read_units
-from scaffold.units.maintain import update_units
-from scaffold.units.show import list_templates, show_status, show_unit
+from scaffold.transaction.change import digest
+from scaffold.units.add import add_tests, add_unit
+from scaffold.units.context import Options
+from scaffold.units.ledger import base_path, find_unit, read_units
+from scaffold.units.list import list_templates
+from scaffold.units.project import new_project
+from scaffold.units.show import show_unit
+from scaffold.units.status import show_status
+from scaffold.units.update import update_units
 
 Tree = dict[str, bytes | None]
 
@@ -111,7 +118,7 @@ def test_many_in_a_row_without_a_commit(root: Path):
     for name in ("b_one", "a_two", "c_three"):
         add(root, "reward", name)
     registry = find_unit(root, "reward/b_one").entries[0].file
-    table = MadeEntry(registry, "REWARDS", "dict", "", "")
+    table = Entry(registry, "REWARDS", "dict", "", "")
     names = list(read_entries((root / registry).read_bytes(), table))
     assert {"a_two", "b_one", "c_three"} <= set(names)
     assert names == sorted(names)
@@ -389,7 +396,7 @@ def test_commands_to_run_next_name_the_target_that_was_named(project: Path):
     kind = load_kind("reward")
     made = add_unit(kind, "sums", ["exact"], {}, options)
     shown = show_unit("sums", options)
-    updated = update_units(["sums"], ["take=last_line"], options)
+    updated = update_units(["sums"], ["take=last_line"], options, writer_of)
     wanted = ("scaffold", "verify", "reward/sums", "--target", "my_rl")
     assert made.check == shown.check == updated.check == (wanted,)
     with pytest.raises(ScaffoldError) as refusal:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.edit.entry import Entry
 from scaffold.errors import LedgerError
+from scaffold.transaction.change import digest
 from scaffold.units.ledger import (
-    MadeEntry,
     MadeFile,
     Place,
     TemplateUse,
     Unit,
-    digest,
     dump_unit,
     find_unit,
     parse_unit,
@@ -28,7 +28,7 @@ UNIT = Unit(
     {"take": 'a"b\n\N{GRINNING FACE}', "count": 3, "flag": True, "scale": 0.5},
     (TemplateUse("reward/exact", 1),),
     (MadeFile("areal/reward/math_sum.py", "source", digest(b"x")),),
-    (MadeEntry("areal/reward/__init__.py", "REWARDS", "dict", "math_sum", "a:b"),),
+    (Entry("areal/reward/__init__.py", "REWARDS", "dict", "math_sum", "a:b"),),
     (Place("areal/reward/math_sum.py", "extract", "say how"),),
 )
 

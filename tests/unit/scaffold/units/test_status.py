@@ -8,8 +8,10 @@ import pytest
 
 from scaffold.templating.manifests import builtin_catalogue, load_kind
 from scaffold.units import status
-from scaffold.units.add import Options, add_unit, new_project
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
 from scaffold.units.ledger import read_units
+from scaffold.units.project import new_project
 from scaffold.units.status import unit_status
 
 NAMES = ("early", "middle", "zebra")

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from scaffold.edit.entry import Entry
 from scaffold.target.layouts import KindPlace, Registry
 from scaffold.target.target import Target
-from scaffold.units.ledger import MadeEntry, MadeFile, Unit
+from scaffold.units.ledger import MadeFile, Unit
 from scaffold.verify.findings import Level
 from scaffold.verify.static import check_static, has_broken_file
 
@@ -47,7 +48,7 @@ def level(
         ("sft",),
         {},
         files=(MadeFile(f"pkg/{kind}/x.py", "source", ""),),
-        entries=(MadeEntry(registry.file, registry.table, "dict", "x", value),),
+        entries=(Entry(registry.file, registry.table, "dict", "x", value),),
         symbol=value,
     )
     return check_static(target, unit, kind)

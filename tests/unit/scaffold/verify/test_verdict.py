@@ -8,7 +8,8 @@ import pytest
 
 from scaffold.target.target import find_target
 from scaffold.templating.manifests import load_kind
-from scaffold.units.add import Options, add_unit
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
 from scaffold.units.ledger import MadeFile, Unit
 from scaffold.units.todos import OpenPlace
 from scaffold.verify import verify_units

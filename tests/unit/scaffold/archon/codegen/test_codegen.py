@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -15,17 +16,17 @@ import pytest
 from scaffold.archon.codegen import write_model
 from scaffold.archon.codegen.values import factor, literal, product, spelled, value_text
 from scaffold.errors import TemplateError
-from tests.unit.scaffold.archon import writing_designs
+from tests.unit.scaffold.archon.codegen import designs
 
 ROOT = Path(__file__).parents[5]
 DESIGNS = {
-    "qwen3": writing_designs.qwen3(),
-    "gemma2": writing_designs.gemma2(),
-    "gpt_neox": writing_designs.gpt_neox(),
-    "mixtral": writing_designs.mixtral(),
-    "half_sparse": writing_designs.half_sparse(),
-    "every_thing": writing_designs.everything(),
-    "positional": writing_designs.positional(),
+    "qwen3": designs.qwen3(),
+    "gemma2": designs.gemma2(),
+    "gpt_neox": designs.gpt_neox(),
+    "mixtral": designs.mixtral(),
+    "half_sparse": designs.half_sparse(),
+    "every_thing": designs.everything(),
+    "positional": designs.positional(),
 }
 FILES = {
     "__init__.py",
@@ -33,7 +34,6 @@ FILES = {
     "model/__init__.py",
     "model/args.py",
     "model/model.py",
-    "model/rope.py",
     "model/state_dict_adapter.py",
     "infra/__init__.py",
     "infra/parallelize.py",
@@ -116,10 +116,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def comments(files: dict[str, str]) -> dict[str, str]:
+    """Return what is written beside or above each field of a model's arguments."""
+    field = r"^    (?:# (.+)\n    )?(\w+): .+? = (?:.+?  # (.+)|.+)$"
+    found = re.findall(field, files["model/args.py"], re.MULTILINE)
+    return {name: above or beside for above, name, beside in found}
+
+
 @pytest.mark.parametrize("folder", DESIGNS)
 def test_every_file_is_written(folder: str) -> None:
-    ropes = set() if DESIGNS[folder]["ropes"] else {"model/rope.py"}
-    assert write_model(DESIGNS[folder]).keys() == FILES - ropes
+    assert write_model(DESIGNS[folder]).keys() == FILES
 
 
 def test_text_is_clean(written: Path) -> None:
@@ -201,8 +207,8 @@ def test_expressions() -> None:
 
 
 def test_an_argument_that_only_computes_another_is_no_field() -> None:
-    design = writing_designs.qwen3()
-    half = writing_designs.field("half", "int", 8, "hf_config.head_dim // 2", "Half a head.")
+    design = designs.qwen3()
+    half = designs.field("half", "int", 8, "hf_config.head_dim // 2", "Half a head.")
     rope = {"expr": "RopeArgs.from_hf(hf_config, dim={half})", "default": "RopeArgs(dim=8)"}
     design = {**design, "args": [*design["args"], half], "ropes": {"rope": rope}}
     text = write_model(design)["model/args.py"]
@@ -211,29 +217,29 @@ def test_an_argument_that_only_computes_another_is_no_field() -> None:
 
 
 def test_what_decides_the_text_cannot_follow_the_config() -> None:
-    design = writing_designs.qwen3()
-    mlp = {**design["mlp"], "gated": writing_designs.arg("attention_bias")}
+    design = designs.qwen3()
+    mlp = {**design["mlp"], "gated": designs.arg("attention_bias")}
     with pytest.raises(TemplateError, match=r"'gated' of a part follows the config \(args"):
         write_model({**design, "mlp": mlp})
 
 
 def test_the_config_may_choose_what_a_gate_scales() -> None:
-    design = writing_designs.qwen3()
-    per = writing_designs.field("gate_per", "str", "head", "hf_config.gate_per", "")
-    gate = {"fn": "softplus", "per": writing_designs.arg("gate_per"), "head_bias": True}
+    design = designs.qwen3()
+    per = designs.field("gate_per", "str", "head", "hf_config.gate_per", "")
+    gate = {"fn": "softplus", "per": designs.arg("gate_per"), "head_bias": True}
     attention = {**design["attention"], "gate": gate}
     files = write_model({**design, "args": [*design["args"], per], "attention": attention})
     text = " ".join(files["model/model.py"].split())
     assert 'self.gate_dim = 1 if args.gate_per == "head" else args.head_dim' in text
     assert "self.gate = nn.Linear(args.dim, args.n_heads * self.gate_dim, bias=False)" in text
     assert "split_heads(self.gate(x), self.gate_dim) + self.gate_bias[:, None, None]" in text
-    assert "gate_per: What has a gate of its own" in files["model/args.py"]
+    assert comments(files)["gate_per"].startswith("What has a gate of its own")
 
 
 def test_the_config_may_choose_which_dimensions_turn_together() -> None:
-    design = writing_designs.qwen3()
+    design = designs.qwen3()
     told = "hf_config.rope_interleave"
-    flag = writing_designs.field("rope_interleave", "bool", True, told, "")
+    flag = designs.field("rope_interleave", "bool", True, told, "")
     pairing = {"expr": "'interleaved' if args.rope_interleave else 'half'"}
     rope = {**design["ropes"]["rope"], "pairing": pairing}
     design = {**design, "args": [*design["args"], flag], "ropes": {"rope": rope}}
@@ -241,23 +247,23 @@ def test_the_config_may_choose_which_dimensions_turn_together() -> None:
     text = " ".join(files["model/model.py"].split())
     assert 'args.rope, pairing="interleaved" if args.rope_interleave else "half"' in text
     assert '"rope_interleave": hf_config.rope_interleave,' in files["model/args.py"]
-    assert "rope_interleave: Whether dimensions next to each other" in files["model/args.py"]
+    assert "rotate interleaved pairs" in comments(files)["rope_interleave"]
 
 
 def test_a_scale_that_reads_the_rope_says_nothing_of_what_it_is() -> None:
-    design = writing_designs.qwen3()
+    design = designs.qwen3()
     scale = {"expr": "args.head_dim**-0.5 * args.rope.score_multiplier"}
     design = {**design, "attention": {**design["attention"], "scale": scale}}
-    assert "rope: Rotary positions.\n" in write_model(design)["model/args.py"]
+    assert comments(write_model(design))["rope"].endswith("the RoPE embeddings.")
 
 
 def test_the_config_may_choose_the_kind_of_norms() -> None:
-    design = writing_designs.qwen3()
-    kind = writing_designs.field("norm_kind", "str", "rms", "hf_config.norm_kind", "")
-    norm = {**design["head"]["norm"], "kind": writing_designs.arg("norm_kind"), "bias": False}
+    design = designs.qwen3()
+    kind = designs.field("norm_kind", "str", "rms", "hf_config.norm_kind", "")
+    norm = {**design["head"]["norm"], "kind": designs.arg("norm_kind"), "bias": False}
     for when, text in (
         (True, "self.norm = ({} if {} else {})"),
-        (writing_designs.expr("args.n_layers > 1"), "self.norm = (({} if {} else {}) if args"),
+        (designs.expr("args.n_layers > 1"), "self.norm = (({} if {} else {}) if args"),
     ):
         head = {**design["head"], "norm": {**norm, "when": when}}
         files = write_model({**design, "args": [*design["args"], kind], "head": head})
@@ -266,12 +272,12 @@ def test_the_config_may_choose_the_kind_of_norms() -> None:
         found = " ".join(files["model/model.py"].split()).replace("( ", "(").replace(" )", ")")
         assert text.format(layer, 'args.norm_kind == "layer"', rms) in found
         ast.parse(files["model/model.py"])
-        assert "norm_kind: Whether norms are RMS norms" in files["model/args.py"]
+        assert comments(files)["norm_kind"].startswith("Whether norms are RMS norms")
 
 
 def test_the_config_may_choose_whether_layer_norms_have_weights() -> None:
-    design = writing_designs.qwen3()
-    flag = writing_designs.arg("attention_bias")
+    design = designs.qwen3()
+    flag = designs.arg("attention_bias")
     for bias, text in ((flag, ""), (True, ""), (False, ", bias=False")):
         norm = {**design["head"]["norm"], "kind": "layer", "weight": flag, "bias": bias}
         files = write_model({**design, "head": {**design["head"], "norm": norm}})
@@ -281,12 +287,12 @@ def test_the_config_may_choose_whether_layer_norms_have_weights() -> None:
 
 
 def test_a_design_that_contradicts_itself_is_refused() -> None:
-    design = writing_designs.qwen3()
+    design = designs.qwen3()
     steps = [{"out": "y", "call": "mixer", "in": "z"}]
     modules = [*design["block"]["modules"], {"name": "moe", "kind": "moe"}]
     design["block"] = {"modules": modules, "variants": [{"steps": steps}]}
-    design["attention"]["softcap"] = writing_designs.expr("args.cap * 2")
-    design["attention"]["window"] = writing_designs.layer_arg("lengths")
+    design["attention"]["softcap"] = designs.expr("args.cap * 2")
+    design["attention"]["window"] = designs.layer_arg("lengths")
     with pytest.raises(TemplateError) as caught:
         write_model(design)
     assert str(caught.value) == (
@@ -302,16 +308,27 @@ def test_a_design_without_its_parts_is_refused() -> None:
 
 
 def test_fields_say_what_the_model_uses_them_for() -> None:
-    text = write_model(DESIGNS["gemma2"])["model/args.py"]
-    assert "attn_logit_softcapping: Bound of the scores; None for none.\n" in text
-    assert "windows: By layer: keys that a query sees, itself included; None for all.\n" in text
-    sparse = write_model(DESIGNS["half_sparse"])["model/args.py"]
-    assert "has_experts: By layer: whether a block has experts.\n" in sparse
+    found = comments(write_model(DESIGNS["gemma2"]))
+    assert found["attn_logit_softcapping"].startswith("Tanh soft-capping value of the attention")
+    assert found["windows"].startswith("By layer: sliding window attention window size")
+    sparse = comments(write_model(DESIGNS["half_sparse"]))
+    assert sparse["has_experts"] == "By layer: whether a block has experts."
+
+
+def test_rules_stand_in_the_order_of_the_model() -> None:
+    design = designs.qwen3()
+    shuffled = {**design, "weights": design["weights"][::-1]}
+    text = write_model(shuffled)["model/state_dict_adapter.py"]
+    order = ["tok_embeddings", "attention_norm", "attention.wq", "attention.wo", "ffn_norm"]
+    order += ["feed_forward.w", '"norm.weight"', "Tied(", '"output.weight"']
+    places = [text.index(part) for part in order if part in text]
+    assert places == sorted(places)
+    assert len(places) > 6
 
 
 def test_tensors_that_nothing_computes_with_need_not_come_back() -> None:
     """A checkpoint may hold experts that are never run; the model saves zeros in their place."""
-    design = writing_designs.mixtral()
+    design = designs.mixtral()
     assert "unused_names" not in write_model(design)["test.py"]
     parts = ["layers.{i}.moe.experts.w1", "layers.{i}.moe.router.gate.weight"]
     design["weights"] += [{"rule": "Unused", "hub": "model.idle.{i}.weight", "archon": parts}]

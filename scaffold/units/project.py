@@ -1,0 +1,132 @@
+"""A project that depends on the training package, and where that package comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+from scaffold.analysis.files.git import run_git
+from scaffold.errors import ConflictError, ScaffoldError, TargetError
+from scaffold.report import Report
+from scaffold.target.target import (
+    existing_folder,
+    find_target,
+    key_names,
+    with_kind_names,
+)
+from scaffold.templating.answers import complete_answers
+from scaffold.templating.manifests import catalogue_for
+from scaffold.templating.names import canonical_key
+from scaffold.templating.render import render_request
+from scaffold.templating.request import Request
+from scaffold.templating.spec import Answer, Kind, all_answers
+from scaffold.transaction.apply import create_folder
+from scaffold.units.add import report_plan, take_look
+from scaffold.units.context import (
+    Options,
+    made_unit,
+    nothing_to_do,
+)
+from scaffold.units.plan import make_plan
+
+
+def training_package() -> str:
+    """Returns the folder or wheel of areal-lite that came with this tool, or "" for an index."""
+    checkout = Path(__file__).resolve().parents[2] / "areal"
+    if (checkout / "pyproject.toml").is_file():
+        return checkout.as_posix()
+    wheel = _own_wheel()
+    beside = sorted(wheel.parent.glob("areal_lite-*.whl")) if wheel else []
+    return beside[-1].as_posix() if beside else ""
+
+
+def _own_wheel() -> Path | None:
+    """Returns the file that this tool was installed from, as pip and uv record it (PEP 610)."""
+    try:
+        text = metadata.distribution("areal-scaffold").read_text("direct_url.json")
+    except metadata.PackageNotFoundError:
+        return None
+    url = urlsplit(str(json.loads(text)["url"]) if text else "")
+    return Path(url2pathname(unquote(url.path))) if url.scheme == "file" else None
+
+
+def new_project(
+    kind: Kind,
+    typed: str,
+    styles: Iterable[str],
+    given: Mapping[str, Any],
+    options: Options,
+    *,
+    with_git: bool = False,
+) -> Report:
+    """Makes a project of one's own in a new folder, inside ``--target`` or the working folder."""
+    catalogue = catalogue_for(None)
+    chosen = catalogue.styles(kind, styles)
+    key = canonical_key(typed, kind.suffixes, kind.reserved)
+    root = existing_folder(options.folder / (options.target or ".")) / key
+    names = key_names(key) | {"kind": kind.name, "style": chosen[0].name, "package": key}
+    questions = all_answers(kind, chosen)
+    answers = complete_answers(questions, _with_computed(questions, given))
+    request = Request(kind, chosen, key, answers, with_kind_names(kind, names))
+    target = {"root": str(root), "layout": "project", "package": key}
+    report = Report(kind.command, target, dry_run=options.dry_run)
+    made = made_unit(root, request)
+    if made is not None:
+        return nothing_to_do(report, root, request, made, options)
+    _check_free(root)
+    rendered = render_request(request, catalogue.files(kind.name))
+    plan = make_plan(request, rendered, take_look(request, root))
+    if not options.dry_run:
+        files = ((change.path, change.after) for change in plan.changes)
+        create_folder(root, [(path, data) for path, data in files if data is not None])
+        report.warnings += _git_init(root) if with_git else _inside_target(root)
+    report.check = (("scaffold", "target", "--target", str(root)),)
+    return report_plan(report, plan)
+
+
+def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fills in what a manifest says to find out (`default_from`) where no answer was given."""
+    filled = dict(given)
+    for name, question in questions.items():
+        if question.default_from == "training_package" and filled.get(name) is None:
+            filled[name] = training_package()
+    return filled
+
+
+def _inside_target(root: Path) -> tuple[str, ...]:
+    """Returns what to say of a project that another target holds, so that neither is meant."""
+    try:
+        around = find_target(root.parent).root
+    except TargetError as error:
+        if error.code != "target_ambiguous":
+            return ()
+        around = root.parent
+    return (
+        f"{root} lies inside the target {around}: commands in it want --target {root}, "
+        "or make it a repository of its own with git init",
+    )
+
+
+def _git_init(root: Path) -> tuple[str, ...]:
+    try:
+        done = run_git(root, "init", "-q")
+    except ScaffoldError as error:
+        return (f"git init failed: {error.message}",)
+    said = done.stderr.decode("utf-8", "replace").strip()
+    return (f"git init failed: {said}",) if done.returncode else ()
+
+
+def _check_free(root: Path) -> None:
+    if root.is_symlink() or (root.exists() and not root.is_dir()):
+        raise ConflictError(f"{root} exists and is no folder", code="file_exists")
+    if root.is_dir() and any(root.iterdir()):
+        raise ConflictError(
+            f"{root} exists and is not empty",
+            code="file_exists",
+            hint="choose another name, or another folder with --target",
+        )

@@ -1,0 +1,53 @@
+"""The command that verifies units, and its part in the commands that add some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from scaffold.report import Report
+from scaffold.units.context import (
+    Options,
+)
+from scaffold.verify import verify_units
+
+
+class Trial(NamedTuple):
+    """Says how units are verified.
+
+    Args:
+        python: What ``--python`` named.
+        allow_stub: Whether places that are left to the author are accepted.
+        data: What ``--data`` named.
+        timeout_s: The limit of the tests and of the episodes of each unit.
+    """
+
+    python: str | None = None
+    allow_stub: bool = False
+    data: str | None = None
+    timeout_s: float = 300.0
+
+
+def verify_made(
+    ids: Iterable[str], how: Trial, log: Callable[[str], None], options: Options
+) -> Report:
+    """Runs what was made; see `scaffold.verify`."""
+    return verify_units(
+        options.find(),
+        tuple(ids),
+        python=how.python,
+        allow_stub=how.allow_stub,
+        log=log,
+        data=None if how.data is None else options.folder / how.data,
+        timeout_s=how.timeout_s,
+    )
+
+
+def verify_added(report: Report, log: Callable[[str], None], options: Options) -> None:
+    """Verifies what an add made, and puts the verdict into the report of the add."""
+    verified = verify_made([report.check[0][2]], Trial(), log, options)
+    report.text = report.to_text() + verified.to_text()
+    report.ok = verified.ok
+    report.unfinished = verified.unfinished
+    report.warnings += verified.warnings
+    report.extra |= verified.extra
