@@ -57,6 +57,7 @@ def products_of(trace: Trace, path: str) -> Products:
     if not before or not after:
         raise UnknownStructureError(path, "no product before or after its softmax")
     length = trace.tokens.shape[1]
+    # `baddbmm` takes what is added first, so operands are counted from the end.
     q, kt = before[-1].inputs[-2:]
     v = after[0].inputs[-1]
     scores = functions[at].inputs[0]
@@ -121,6 +122,7 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
         features["clip_qkv"]["after_norm"] = any(side.is_clipped_late for side in parts.values())
     for role in ("q", "k", "v"):
         side = parts[role]
+        # Keys and values that several query heads share have each row of the weight once.
         rows = list(dict.fromkeys(side.columns)) if role != "q" else side.columns
         weight, bias = linear_weight(side.source.module), linear_bias(side.source.module)
         assert weight is not None
@@ -152,6 +154,7 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
     features["temperature"] = observe_temperature(rotation.pop("temperature"), config)
     features["rope"] = rotation
     features |= observe_scores(products, config)
+    # What multiplies projected queries or keys is part of the scale in Archon's attention.
     features["scale"] *= parts["q"].factor * parts["k"].factor
     _output(trace, call, products, linears, observed, config)
     features["value_scale"] *= parts["v"].factor
@@ -191,6 +194,7 @@ def _rotation_of(q: Side, k: Side) -> dict[str, Any] | None:
     """Describe the rotation; a common factor is the rotation's own, another is the scale's."""
     found = observe_rotation((q.before_rope, q.rotated), (k.before_rope, k.rotated))
     growth = found["temperature"] if found is not None else []
+    # A factor that is the same for every position is no temperature: it belongs to the scale.
     is_growing = bool(growth) and max(growth) > 1.00001 * min(growth)
     if found is not None and (found["when"] or is_growing):
         q.factor = k.factor = 1.0
@@ -275,6 +279,7 @@ def find_side(
     """
     length = values.shape[1]
     groups = _repeats(values)
+    # Searched once for a group: matching is quadratic in the numbers of a token.
     if groups > 1:
         side = find_side(role, values[::groups], projections, norms, path)
         size = values.shape[-1]
@@ -313,6 +318,7 @@ def find_side(
         limit = None
         scaled = match_scaled(inputs, sources) if after_rope else None
         columns = scaled[1] if scaled is not None else match_columns(inputs, sources)
+        # Numbers at the bound of a clamp equal no projected ones.
         if columns is None:
             bounded = _clipped(inputs, sources)
             if bounded is None:
@@ -353,6 +359,7 @@ def match_one_source(
 def _repeats(values: Tensor) -> int:
     """Return how many consecutive heads are the same."""
     heads = len(values)
+    # Bit for bit: repeated heads are copies, and others differ somewhere.
     for groups in range(heads, 1, -1):
         if heads % groups == 0:
             first = values[::groups].repeat_interleave(groups, dim=0)
@@ -453,6 +460,7 @@ def _output(
             for name, tensor in inner.module.named_parameters():
                 observed.tensors[f"out_norm.{name}"] = tensor.detach()
             return
+    # The factor that fits best in least squares; it fits exactly or the result is gated.
     factor = (given * merged).sum() / merged.square().sum()
     if is_close(given, merged * factor):
         features["value_scale"] = rounded(float(factor))
@@ -473,6 +481,7 @@ def _output(
 
 def _last_map(call: Call, linears: list[Call], result: Tensor) -> tuple[Call, Tensor | None]:
     """Return the linear map whose output is the module's, and a bias that is added to it."""
+    # From the last on: an earlier map may have the same output where nothing follows it.
     for linear in reversed(linears):
         if is_close(_rows(linear.y), result):
             return linear, None

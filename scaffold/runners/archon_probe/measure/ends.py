@@ -65,6 +65,7 @@ def observe_embedding(
         if y.shape == plain.shape and not is_close(y, plain) and not passes_on:
             known[call.path] = y
             tables[call.path] = call
+    # Tokens alone first: a table next to them could take part by chance.
     terms = explain(target, {"tokens": plain})
     if terms is None:
         terms = explain(target, known)
@@ -113,6 +114,7 @@ def _sinusoid_form(table: Tensor, offset: int) -> dict[str, Any] | None:
     for layout in ("concatenated", "interleaved"):
         for reaches_base in (False, True):
             made = _sinusoids(offset + len(table), table.shape[1], layout, reaches_base)
+            # Sines in fp32 of angles up to the number of positions.
             if is_close(made[offset:], table, 1e-4):
                 return {"layout": layout, "reaches_base": reaches_base}
     return None
@@ -242,10 +244,12 @@ def _logits(produced: Tensor, logits: Tensor, config: Any) -> dict[str, Any]:
     factor = _ratio(logits, produced)
     if factor is not None:
         return {"multiplier": factor, "softcap": None}
+    # Caps of the configuration, and those that models have as constants of their code.
     numbers = {*config_numbers(config), 15.0, 20.0, 30.0, 50.0}
     for cap in sorted(numbers):
         if cap < float(logits.abs().max()):
             continue
+        # The inverse of the cap; its argument stays inside of what rounding makes of 1.
         inner = cap * torch.atanh((logits.double() / cap).clamp(-1 + 1e-12, 1 - 1e-12))
         factor = _ratio(inner, produced.double())
         if factor is not None:

@@ -45,10 +45,12 @@ def observe_gate(
         logits = linear.y.reshape(length, -1)
         if not is_close(linear.x.reshape(length, -1), call.x.reshape(length, -1)):
             continue
+        # One number for a head, or one for each of its dimensions.
         for per, width in (("head", heads), ("dim", heads * size)):
             if logits.shape[-1] != width:
                 continue
             shaped = logits.view(length, heads, -1)
+            # A bias may be a parameter of the attention module and not of the map.
             for name, bias in [("", None), *own.items()]:
                 if bias is not None and bias.shape != (heads,):
                     continue

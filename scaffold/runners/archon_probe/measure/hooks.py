@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
+# Attention in eager mode is made of these; fused kernels would hide the scores.
 PRODUCTS = {"matmul", "bmm", "baddbmm", "__matmul__", "einsum"}
 """The functions that scores and attention outputs are products of."""
 
@@ -41,6 +42,7 @@ class Call:
     @property
     def x(self) -> Tensor:
         """The first input."""
+        # By name where it is one: transformers passes some inputs by keyword and others not.
         for name in ("hidden_states", "x", "0"):
             if name in self.inputs:
                 return self.inputs[name]

@@ -111,6 +111,7 @@ def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call
     row = _rows(expansion.y)[0]
     first = products.k[0, 0]
     values = row.view(heads, -1)
+    # Those dimensions of a key that the expanded state has too are not rotated.
     nope = sum(int(bool((values[0] - v).abs().min() < 1e-6 * values.abs().mean())) for v in first)
     width = products.v.shape[-1]
     expected = torch.cat([products.k[:, 0, :nope], products.v[:, 0]], dim=-1)
@@ -181,7 +182,7 @@ def _rotation(parts: _Parts, products: Products, latent: Call) -> None:
     nope, size = features["qk_nope_head_dim"], features["qk_rope_head_dim"]
     rank = features["kv_lora_rank"]
     before = _rows(latent.y)[:, rank:]
-    after = products.k[:1, :, nope:]
+    after = products.k[:1, :, nope:]  # the same for all heads
     wanted, row = after[0, 0], {"y": before[0]}
     matched = match_scaled(wanted, row) or match_partly_scaled(wanted, row)
     if matched is None:
@@ -194,6 +195,7 @@ def _rotation(parts: _Parts, products: Products, latent: Call) -> None:
     found = observe_rotation(pair, pair)
     if found is None:
         raise UnknownStructureError(parts.path, "a part of its keys is neither rotated nor kept")
+    # Put in halves before it turns, as a table of interleaved pairs needs it.
     if order == halves and size > 2:
         found["pairing"] = "interleaved"
     features["temperature"] = {"when": False}

@@ -41,7 +41,7 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
     ups = [c for c in linears if is_close(_rows(c.x), x)]
     if not downs or not ups:
         raise UnknownStructureError(path, "no linear map of its input, or none to its output")
-    down = downs[-1]
+    down = downs[-1]  # an inner map may return the same where nothing follows it
     given = _rows(down.x)
     features: dict[str, Any] = {"inner_norm": {"when": False}, "hidden_dim": given.shape[-1]}
     tensors: dict[str, Tensor] = {}
@@ -90,6 +90,7 @@ def activations(
             kind = factory[0] if isinstance(factory, tuple) else factory
             if own and isinstance(kind, type) and type(module) is kind:
                 yield name, module, own | state
+    # Several names mean one function: the one that the configuration uses wins.
     used = [v for v in config.to_dict().values() if isinstance(v, str) and v in ACT2FN]
     for name in dict.fromkeys([*used, *ACT2FN]):
         function = ACT2FN[name]
@@ -110,12 +111,13 @@ def _combination(
         if y.shape[-1] == width:
             pieces.append((call, slice(None), y))
         if y.shape[-1] == 2 * width:
+            # Gate and up in one map: side by side, or row by row in turns.
             halves = (slice(0, width), slice(width, None), slice(0, None, 2), slice(1, None, 2))
             pieces += [(call, rows, y[:, rows]) for rows in halves]
     try:
         activated = [function(y) for _, _, y in pieces]
     except (RuntimeError, TypeError, AttributeError):
-        return None
+        return None  # an activation that needs more than numbers
     for (call, rows, _), a in zip(pieces, activated, strict=True):
         if is_close(a, given):
             return {"w1": (call, rows)}

@@ -48,6 +48,7 @@ def observe(model: Any) -> Observation:
         UnknownStructureError: It has a part that is not known; the error names it.
     """
     config = model.config.get_text_config()
+    # No special tokens: a model may mask some of them, or treat them apart.
     trace = record(model, tokens_for(config))
     skeleton = find_skeleton(model, trace)
     observation = Observation({}, {}, [])
@@ -85,6 +86,7 @@ def _kind(trace: Trace, name: str, group: list[Call], attentions: list[str]) -> 
     if len(group) == 1 and observe_norm(call.module, call.x) is not None:
         return "norm"
     parameters = [p for g in group for p in g.module.parameters()]
+    # Before "mlp": experts are made of linear maps, too.
     if any(p.ndim == 3 for p in parameters) or _has_experts(group):
         return "moe"
     if any(linear_weight(m) is not None for g in group for m in g.module.modules()):
@@ -135,6 +137,7 @@ def _names(wiring: Wiring, kinds: dict[str, str]) -> dict[str, str]:
     for module, kind in kinds.items():
         if kind != "norm":
             names[module] = {"mlp": "feed_forward"}.get(kind, kind)
+    # Norms by their neighbours, as models call them by many names.
     for module, kind in kinds.items():
         if kind != "norm":
             continue

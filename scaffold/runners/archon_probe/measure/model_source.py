@@ -59,6 +59,7 @@ def decoder_types() -> dict[str, str]:
         except ProbeError:
             continue
         folder = models / model_type_to_module_name(model_type)
+        # Sorted, so that a hash is the same on every file system.
         texts = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
         found[model_type] = hashlib.sha256(b"\0".join(texts)).hexdigest()
     return found
@@ -184,6 +185,7 @@ def tensor_names(folder: Path) -> list[str]:
         found: list[str] = []
         for path in sorted(folder.glob("*.safetensors")):
             with path.open("rb") as file:
+                # The head of a safetensors file: its length, then JSON; no tensor is read.
                 size = int.from_bytes(file.read(8), "little")
                 found += [name for name in json.loads(file.read(size)) if name != "__metadata__"]
         return sorted(found)

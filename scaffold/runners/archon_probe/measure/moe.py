@@ -89,6 +89,7 @@ def _observe(bench: Bench, found: dict[str, Any]) -> None:
     if routing is None:
         raise UnknownStructureError("", "no known router makes these choices with these weights")
     if routing.args["score_func"] == "sparsemixer":
+        # Its threshold lies between logits of two tokens: many of them leave it little room.
         many = bench.run(bench.tokens(16384, seed=8))
         choice = _choice(many)
         routing = choice and find_routing(bench, many, choice, f"{routed.call.path}.")
@@ -99,6 +100,7 @@ def _observe(bench: Bench, found: dict[str, Any]) -> None:
     experts = _experts(bench, routed)
     _write_router(bench, routed, routing, found)
     _write_experts(experts, found)
+    # The router may choose experts that compute nothing, which no parameter has.
     zero = found["args"]["num_routes"] - found["args"]["num_experts"]
     found["args"]["num_zero_experts"] = zero
     del found["args"]["num_routes"]
@@ -161,6 +163,7 @@ def _read_dense(call: Call, run: Run) -> Routed | None:
     factors = (given * run.x).sum(-1) / run.x.square().sum(-1)
     if not is_close(factors.unsqueeze(-1) * run.x, given):
         return None
+    # An expert that was not chosen gets zeros.
     is_chosen = factors.t() != 0
     counts = is_chosen.sum(-1)
     if int(counts.min()) != int(counts.max()) or given.shape[0] == int(counts.max()):
@@ -269,6 +272,7 @@ def _combine(bench: Bench, run: Run, routed: Routed, found: dict[str, Any]) -> T
     for call in branches:
         known[call.path] = call.y.reshape(run.x.shape)
         for gate in gates:
+            # A gate of shared experts is one sigmoid for each token.
             known[f"{call.path} * {gate.path}"] = known[call.path] * gate.y.reshape(-1, 1).sigmoid()
     terms = dict(explain(target, known) or [])
     if "routed" not in terms or len(terms) > 2:
@@ -381,7 +385,7 @@ def _check(
         part = torch.where((index < count).unsqueeze(-1), part, given)
         total += part if args["score_before_experts"] else part * weight
     difference = float((total - routed.output).norm() / routed.output.norm())
-    if difference > 2e-5:
+    if difference > 2e-5:  # fp32 through three products, summed over the experts of a token
         raise UnknownStructureError("", f"routed output is off by {difference:.2g}")
     found["evidence"].append(f"routed output from these findings is off by {difference:.1g}")
 
@@ -389,7 +393,7 @@ def _check(
 @torch.no_grad()
 def _find_unused(bench: Bench, run: Run, found: dict[str, Any]) -> None:
     """List tensors that may be anything without a change of the output."""
-    few = bench.run(run.x[:48])
+    few = bench.run(run.x[:48])  # one run for each tensor
     for name, tensor in bench.tensors():
         if tensor.numel() == 0:
             continue

@@ -115,6 +115,7 @@ def remembered(
 
 def _with_tensors(finding: _Finding, module: nn.Module) -> dict[str, Any]:
     tensors = tensors_of(module)
+    # Callers write into what they get.
     copied = {k: v.copy() if isinstance(v, (dict, list)) else v for k, v in finding.found.items()}
     return copied | {"tensors": {n: place.read(tensors) for n, place in finding.places.items()}}
 
@@ -130,4 +131,4 @@ def _attributes(part: nn.Module) -> Iterator[tuple[str, str]]:
         if isinstance(value, (*_PLAIN, list, tuple)):
             yield name, repr(value)
         elif callable(value) and not isinstance(value, nn.Module):
-            yield name, f"{id(value)}"
+            yield name, f"{id(value)}"  # a function has no other identity

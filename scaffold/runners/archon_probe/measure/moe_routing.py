@@ -62,7 +62,7 @@ def find_routing(bench: Bench, run: Run, choice: Choice, skip: str) -> Routing |
     """
     named = dict(t for t in bench.tensors() if not t[0].startswith(skip))
     top_k = choice.experts.shape[1]
-    least = max(int(choice.experts.max()) + 1, top_k)
+    least = max(int(choice.experts.max()) + 1, top_k)  # rows of a router
     for name, weight in named.items():
         if weight.ndim != 2 or weight.shape[1] != bench.dim or weight.shape[0] < least:
             continue
@@ -133,6 +133,7 @@ def _explains(
         return bias is None and _is_sparsemixer(bench, run, choice, found)
     experts, scores = choose(logits, args, bias, choice.experts.shape[1])
     experts, order = experts.sort(dim=-1)
+    # First the choice, which is exact; then the weights, which are rounded.
     if not torch.equal(experts, choice.experts):
         return False
     return _find_norm(bench, found, choice, scores.gather(-1, order))
@@ -338,7 +339,7 @@ def find_router_dtype(bench: Bench, found: Routing) -> str | None:
     """Return the dtype of the projection in a bfloat16 model if it is not bfloat16."""
     shape = dict(bench.tensors())[found.weight].shape
     other = Bench(bench.module, bench.dim)
-    other.module.to(torch.bfloat16)
+    other.module.to(torch.bfloat16)  # a copy: what is measured stays in float32
     try:
         run = other.run(bench.tokens(8).to(torch.bfloat16))
     except RuntimeError:

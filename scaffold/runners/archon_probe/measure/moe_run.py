@@ -90,6 +90,7 @@ class Bench:
         generator = torch.Generator().manual_seed(3)
         for name, tensor in self.tensors():
             noise = torch.randn(tensor.shape, generator=generator)
+            # Norms stay near one and biases near zero, so that logits are of order one.
             vector = tensor.numel() == max(tensor.shape, default=1)
             if vector and "norm" in name:
                 tensor.copy_(1 + noise * 0.2)

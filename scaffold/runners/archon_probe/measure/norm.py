@@ -47,7 +47,7 @@ def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
     for kind in _KINDS:
         for offset in (0.0, 1.0):
             if offset and weight is None:
-                continue
+                continue  # an offset is added to the weight
             if not is_close(_norm(kind, probe, 0.0, offset, weight, bias), y, EPS_SHARE):
                 continue
             eps = _eps(module, kind, probe, offset, weight, bias)

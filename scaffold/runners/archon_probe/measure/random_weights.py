@@ -77,6 +77,7 @@ def randomise(model: nn.Module, seed: int = 0) -> None:
         if id(parameter) in embeddings:
             parameter.copy_(noise * EMBEDDING_STD)
         elif parameter.dim() < 2 or _is_constant(parameter):
+            # Some classes leave parameters uninitialised, where any number may be in memory.
             fresh = torch.nan_to_num(parameter, 0.0, 0.0, 0.0).clamp(-4, 4)
             parameter.copy_(fresh + noise * NOISE_STD)
         else:

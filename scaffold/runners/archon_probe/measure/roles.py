@@ -58,6 +58,7 @@ def find_skeleton(model: Any, trace: Trace) -> Skeleton:
     ]
     if not lists:
         raise UnknownStructureError("", "no list of layers that feed each other")
+    # The outermost list: a layer may hold one that runs in sequence, too.
     path, layers = min(lists, key=lambda item: item[0].count("."))
     return Skeleton(embed, [f"{path}.{i}" for i in range(len(layers))], head)
 

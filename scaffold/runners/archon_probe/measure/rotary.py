@@ -87,6 +87,7 @@ def _power_of_position(factors: list[float], lengths: list[int]) -> dict[str, An
     logarithms = torch.tensor(factors, dtype=torch.float64).log()
     positions = torch.arange(len(factors), dtype=torch.float64)
     best: tuple[float, dict[str, Any]] | None = None
+    # Lengths of the configuration first: for short sequences others fit nearly as well.
     for length in [*sorted(lengths), *(2**k for k in range(5, 21))]:
         for offset in (0, 1):
             growth = torch.log1p((positions + offset) / length)
@@ -111,6 +112,7 @@ def _temperature(q: Pair, k: Pair) -> list[float]:
 
 def _rotation(before: Tensor, after: Tensor) -> dict[str, Any] | None:
     size = before.shape[-1]
+    # A dimension that any position changes is rotated.
     threshold = 1e-7 * before.abs().amax()
     changed = ((before - after).abs().amax(dim=(0, 1)) > threshold).nonzero().flatten()
     if not len(changed) or int(changed.min()) > 1:
@@ -141,7 +143,7 @@ def _angles(before: Tensor, after: Tensor) -> dict[str, Any] | None:
     factor = turn.abs()
     if not is_close(factor, factor.mean().expand_as(factor), 1e-4):
         return None
-    inv_freq = turn[1].angle()
+    inv_freq = turn[1].angle()  # position 1 turns by the frequency itself
     positions = torch.arange(turn.shape[0], dtype=torch.float64)
     expected = torch.polar(factor.mean().expand_as(factor), positions[:, None] * inv_freq)
     if float((expected - turn).abs().max()) > ANGLE_TOLERANCE * 20:

@@ -52,6 +52,7 @@ def observe_scores(products: Products, config: Any) -> dict[str, Any]:
         UnknownStructureError: No combination of them gives the scores.
     """
     length = products.q.shape[1]
+    # In double precision, so that what is left is the rounding of the model alone.
     raw = products.q.double() @ products.k.double().transpose(-1, -2)
     extra = products.scores.shape[-1] - length
     scores = products.scores[..., :length].double()
@@ -68,7 +69,7 @@ def observe_scores(products: Products, config: Any) -> dict[str, Any]:
         return features | {"scale": rounded(scale)}
     for cap in config_numbers(config):
         if cap <= float(y.abs().max()):
-            continue
+            continue  # capped scores stay below the cap
         inner = cap * torch.atanh((y / cap).clamp(-1 + 1e-12, 1 - 1e-12))
         scale = float((x * inner).sum() / x.square().sum())
         if is_close(cap * torch.tanh(x * scale / cap), y):

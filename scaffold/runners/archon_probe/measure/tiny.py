@@ -88,7 +88,7 @@ def _shrink(source: PretrainedConfig, seed: int) -> PretrainedConfig:
     for layers in range(fewest, MOST_LAYERS + 1):
         made = _build(source, values | {name: layers} | _layer_numbers(source, layers))
         if _layer_kinds(made) >= kinds:
-            return made
+            return made  # the fewest layers that show every kind
     lists = _chosen_layers(source, LAYERS)
     return _build(source, values | {name: LAYERS} | _layer_numbers(source, LAYERS) | lists)
 
@@ -115,7 +115,7 @@ def explicit_values(config: PretrainedConfig) -> dict[str, Any]:
 def field_names(config: PretrainedConfig) -> list[str]:
     """Return the config's own fields: those that its class, not every config, declares."""
     general = {f.name for f in dataclasses.fields(PretrainedConfig)}
-    general -= {"tie_word_embeddings", "chunk_size_feed_forward"}
+    general -= {"tie_word_embeddings", "chunk_size_feed_forward"}  # some models read these
     declared = [f.name for f in dataclasses.fields(config) if f.name not in general]
     extra = [k for k in config.to_dict() if k not in declared and k not in general]
     ignored = {"model_type", "transformers_version", "architectures"}
@@ -254,6 +254,7 @@ def _head_sizes(source: PretrainedConfig) -> dict[str, Any]:
     fractions = _partial_factors(getattr(source, "rope_parameters", None) or {})
     usual = head * source.num_attention_heads == source.hidden_size
     wanted = (HEAD_DIM, 12, 24) if usual else (12, 24, 8, 32)
+    # Rotations pair dimensions, so every rotated share of a head is even, and not tiny.
     even = [d for d in wanted if all(int(d * f) % 2 == 0 and int(d * f) >= 4 for f in fractions)]
     size = even[0] if even else HEAD_DIM
     return {"head_dim": size} | ({"v_head_dim": 8} if value_head not in (None, head) else {})

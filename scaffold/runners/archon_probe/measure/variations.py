@@ -85,8 +85,9 @@ def variations(config: PretrainedConfig, *, is_checked: bool = True) -> list[Var
     """
     values = base_values(config)
     flips = list(_flips(config))
-    seen = {_key(config)}
+    seen = {_key(config)}  # a config class may undo a flip, or derive another one's values
     singles = list(_made(config, values, ((f,) for f in flips), seen, is_checked))
+    # A mix of layers may be refused alone and run beside a window that is switched on.
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
     pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
     return singles + list(_made(config, values, pairs, seen, is_checked))
@@ -339,6 +340,7 @@ def _ropes(config: PretrainedConfig, rope: dict[str, Any]) -> Iterator[dict[str,
 
 def _changed_rope(rope: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     kept = {"rope_theta", "partial_rotary_factor", "rope_type", "mrope_section"}
+    # Parameters of one kind of scaling mean nothing to another.
     own = {k: v for k, v in rope.items() if k in kept} if "rope_type" in change else rope
     return {**own, **{k: v(rope) if callable(v) else v for k, v in change.items()}}
 

@@ -47,6 +47,7 @@ def wire(layer: Call, calls: list[Call]) -> Wiring:
         known[out] = _rows(group[-1].y)
         wiring.steps.append({"out": out, "call": name, "in": step_in})
         wiring.calls[name] = group
+    # The last residual is a sum that no module computes.
     final = _step(wiring, known, _rows(layer.y), f"{layer.path} output")
     if wiring.steps and wiring.steps[-1]["out"] != final:
         wiring.steps.append({"out": f"{layer.path}:y", "sum": [[final, 1.0]]})

@@ -75,6 +75,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
         return _unknown(variation, f"its forward fails: {type(error).__name__}: {error}")
     kind, first = "output", _first_difference(pairs, truth.outputs, found.outputs)
     if first is None:
+        # Gradients flow from the last module to the first one.
         kind, backwards = "gradient of the output", dict(reversed(truth.gradients.items()))
         first = _first_difference(pairs, backwards, found.gradients)
     if first is None:
@@ -116,6 +117,7 @@ def _by_tensors(model: nn.Module, hub: dict[str, set[str]]) -> dict[frozenset[st
         prefix = f"{name}." if name else ""
         held = {prefix + n for n, _ in module.named_parameters(remove_duplicate=False)}
         tensors = frozenset(t for n in held for t in hub.get(n, ()))
+        # Containers are never called, so no hook of theirs runs.
         if tensors and not isinstance(module, nn.ModuleList | nn.ModuleDict):
             found[tensors].append(name)
     return found
@@ -176,6 +178,7 @@ class _Capture:
         def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             given, tensor = _first_tensor([args, kwargs]), _first_tensor(output)
             if given is not None:
+                # The first call counts: a shared module is called again.
                 self.inputs.setdefault(name, given.detach().clone())
             if tensor is None:
                 return

@@ -30,6 +30,7 @@ def load_spec(path: str) -> Any:
 
 def read_args(spec: Any, config: PretrainedConfig) -> tuple[Any, str | None]:
     """Return the model's arguments, or why the model refuses the config."""
+    # Late, as the package is the target's, and staged modules may come before its own.
     errors = importlib.import_module("areal.api.errors")
     try:
         return spec.model_args_class.from_hf_config(config), None
@@ -53,6 +54,7 @@ def run_packed(built: Built, batch: Batch) -> Run:
     model.zero_grad(set_to_none=True)
     logits = forward_packed(model, batch)
     (logits * batch.cotangent).sum().backward()
+    # Tied parameters under all of their names, as the adapter reads a whole state.
     given = {
         name: torch.zeros_like(p) if p.grad is None else p.grad
         for name, p in model.named_parameters(remove_duplicate=False)

@@ -42,6 +42,7 @@ def _run(command: list[str]) -> str:
     env = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
+        # torchrun starts new interpreters, which have to find the probe and the target.
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
     try:

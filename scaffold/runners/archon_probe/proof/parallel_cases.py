@@ -180,6 +180,7 @@ def run_case(case: Case, subject: Subject) -> dict[str, Any]:
         "enable_compile": False,
         **case.options,
     }
+    # Cases come from JSON, which has no dtypes.
     for name in ("param_dtype", "reduce_dtype"):
         options[name] = getattr(torch, options[name])
     if "ac_config" in options:
@@ -257,6 +258,7 @@ def compare_gradients(parts: list[nn.Module], expected: Expected) -> dict[str, A
     worst = {"gradient": 0.0, "excess": 0.0, "worst": ""}
     for part in parts:
         for name, parameter in part.named_parameters():
+            # Activation checkpointing puts its wrapper into the names.
             name = name.replace("_checkpoint_wrapped_module.", "")
             gradient = parameter.grad
             if (gradient is None) != (name not in expected.gradients):
@@ -265,6 +267,7 @@ def compare_gradients(parts: list[nn.Module], expected: Expected) -> dict[str, A
             if gradient is None:
                 continue
             if isinstance(gradient, DTensor):
+                # `full_tensor` would sum it up, which the optimizer does not.
                 if any(p.is_partial() for p in gradient.placements):
                     raise AssertionError(f"{name}: {gradient.placements} is not summed")
                 gradient = gradient.full_tensor()

@@ -76,7 +76,7 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
         ``ok``; ``variations``, one record each; ``bisection`` of the first failure; ``summary``;
         ``refusals``, with which the model would refuse what failed, as designs list them.
     """
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # sums in one order, and tiny models are slower on several
     with _quiet():
         spec = load_spec(request["spec"])
         config = tiny_config(_source(request))
@@ -157,7 +157,7 @@ def prove_all(spec: Any, config: PretrainedConfig, request: dict[str, Any]) -> l
     stage("varying the configuration")
     flips = variations(config)
     if request.get("fast"):
-        flips = flips[:: max(1, len(flips) // FAST_VARIATIONS)]
+        flips = flips[:: max(1, len(flips) // FAST_VARIATIONS)]  # spread over all fields
     for flip in flips:
         if "only" not in request or flip.name in request["only"]:
             stage(f"proving {flip.name}")
@@ -195,6 +195,7 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
         outcome.forward = compare_logits(run, truth)
         outcome.backward = compare_gradients(run, truth)
         outcome.weights = check_weights(built.model, built.adapter, saved)
+        # For the default alone, as writing a checkpoint and loading it again is slow.
         if is_default and outcome.weights.ok:
             outcome.weights = check_saved(type(hf_model), built, Path(folder), batch, truth.logits)
     parts = {"forward": outcome.forward, "backward": outcome.backward, "weights": outcome.weights}
@@ -209,6 +210,7 @@ def compare_logits(run: Run, truth: Reference) -> Verdict:
         return Verdict(False, float("inf"), "logits", f"logits of shape {shapes}")
     difference = (run.logits - truth.logits).abs()
     error = float(difference.max() / truth.logits.std().clamp_min(1e-30))
+    # The allowance costs a second run of the reference, so it is computed only where it decides.
     limit = TOLERANCE if error <= TOLERANCE else TOLERANCE + truth.logits_allowance
     if error <= limit:
         return Verdict(True, error, "logits", "")
@@ -229,6 +231,7 @@ def compare_gradients(run: Run, truth: Reference) -> Verdict:
         error, limit = gradient_error(run.gradients[name], wanted, truth, name)
         if error > worst.error and worst.ok:
             worst.error, worst.tensor = error, name
+        # Written as "not", so that a NaN counts as wrong.
         if not error <= limit and not error / limit <= excess:
             excess = error / limit
             text = f"the gradient of {name} differs by {error:.2g} of its norm (limit {limit:.1g})"

@@ -133,6 +133,7 @@ def make_batch(vocab: int, lengths: tuple[int, ...] = LENGTHS, seed: int = 0) ->
     tokens = torch.randint(0, vocab, (total,), generator=generator)
     # Special tokens have small numbers, and a model may treat one of them apart: all are there.
     tokens[torch.arange(8) * 5] = torch.arange(8)
+    # A random gradient of the logits weighs every one of them, as no single loss would.
     cotangent = torch.randn(total, vocab, generator=generator) / total
     return Batch(tokens, lengths, cotangent)
 
@@ -196,7 +197,7 @@ def run_alone(model: Any, batch: Batch) -> Run:
     model.zero_grad(set_to_none=True)
     logits: list[Tensor] = []
     for start, end in batch.spans:
-        with fresh_state(model):
+        with fresh_state(model):  # a longer sequence changes the frequencies of the next one
             row = model(input_ids=batch.tokens[None, start:end], use_cache=False).logits[0]
         (row * batch.cotangent[start:end].to(row.dtype)).sum().backward()
         logits.append(row.detach())
@@ -234,6 +235,7 @@ def hub_gradients(model: Any) -> dict[str, Tensor]:
     }
     state = {n: torch.zeros_like(t) for n, t in model.state_dict().items() if n not in given}
     tied = set(model.all_tied_weights_keys) if hasattr(model, "all_tied_weights_keys") else set()
+    # A checkpoint leaves tied weights out, and buffers are no gradients.
     state = {n: t for n, t in state.items() if n not in tied}
     names = {n for n, _ in model.named_buffers()}
     found = revert_weight_conversion(model, {**state, **given})

@@ -73,7 +73,9 @@ def check_saved(hf_class: Any, built: Built, folder: Path, batch: Batch, wanted:
     for path in folder.glob("*.safetensors*"):
         path.unlink()
     tensors = {
-        n: t.contiguous().clone() for n, t in built.adapter.to_hf(built.model.state_dict()).items()
+        # safetensors refuses views, and tensors that share memory.
+        n: t.contiguous().clone()
+        for n, t in built.adapter.to_hf(built.model.state_dict()).items()
     }
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     again = hf_class.from_pretrained(

@@ -36,7 +36,7 @@ def run_staged_test(path: Path) -> dict[str, Any]:
     """
     if find_spec("pytest") is None:
         return {"passed": 0, "failures": [], "skipped": "the interpreter has no pytest"}
-    import pytest
+    import pytest  # optional: a model is proven without it, too
 
     settings = path.with_name("pytest.ini")
     settings.write_text("[pytest]\n", encoding="utf-8")  # and not those of a folder above
