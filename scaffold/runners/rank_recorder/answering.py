@@ -38,4 +38,4 @@ def write_flight(path):
         return
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump([{k: v for k, v in each.items() if k != "frames"} for each in entries], file)
-    os.replace(path + ".part", path)
+    os.replace(path + ".part", path)  # a reader sees a whole file

@@ -50,6 +50,7 @@ class Checksums:
         name = self._names.of(module)
         for part, tensor in naming.tensors_in(output):
             self._write("forward", name, part, tensor)
+            # A leaf is a parameter or an input, whose gradient is read at the optimizer's step.
             if tensor.requires_grad and tensor.grad_fn is not None:
                 tensor.register_hook(functools.partial(self._backward, name, part))
         self._names.leave(module)
@@ -164,6 +165,7 @@ def _numbers(flat, placed, shape):
     import torch
 
     found = {"sum": 0, "norm": 0.0, "largest": 0.0, "total": 0.0, "nan": 0, "inf": 0}
+    # In pieces: int64 and float64 copies of a whole tensor would need several times its memory.
     for start in range(0, flat.numel(), CHUNK):
         chunk = flat[start : start + CHUNK]
         indices = torch.arange(start, start + chunk.numel(), device=flat.device)
@@ -202,7 +204,7 @@ def _bits(chunk):
 
     if chunk.dtype == torch.bool:
         return chunk.to(torch.int64)
-    if chunk.is_floating_point():
+    if chunk.is_floating_point():  # -0.0 + 0.0 is 0.0
         chunk = chunk + torch.zeros((), dtype=chunk.dtype, device=chunk.device)
     kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     return chunk.contiguous().view(kinds[chunk.element_size()]).to(torch.int64)

@@ -77,13 +77,14 @@ def patch(c10d):
 def _wrapped(c10d, original, method, name):
     @functools.wraps(original)
     def call(self, *args, **kwargs):
+        # Some methods call others of the group; the outer call is the program's.
         if getattr(local, "inside", False):
             return original(self, *args, **kwargs)
         number = begin(c10d, self, method, name, args, kwargs)
         local.inside = True
         try:
             work = original(self, *args, **kwargs)
-        except BaseException as error:
+        except BaseException as error:  # also KeyboardInterrupt
             step("x", number, error=repr(error)[:500])
             raise
         finally:
@@ -126,6 +127,7 @@ def begin(c10d, group, method, name, args, kwargs):
             fields["peer"] = peer[0] if len(peer) == 2 else kwargs.get("srcRank")
             fields["tag"] = peer[-1] if peer else 0
             way = f"{key} {method == 'send'} {fields['peer']} {fields['tag']}"
+            # Point-to-point calls pair by peer and tag, and not by their order in the group.
             fields["k"] = next_number(way)
         else:
             fields["n"] = next_number(key)

@@ -27,7 +27,7 @@ def failed(error, trace):
     """Record the exception that ends this process."""
     rec = record.known()
     if rec is None:
-        return
+        return  # no rank: it gets no record for its end alone
     try:
         rec.head(
             kind="exception",
@@ -111,7 +111,7 @@ def _caught(original):
         try:
             result = original(self)
         except BaseException as error:
-            if not isinstance(error, SystemExit):
+            if not isinstance(error, SystemExit):  # an orderly way out
                 failed(error, error.__traceback__)
             raise
         _ended()  # a forked child leaves by os._exit, which calls nothing

@@ -82,7 +82,7 @@ def _remember(result, number):
     for each in result if isinstance(result, (list, tuple)) else [result]:
         elem = getattr(each, "elem", each)
         if number and hasattr(elem, "data_ptr"):
-            if len(_pending) > 10_000:
+            if len(_pending) > 10_000:  # results that nobody waits for
                 _pending.clear()
             _pending[_key(elem)] = number
 
@@ -99,6 +99,7 @@ def _wrapped_wait(original):
     def wait_tensor(tensor):
         if uncompiled.compiling():
             return original(tensor)
+        # By storage: a view or a wrapper of the result may be waited for.
         number = _pending.pop(_key(tensor), 0)
         collectives.step("w", number)
         try:

@@ -20,7 +20,7 @@ class _Watch:
     def find_spec(self, name, path=None, target=None):
         """Return the spec that the other finders have for a module that is to be patched."""
         if name not in PATCHES:
-            return None
+            return None  # the common case costs one look-up
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             spec = None if finder is self or find is None else find(name, path, target)
@@ -42,7 +42,7 @@ def _listen(name, loader):
 
     try:
         loader.exec_module = exec_module
-    except AttributeError as error:
+    except AttributeError as error:  # a loader that takes no attributes
         record.fault(name, error)
 
 

@@ -81,6 +81,7 @@ class Memory:
             self._write(f"out of memory{' in ' + where if where else ''}")
 
     def _newly_saved(self, output):
+        # Inner modules end first, so what they saved has been seen when an outer one ends.
         total = 0
         nodes = [tensor.grad_fn for _, tensor in naming.tensors_in(output)]
         while nodes and len(self._seen) < MAX_NODES:

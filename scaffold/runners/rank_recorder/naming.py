@@ -104,9 +104,9 @@ def tensors_in(value, name=""):
 def local_of(tensor):
     """Return the part of a tensor that this process holds; of a plain one that is all."""
     while True:
-        inner = getattr(tensor, "_local_tensor", None)
+        inner = getattr(tensor, "_local_tensor", None)  # of a DTensor
         if inner is None:
-            inner = getattr(tensor, "elem", None)
+            inner = getattr(tensor, "elem", None)  # of a collective's result not waited for
         if inner is None:
             return tensor
         tensor = inner.wait() if hasattr(inner, "trigger_wait") else inner

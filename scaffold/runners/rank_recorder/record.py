@@ -112,6 +112,7 @@ def start(folder):
     """Set where records go; the first row begins a file."""
     global _folder
     _folder = folder
+    # A forked child has a pid, and so a record, of its own.
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forget)
 

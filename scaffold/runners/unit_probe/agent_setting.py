@@ -41,6 +41,7 @@ class ProxiedAgent:
         """Run one episode and return all its requests as one trajectory, as the trainer does."""
         from areal.utils.data import concat_padded_tensors
 
+        # Requests come back over HTTP; the context separates them, as there is one proxy.
         episode = _episode()
         self.engines[episode] = engine
         try:

@@ -26,6 +26,7 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         path, split = request.get("path"), request.get("split") or "train"
         if not path:
             path = _write_samples(folder, request["samples"], split)
+        # Nothing is left in the user's cache.
         os.environ["HF_DATASETS_CACHE"] = os.path.join(folder, "cache")
         for kind in request["types"]:
             before = findings.failures
@@ -114,6 +115,7 @@ def _tokens(row: dict[str, Any], column: str, i: int, tokenizer: Any) -> str:
     ids = row[column]
     if not isinstance(ids, list) or not ids or not all(type(x) is int for x in ids):
         return f"{column} of row {i} must be a non-empty list of integers"
+    # A loader may have used a tokenizer of its own.
     if not all(0 <= x < len(tokenizer) for x in ids):
         return f"{column} of row {i} holds a token outside the tokenizer's {len(tokenizer)}"
     return ""

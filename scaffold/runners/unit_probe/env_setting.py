@@ -70,7 +70,7 @@ class TalkEnv(gymnasium.Env[str, str]):
             self.notes.closed += not self.is_closed
         self.is_closed = True
 
-    def _note(self) -> None:
+    def _note(self) -> None:  # environments that block belong into a thread
         self.notes.threads.add(threading.get_ident())
 
 

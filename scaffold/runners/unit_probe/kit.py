@@ -87,7 +87,7 @@ class Findings:
             yield
         except Stop:
             raise
-        except BaseException as error:
+        except BaseException as error:  # a component may call sys.exit
             self.failed(check, describe(error) + (f"; {hint}" if hint else ""))
             raise Stop from error
 
@@ -98,7 +98,7 @@ def describe(error: BaseException) -> str:
     where = ""
     for frame in traceback.extract_tb(error.__traceback__):
         inside = frame.filename.startswith(root + os.sep) and "site-packages" not in frame.filename
-        if inside and not frame.filename.startswith(HERE):
+        if inside and not frame.filename.startswith(HERE):  # the last one is the innermost
             where = f" ({os.path.relpath(frame.filename, root)}:{frame.lineno} in {frame.name})"
     text = " ".join(str(error).split())[:400]
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"

@@ -88,6 +88,7 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
     with findings.guard("wrapper", "wrapping the reward"):  # the import may fail, too
         from areal.api import AsyncRewardWrapper
 
+        # One worker and no retry, so that a crash is the crash of the call that was made.
         wrapper = AsyncRewardWrapper(
             reward_fn, timeout_seconds=timeout_s, max_workers=1, max_retries=0
         )
@@ -183,6 +184,7 @@ async def _score(
             f"{call} was not scored within {timeout_s:g} s; bound the work of the reward",
         )
         return None
+    # True is an int in Python, and no reward.
     if isinstance(reward, bool) or not isinstance(reward, int | float):
         findings.failed("type", f"{call}: the reward is {reward!r}; it must be a float")
         return None

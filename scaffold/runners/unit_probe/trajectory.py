@@ -173,7 +173,7 @@ def _values(trajectory: Mapping[str, Any]) -> Iterator[Problem]:
         is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
         if is_float and not bool(torch.isfinite(value).all()):
             yield "finite", f"{key} holds NaN or infinity"
-    if bool((trajectory["logprobs"] > 1e-6).any()):
+    if bool((trajectory["logprobs"] > 1e-6).any()):  # rounding may leave a little above 0
         yield "logprobs", "a log-probability is positive; the logarithm of a probability never is"
     if bool((trajectory["input_ids"] < 0).any()):
         yield "input_ids", "a token id is negative"
@@ -278,10 +278,11 @@ def _against_model(
     for part in _generated(row, turns):
         if not part.is_trained(row):
             continue
+        # The logits at a token are of the next one.
         before = logits[part.span.start - 1 : part.span.stop - 1] / part.turn.temperature
         expected = before.log_softmax(-1).gather(-1, ids[part.span, None])[:, 0]
         gap = float((row["logprobs"][part.span] - expected).abs().max())
-        if not gap <= LOGPROB_TOLERANCE:
+        if not gap <= LOGPROB_TOLERANCE:  # NaN is no agreement
             text = "the model gives the trained tokens other log-probabilities"
             yield "logprobs", f"{text}; they differ by up to {gap:.3g}"
             return

@@ -122,6 +122,7 @@ class SeeingModel:
         embeddings = self.model.get_input_embeddings()(ids).detach().clone()
         count = ids.shape[1]
         is_image = torch.tensor([*self.types, *[0] * count][:count], dtype=torch.bool)
+        # The same projection for the engine and for the check, without a parameter of the model.
         generator = torch.Generator().manual_seed(7)
         projection = torch.randn(3, embeddings.shape[-1], generator=generator)
         embeddings[0, is_image] = self.pixels.float() @ projection
@@ -154,7 +155,7 @@ class VisionEngine:
                 f"{sum(types)} image tokens: send every image, and the tokens of the processor"
             )
         engine = kit.TinyEngine(SeeingModel(self.model, pixels, types), self.tokenizer)
-        engine.generator = self.generator
+        engine.generator = self.generator  # or every request would draw the same numbers
         return await engine.agenerate(req)
 
 

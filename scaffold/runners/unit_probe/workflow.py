@@ -119,6 +119,7 @@ def _run_episodes(
     from areal import workflow_context
 
     async def one(index: int, row: Any) -> tuple[Any, Recorder, Any]:
+        # Each coroutine has a context of its own, as tasks of the executor have.
         workflow_context.set(workflow_context.WorkflowContext(is_eval=False, task_id=index))
         recorder, given = Recorder(engine), copy.deepcopy(row)
         try:
