@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.cli.scenes import Stage
+from scaffold.units.add import add_unit
+from scaffold.units.context import Options
 
 SAMPLE = "probe000"
 """A unit that every project has; as long as the names of the rounds, so that no line wraps."""
@@ -33,12 +35,11 @@ def copy_project(root: Path, place: Path) -> Path:
 def add_units(root: Path, count: int) -> None:
     """Adds so many units, each as the command would, without starting a process for each."""
     from scaffold.templating.manifests import catalogue_for
-    from scaffold.units import add as commands
 
     kind = catalogue_for(root).kind("reward")
-    options = commands.Options(root, with_format=False)
+    options = Options(root, with_format=False)
     for i in range(count):
-        commands.add_unit(kind, f"many_{i:04}", ("exact",), {}, options)
+        add_unit(kind, f"many_{i:04}", ("exact",), {}, options)
 
 
 def fill_registry(root: Path, count: int) -> None:

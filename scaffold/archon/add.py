@@ -12,8 +12,8 @@ from scaffold.archon.pipeline import (
     PROVEN,
     UNPROVEN,
     Log,
+    ModelOptions,
     ModelWork,
-    Wish,
     measured,
     model_answers,
     model_request,
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 
 
 def add_model(
-    kind: Kind, typed: str, given: Mapping[str, Any], wish: Wish, options: Options, log: Log
+    kind: Kind, typed: str, given: Mapping[str, Any], how: ModelOptions, options: Options, log: Log
 ) -> Report:
     """Adds the model that a model_type, a config.json or a checkpoint folder names.
 
     Nothing is written before the proof is over; what is not proven is not registered.
     """
-    if wish.skip_proof and not options.dry_run:
+    if how.skip_proof and not options.dry_run:
         raise RequestError(
             "--skip-proof goes with --dry-run: what is written is proven", code="usage"
         )
     target, settled = options.find_settled(kind.command)
     source = read_source(typed, options.folder)
-    request = model_request(target, kind, source, given, wish.name)
+    request = model_request(target, kind, source, given, how.name)
     request = replace(request, overwrite=options.overwritten(target.root))
     report = Report(kind.command, describe(target), dry_run=options.dry_run)
     report.check = (options.command("verify", request.id),)
@@ -59,14 +59,14 @@ def add_model(
         )
     made = made_unit(target.root, request)
     if made is not None:
-        return _already_made(report, target, request, made, wish, options)
-    work = ModelWork(target, wish, log)
+        return _already_made(report, target, request, made, how, options)
+    work = ModelWork(target, how, log)
     design = work.derive(source, request.answers)
     request = measured(request, design)
     drawn = work.draw(request, source, design, options)
     report.warnings += drawn.warnings
-    _tell_design(report, drawn.design, wish)
-    report = _written(report, target, drawn.request, drawn.rendered, drawn.proof, wish, options)
+    _tell_design(report, drawn.design, how)
+    report = _written(report, target, drawn.request, drawn.rendered, drawn.proof, how, options)
     if options.dry_run:  # whose text is the diff alone
         for line in report.found:
             log(line)
@@ -74,14 +74,14 @@ def add_model(
 
 
 def explain_model(
-    typed: str, given: Mapping[str, Any], wish: Wish, options: Options, log: Log
+    typed: str, given: Mapping[str, Any], how: ModelOptions, options: Options, log: Log
 ) -> Report:
     """Tells what is found out about a model: each decision with its evidence; writes nothing."""
     target = _target_or_folder(options)
     kind = target.catalogue.kind(KIND)
     source = read_source(typed, options.folder)
     answers = model_answers(kind, source, given)
-    work = ModelWork(target, wish, log)
+    work = ModelWork(target, how, log)
     design = work.derive(source, answers)
     report = Report("archon explain", extra={"design": design})
     report.text = "\n".join(explain_lines(design)) + "\n"
@@ -99,22 +99,27 @@ def _target_or_folder(options: Options) -> Target:
 
 
 def _already_made(
-    report: Report, target: Target, request: Request, made: Unit, wish: Wish, options: Options
+    report: Report,
+    target: Target,
+    request: Request,
+    made: Unit,
+    how: ModelOptions,
+    options: Options,
 ) -> Report:
     known = {**request.answers, "transformers": made.answers.get("transformers", "")}
     request = replace(request, answers=known)
     report = nothing_to_do(report, target.root, request, made, options)
     if made.proof == UNPROVEN:
-        if wish.keep_unproven and not made.entries:
+        if how.keep_unproven and not made.entries:
             return register_unit(report, target, made, request.edited(), UNPROVEN, options)
         report.warnings += (f"{made.id} is unproven",)
     return report
 
 
-def _tell_design(report: Report, design: Mapping[str, Any], wish: Wish) -> None:
-    lines = explain_lines(design) if wish.explain else tuple(unknown_lines(design))
+def _tell_design(report: Report, design: Mapping[str, Any], how: ModelOptions) -> None:
+    lines = explain_lines(design) if how.explain else tuple(unknown_lines(design))
     report.found += lines
-    if wish.explain:
+    if how.explain:
         report.extra["design"] = dict(design)
 
 
@@ -124,7 +129,7 @@ def _written(
     request: Request,
     rendered: tuple[RenderedFile, ...],
     proof: Mapping[str, Any],
-    wish: Wish,
+    how: ModelOptions,
     options: Options,
 ) -> Report:
     is_proven = bool(proof.get("ok"))
@@ -132,7 +137,7 @@ def _written(
     if proof:
         report.extra["proof"] = dict(proof)
         report.found += proof_lines(proof)
-    if not is_proven and not wish.keep_unproven and not wish.skip_proof:
+    if not is_proven and not how.keep_unproven and not how.skip_proof:
         request = replace(request, rules=(), styles=_without_next(request))
         report.ok = False
         report.warnings += (

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple, cast
 
 from scaffold.archon.coverage_page import coverage_page, coverage_row
 from scaffold.archon.digest import shared_digest
-from scaffold.archon.pipeline import KIND, ModelWork, Wish, model_request
+from scaffold.archon.pipeline import KIND, ModelOptions, ModelWork, model_request
 from scaffold.archon.probe import probe
 from scaffold.archon.source import ModelSource
 from scaffold.errors import RequestError, ScaffoldError, nearest
 from scaffold.report import Report
 from scaffold.target.target import Target, describe
+from scaffold.transaction.apply import apply_changes
 from scaffold.transaction.change import Change, digest
 from scaffold.transaction.state import COVERAGE, state_folders
 from scaffold.units.context import Options, reported_changes
@@ -25,7 +26,7 @@ from scaffold.verify.process import end_all, end_like_ctrl_c
 PAGE = "docs/en/archon-coverage.md"
 
 
-class SurveyWish(NamedTuple):
+class SurveyOptions(NamedTuple):
     """Says what is proven, and how.
 
     Args:
@@ -47,23 +48,24 @@ class SurveyWish(NamedTuple):
     timeout_s: float
 
 
-def survey_models(wish: SurveyWish, options: Options, log: Any) -> Report:
+def survey_models(how: SurveyOptions, options: Options, log: Any) -> Report:
     """Proves models, each as `add-archon-model` would make it, and writes the page of all of them.
 
     The page tells of every model whose result is known, so that a part of them can be run again.
     """
     target = options.find()
-    work = ModelWork(target, Wish(python=wish.python, timeout_s=wish.timeout_s), lambda line: None)
-    known = probe("types", {}, work.python, target.root, wish.timeout_s)
+    limits = ModelOptions(python=how.python, timeout_s=how.timeout_s)
+    work = ModelWork(target, limits, lambda line: None)
+    known = probe("types", {}, work.python, target.root, how.timeout_s)
     types = cast("dict[str, str]", known["types"])
     versions = cast("dict[str, str]", known["versions"])
-    names = _chosen(wish.types, types)
-    shelf = _Shelf(target, types, versions, wish)
-    rows = _rows(names, shelf, work, wish, log)
+    names = _chosen(how.types, types)
+    shelf = _Shelf(target, types, versions, how)
+    rows = _rows(names, shelf, work, how, log)
     report = Report("archon coverage", describe(target), dry_run=options.dry_run)
     every = {name: row for name in types if (row := rows.get(name) or shelf.get(name))}
     report.extra["coverage"] = [every[name] for name in names]
-    text = coverage_page(list(every.values()), versions, is_fast=wish.fast)
+    text = coverage_page(list(every.values()), versions, is_fast=how.fast)
     _write(report, target, text, options)
     report.text = _summary([every[name] for name in names])
     return report
@@ -88,15 +90,15 @@ class _Shelf:
         target: Target,
         types: Mapping[str, str],
         versions: Mapping[str, str],
-        wish: SurveyWish,
+        how: SurveyOptions,
     ) -> None:
         self.folder = state_folders(target.root)[0] / COVERAGE
         self.types = types
         self.base = [
             shared_digest(target.root),
             json.dumps(versions),
-            str(wish.fast),
-            str(wish.split),
+            str(how.fast),
+            str(how.split),
         ]
 
     def get(self, name: str) -> dict[str, Any] | None:
@@ -119,23 +121,23 @@ class _Shelf:
 
 
 def _rows(
-    names: Sequence[str], shelf: _Shelf, work: ModelWork, wish: SurveyWish, log: Any
+    names: Sequence[str], shelf: _Shelf, work: ModelWork, how: SurveyOptions, log: Any
 ) -> dict[str, dict[str, Any]]:
     done = 0
 
     def one(name: str) -> dict[str, Any]:
         nonlocal done
-        row = shelf.get(name) if wish.resume else None
-        how = "known" if row else "run"
+        row = shelf.get(name) if how.resume else None
+        origin = "known" if row else "run"
         if row is None:
-            row = _prove(name, work, wish)
+            row = _prove(name, work, how)
             shelf.put(name, row)
         done += 1
-        log(f"{done}/{len(names)} {name}: {row['state']} ({how})")
+        log(f"{done}/{len(names)} {name}: {row['state']} ({origin})")
         return row
 
     end_like_ctrl_c()
-    with ThreadPoolExecutor(max_workers=wish.jobs) as pool:
+    with ThreadPoolExecutor(max_workers=how.jobs) as pool:
         try:
             return dict(zip(names, pool.map(one, names), strict=True))
         except KeyboardInterrupt:
@@ -144,7 +146,7 @@ def _rows(
             raise
 
 
-def _prove(name: str, work: ModelWork, wish: SurveyWish) -> dict[str, Any]:
+def _prove(name: str, work: ModelWork, how: SurveyOptions) -> dict[str, Any]:
     """Returns the row of one model; whatever goes wrong with it is what the row tells."""
     source = ModelSource(name)
     design: dict[str, Any] = {}
@@ -153,8 +155,8 @@ def _prove(name: str, work: ModelWork, wish: SurveyWish) -> dict[str, Any]:
         request = model_request(work.target, kind, source, {}, None)
         design = work.derive(source, request.answers)
         plain = Options(Path(), with_format=False)
-        is_split = wish.split and not wish.fast
-        drawn = work.draw(request, source, design, plain, is_fast=wish.fast, is_split=is_split)
+        is_split = how.split and not how.fast
+        drawn = work.draw(request, source, design, plain, is_fast=how.fast, is_split=is_split)
     except ScaffoldError as error:
         return coverage_row(name, design, {}, f"{error.message} [{error.code}]")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -172,8 +174,6 @@ def _write(report: Report, target: Target, text: str, options: Options) -> None:
     changes = [Change(PAGE, "created" if before is None else "edited", before, after)]
     report.changes = reported_changes(changes)
     if not options.dry_run:
-        from scaffold.transaction.apply import apply_changes
-
         apply_changes(target.root, changes, report.command)
 
 

@@ -12,27 +12,30 @@ from scaffold.archon.pipeline import (
     PROVEN,
     UNPROVEN,
     Log,
+    ModelOptions,
     ModelWork,
-    Wish,
     measured,
     model_request,
     refusals_found,
     with_refusals,
 )
 from scaffold.archon.proof_report import proof_lines
+from scaffold.archon.register import register
 from scaffold.archon.source import source_of
 from scaffold.edit.entry import Entry
+from scaffold.errors import LedgerError
 from scaffold.report import Report
 from scaffold.target.target import Target
 from scaffold.templating.request import Request
 from scaffold.units.context import Options, reported_changes
 from scaffold.units.ledger import Unit, find_unit
+from scaffold.units.update_plan import plan_update
 from scaffold.verify.command import Trial, verify_made
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
     from scaffold.transaction.change import Change
-    from scaffold.units.update import Renewal
+    from scaffold.units.update_plan import UpdatePlan
 
 
 class _Attempt(NamedTuple):
@@ -40,7 +43,7 @@ class _Attempt(NamedTuple):
 
     request: Request
     rendered: tuple[RenderedFile, ...]
-    renewal: Renewal
+    renewal: UpdatePlan
     proof: Mapping[str, Any]
     warnings: tuple[str, ...]
 
@@ -52,7 +55,7 @@ class _Attempt(NamedTuple):
 
 def renew_model(
     target: Target, unit: Unit, request: Request, options: Options, earlier: Sequence[Change]
-) -> tuple[Renewal, tuple[str, ...]]:
+) -> tuple[UpdatePlan, tuple[str, ...]]:
     """Works out how a model is brought up to date: measured and written anew, merged, proven again.
 
     Args:
@@ -65,9 +68,7 @@ def renew_model(
     Returns:
         What is written, and warnings.
     """
-    from scaffold.units.update import plan_renewal
-
-    work = ModelWork(target, Wish(), lambda line: None)
+    work = ModelWork(target, ModelOptions(), lambda line: None)
     design = work.derive(source_of(dict(request.answers)), request.answers)
     asked = measured(request, design)
     tried = _attempt(work, unit, asked, design, options, earlier)
@@ -83,7 +84,7 @@ def renew_model(
     if not is_proven:
         why = proof_lines(tried.proof)[0] if tried.proof else "a merge has conflicts"
         warnings += (f"{unit.id} is not proven as merged, and not registered: {why}",)
-    return plan_renewal(target.root, unit, settled, tried.rendered, earlier), warnings
+    return plan_update(target.root, unit, settled, tried.rendered, earlier), warnings
 
 
 def _attempt(
@@ -94,12 +95,10 @@ def _attempt(
     options: Options,
     earlier: Sequence[Change],
 ) -> _Attempt:
-    from scaffold.units.update import plan_renewal
-
     root = work.target.root
     request, rendered, warnings = work.render(asked, design, options)
     kept = replace(request, proof=unit.proof, rules=request.rules if unit.entries else ())
-    renewal = plan_renewal(root, unit, kept, rendered, earlier)
+    renewal = plan_update(root, unit, kept, rendered, earlier)
     tried = _Attempt(request, rendered, renewal, {}, warnings)
     if tried.is_same or renewal.conflicts:
         return tried
@@ -109,7 +108,7 @@ def _attempt(
 
 
 def _merged(
-    root: Path, rendered: Iterable[RenderedFile], renewal: Renewal
+    root: Path, rendered: Iterable[RenderedFile], renewal: UpdatePlan
 ) -> tuple[RenderedFile, ...]:
     """Returns the files as they will stand there once a renewal is written."""
     planned = {change.path: change.after for change in renewal.changes}
@@ -156,8 +155,6 @@ def register_unit(
     options: Options,
 ) -> Report:
     """Adds the registry lines of a unit that stands there, and what its proof came to."""
-    from scaffold.archon.register import register
-
     changes, lines = register(target.root, unit, entries, proof, dry_run=options.dry_run)
     report.changes += reported_changes(changes)
     report.registered += tuple(lines)
@@ -165,8 +162,6 @@ def register_unit(
 
 
 def _recorded(target: Target, unit_id: str) -> Unit | None:
-    from scaffold.errors import LedgerError
-
     try:
         return find_unit(target.root, unit_id)
     except LedgerError:

@@ -70,9 +70,9 @@ def debug_run(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
     COMMAND is anything that starts ranks of torch.distributed, such as torchrun. A recorder is
     brought into each of them. Where one waits in vain the job is ended.
     """
-    from scaffold.debug.run import RunWish, run_job
+    from scaffold.debug.run import RunOptions, run_job
 
-    return run_job(RunWish(argv=argv, root=_root(target), **values))
+    return run_job(RunOptions(argv=argv, root=_root(target), **values))
 
 
 _COMPARE: list[click.Parameter] = [
@@ -108,9 +108,9 @@ def debug_compare(
 
     RECORD is what `scaffold debug run --checksums --report` wrote.
     """
-    from scaffold.debug.compare import CompareWish, compare_runs
+    from scaffold.debug.compare import CompareOptions, compare_runs
 
-    return compare_runs(CompareWish(records, ranks, rtol, phases, _root(target)))
+    return compare_runs(CompareOptions(records, ranks, rtol, phases, _root(target)))
 
 
 _ENV: list[click.Parameter] = [
@@ -131,10 +131,10 @@ def debug_env(argv: tuple[str, ...], target: str | None, **values: Any) -> Repor
     Versions, GPUs, ports, host names, limits and variables, and whether the ranks that TORCHRUN
     ARGS start fill the mesh. It runs the interpreter to ask for versions, and no job.
     """
-    from scaffold.debug.environment import EnvWish, check_environment
+    from scaffold.debug.environment import EnvOptions, check_environment
 
     given = {key: value for key, value in values.items() if key != "as_json"}
-    return check_environment(EnvWish(argv=argv, root=_root(target), **given))
+    return check_environment(EnvOptions(argv=argv, root=_root(target), **given))
 
 
 def _root(target: str | None) -> Path:

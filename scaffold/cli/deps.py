@@ -79,7 +79,7 @@ def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: An
     Without --apply it shows the edits and writes nothing. A conflict is told with who wants what;
     where another pin can move within its declared range, that edit is proposed.
     """
-    from scaffold.deps.plan import Wish, plan
+    from scaffold.deps.plan import PlanOptions, plan
 
-    wish = Wish(pins, apply=apply, resolve=not no_resolve, python=values["python"])
-    return plan(start_folder(values["target"]), wish)
+    how = PlanOptions(pins, apply=apply, resolve=not no_resolve, python=values["python"])
+    return plan(start_folder(values["target"]), how)

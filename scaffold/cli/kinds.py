@@ -68,27 +68,49 @@ def make(
         log: Takes the progress of a verification, line by line.
         **values: The answers, and the options of the kind's command.
     """
-    from scaffold.units import add as commands
-
     names = tuple(answer.name for answer, _ in _questions(catalogue, kind))
     given = {key: values.pop(key) for key in names}
     styles = tuple(chosen) if kind.multiple else (chosen,) * bool(chosen)
     if not kind.writer and _may_ask(values):
         given |= _ask(catalogue, kind, styles, given)
     if kind.new_folder:
-        return commands.new_project(kind, typed, styles, given, options, with_git=values["git"])
-    if kind.writer:
-        from scaffold.archon.add import Wish, add_model
+        from scaffold.units.project import new_project
 
-        wish = Wish(*(values[field] for field in Wish._fields))
-        report = add_model(kind, typed, given, wish, options, log)
-    elif kind.subject:
-        report = commands.add_tests(kind, typed, chosen, given["to"], options)
+        return new_project(kind, typed, styles, given, options, with_git=values["git"])
+    if kind.writer:
+        from scaffold.archon.add import add_model
+        from scaffold.archon.pipeline import ModelOptions
+
+        how = ModelOptions(*(values[field] for field in ModelOptions._fields))
+        report = add_model(kind, typed, given, how, options, log)
     else:
-        report = commands.add_unit(kind, typed, styles, given, options)
+        report = _add(kind, typed, chosen, styles, given, options)
     if values["verify"] and report.ok and not options.dry_run:
-        commands.verify_added(report, log, options)
+        from scaffold.verify.command import verify_added
+
+        verify_added(report, log, options)
     return report
+
+
+def _add(
+    kind: Kind,
+    typed: str,
+    style: str | None,
+    styles: tuple[str, ...],
+    given: dict[str, Any],
+    options: Options,
+) -> Report:
+    from scaffold.units.prepare import prepare, prepare_tests
+
+    if kind.subject:
+        prepared = prepare_tests(kind, typed, style, given["to"], options)
+    else:
+        prepared = prepare(kind, typed, styles, given, options)
+    if prepared.is_made:
+        return prepared.report
+    from scaffold.units.add import add_prepared  # brings Jinja and the editors of registries
+
+    return add_prepared(prepared, options)
 
 
 def _metavar(kind: Kind) -> str:

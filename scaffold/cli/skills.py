@@ -191,7 +191,7 @@ def skills_install(words: tuple[str, ...], user: bool, **values: Any) -> Report:
         values: The options.
     """
     from scaffold.skills.install.command import (
-        Wish,
+        InstallOptions,
         check_skills,
         install_skills,
         remove_skills,
@@ -211,14 +211,14 @@ def skills_install(words: tuple[str, ...], user: bool, **values: Any) -> Report:
         lambda line: click.echo(line, err=True),
     )
     names = ("clients", "prefix", "revision", "grant_tools", "allow_hidden", "overwrite")
-    wish = Wish(**{name: values[name] for name in names})
+    how = InstallOptions(**{name: values[name] for name in names})
     if mode == "check":
         return check_skills(words, options)
     if mode == "remove":
         return remove_skills(words, values["discard"], options)
     if mode == "update":
-        return update_skills(words, wish, options)
-    return install_skills(words[0], words[1:], here, wish, options)
+        return update_skills(words, how, options)
+    return install_skills(words[0], words[1:], here, how, options)
 
 
 _INSTALL_MODES = {

@@ -16,7 +16,7 @@ MAX_SHOWN = 5
 
 
 @dataclass(frozen=True)
-class CompareWish:
+class CompareOptions:
     """Is what ``scaffold debug compare`` was asked for.
 
     Args:
@@ -64,17 +64,17 @@ class Compared:
     undecided: int = 0
 
 
-def compare_runs(wish: CompareWish) -> Report:
+def compare_runs(how: CompareOptions) -> Report:
     """Returns where two runs, or two ranks, first part.
 
     Raises:
         RequestError: The request names too many records, or ranks that are none.
         ScaffoldError: A record cannot be read, or lacks the ranks.
     """
-    pairs = _pairs(wish)
+    pairs = _pairs(how)
     outcome = Compared()
     for names, first, second in pairs:
-        _compare(outcome, names, first, second, wish)
+        _compare(outcome, names, first, second, how)
     places = {(names, key): at for names, first, _ in pairs for at, key in enumerate(first)}
     outcome.different.sort(key=lambda each: (each.key.step, places[each.sides, each.key]))
     if not outcome.same and not outcome.different:
@@ -86,7 +86,7 @@ def compare_runs(wish: CompareWish) -> Report:
     return Report(
         "debug compare",
         ok=not outcome.different,
-        text=_text(outcome, wish),
+        text=_text(outcome, how),
         extra={"debug": _json(outcome)},
     )
 
@@ -94,10 +94,10 @@ def compare_runs(wish: CompareWish) -> Report:
 Pair = tuple[tuple[str, str], Sums, Sums]
 
 
-def _pairs(wish: CompareWish) -> list[Pair]:
-    ranks = _asked_ranks(wish)
-    if len(wish.records) == 1:
-        sums = whole(read_sums(wish.root / wish.records[0]))
+def _pairs(how: CompareOptions) -> list[Pair]:
+    ranks = _asked_ranks(how)
+    if len(how.records) == 1:
+        sums = whole(read_sums(how.root / how.records[0]))
         asked = ranks or tuple(sorted(sums))
         if len(asked) < 2:
             raise RequestError(
@@ -105,32 +105,32 @@ def _pairs(wish: CompareWish) -> list[Pair]:
                 code="usage",
                 hint="give --ranks 0,1, or two runs",
             )
-        first = _of_rank(sums, asked[0], wish.records[0])
+        first = _of_rank(sums, asked[0], how.records[0])
         names = [(f"rank {asked[0]}", f"rank {each}") for each in asked[1:]]
-        others = [_of_rank(sums, each, wish.records[0]) for each in asked[1:]]
+        others = [_of_rank(sums, each, how.records[0]) for each in asked[1:]]
         return [(each, first, other) for each, other in zip(names, others, strict=True)]
-    if len(wish.records) != 2:
+    if len(how.records) != 2:
         raise RequestError(
-            f"{len(wish.records)} records were given",
+            f"{len(how.records)} records were given",
             code="usage",
             hint="give two, or one and --ranks",
         )
-    left, right = (whole(read_sums(wish.root / each)) for each in wish.records)
+    left, right = (whole(read_sums(how.root / each)) for each in how.records)
     common = ranks or tuple(sorted(set(left) & set(right)))
     found: list[Pair] = []
     for rank in common:
-        names = (f"{wish.records[0]} rank {rank}", f"{wish.records[1]} rank {rank}")
-        sides = _of_rank(left, rank, wish.records[0]), _of_rank(right, rank, wish.records[1])
+        names = (f"{how.records[0]} rank {rank}", f"{how.records[1]} rank {rank}")
+        sides = _of_rank(left, rank, how.records[0]), _of_rank(right, rank, how.records[1])
         found.append((names, *sides))
     return found
 
 
-def _asked_ranks(wish: CompareWish) -> tuple[int, ...]:
+def _asked_ranks(how: CompareOptions) -> tuple[int, ...]:
     try:
-        return ranks_of(wish.ranks or "")
+        return ranks_of(how.ranks or "")
     except ValueError:
         raise RequestError(
-            f"{wish.ranks!r} are no ranks", code="usage", hint="give them as --ranks 0,1"
+            f"{how.ranks!r} are no ranks", code="usage", hint="give them as --ranks 0,1"
         ) from None
 
 
@@ -145,9 +145,9 @@ def _of_rank(sums: dict[int, Sums], rank: int, record: str) -> Sums:
 
 
 def _compare(
-    outcome: Compared, names: tuple[str, str], first: Sums, second: Sums, wish: CompareWish
+    outcome: Compared, names: tuple[str, str], first: Sums, second: Sums, how: CompareOptions
 ) -> None:
-    phases = phases_of(wish.phases)
+    phases = phases_of(how.phases)
     known = {key for key in (*first, *second) if key.phase in phases}
     for name, one, other in ((names[0], first, second), (names[1], second, first)):
         alone = [key for key in one if key in known and key not in other]
@@ -161,7 +161,7 @@ def _compare(
         if left.is_partial or right.is_partial:
             outcome.undecided += 1
             continue
-        why = difference(left, right, wish.rtol)
+        why = difference(left, right, how.rtol)
         if why:
             outcome.different.append(Difference(key, names, left, right, why))
         else:
@@ -206,9 +206,9 @@ def _numbers_differ(left: Sum, right: Sum, rtol: float) -> str:
     return ""
 
 
-def _text(outcome: Compared, wish: CompareWish) -> str:
-    how = f"within {wish.rtol:g}" if wish.rtol else "bit by bit"
-    told = f"{outcome.same} tensors agree {how}"
+def _text(outcome: Compared, how: CompareOptions) -> str:
+    precision = f"within {how.rtol:g}" if how.rtol else "bit by bit"
+    told = f"{outcome.same} tensors agree {precision}"
     left = [f"{outcome.alone} only on one side"] if outcome.alone else []
     left += [f"{outcome.undecided} undecided: partial sums"] if outcome.undecided else []
     rest = f" ({'; '.join(left)})" if left else ""

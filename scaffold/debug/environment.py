@@ -26,7 +26,7 @@ RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 
 
 @dataclass(frozen=True)
-class EnvWish:
+class EnvOptions:
     """Is what ``scaffold debug env`` was asked for.
 
     Args:
@@ -71,16 +71,16 @@ class Place:
     meshes: Sequence[Mesh]
 
 
-def check_environment(wish: EnvWish) -> Report:
+def check_environment(how: EnvOptions) -> Report:
     """Returns what was found; the report fails where a job could not start.
 
     Raises:
         RequestError: A layout or the file with layouts cannot be read.
     """
-    meshes = [read_mesh(wish.mesh)] if wish.mesh else []
-    meshes += meshes_of_config(wish.root / wish.config) if wish.config else []
-    python = find_interpreter(wish.python, wish.argv, wish.root)
-    launch = read_launch(wish.argv)
+    meshes = [read_mesh(how.mesh)] if how.mesh else []
+    meshes += meshes_of_config(how.root / how.config) if how.config else []
+    python = find_interpreter(how.python, how.argv, how.root)
+    launch = read_launch(how.argv)
     place = Place(dict(os.environ), ask_versions(python), python, launch, meshes)
     found = [finding for check in CHECKS for finding in check(place)]
     return Report(
@@ -92,7 +92,7 @@ def check_environment(wish: EnvWish) -> Report:
                 "findings": [each._asdict() for each in found],
                 "python": {"path": python.path, "why": python.why},
                 "versions": dict(place.said),
-                "world": launch.world if wish.argv else None,
+                "world": launch.world if how.argv else None,
             }
         },
     )

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from scaffold.debug.memory import memory_json, memory_text, read_memory
 from scaffold.debug.report import as_json, verdict_text
-from scaffold.debug.watch import Wish, find_program, watch
+from scaffold.debug.watch import WatchOptions, find_program, watch
 from scaffold.errors import RequestError
 from scaffold.report import Report
 
 
 @dataclass(frozen=True)
-class RunWish:
+class RunOptions:
     """Is what ``scaffold debug run`` was asked for.
 
     Args:
@@ -40,13 +40,13 @@ class RunWish:
     root: Path
 
 
-def run_job(wish: RunWish) -> Report:
+def run_job(how: RunOptions) -> Report:
     """Runs a job under watch and reports what is wrong with it, if anything.
 
     Raises:
         RequestError: No program was given, or none of its name exists; the folder holds files.
     """
-    if not wish.argv:
+    if not how.argv:
         raise RequestError(
             "no command was given",
             code="usage",
@@ -56,13 +56,13 @@ def run_job(wish: RunWish) -> Report:
         raise RequestError(
             "jobs are watched on Linux and macOS alone", code="usage", hint="run it under WSL"
         )
-    find_program(wish.argv[0], wish.root)  # before a folder is made for nothing
-    folder = _record_folder(wish.folder, wish.root)
-    options = {"checksums": wish.checksums, "steps": wish.steps, "memory": wish.memory}
-    asked = Wish(wish.argv, folder, wish.timeout_s, json.dumps(options), wish.as_json, wish.root)
-    seen = watch(asked)
-    text, extra = verdict_text(seen, wish.folder or str(folder)), as_json(seen, str(folder))
-    if wish.memory:
+    find_program(how.argv[0], how.root)  # before a folder is made for nothing
+    folder = _record_folder(how.folder, how.root)
+    options = {"checksums": how.checksums, "steps": how.steps, "memory": how.memory}
+    limits = (how.timeout_s, json.dumps(options), how.as_json, how.root)
+    seen = watch(WatchOptions(how.argv, folder, *limits))
+    text, extra = verdict_text(seen, how.folder or str(folder)), as_json(seen, str(folder))
+    if how.memory:
         held = read_memory(folder, seen.scene.job)
         text, extra = text + memory_text(held), {**extra, "memory": memory_json(held)}
     return Report("debug run", ok=seen.verdict is None, text=text, extra={"debug": extra})

@@ -28,7 +28,7 @@ BROUGHT = Path(__file__).parents[1] / "runners" / "rank_recorder" / "startup"
 
 
 @dataclass(frozen=True)
-class Wish:
+class WatchOptions:
     """Is how a job is watched.
 
     Args:
@@ -57,38 +57,38 @@ class Seen:
     took_s: float
 
 
-def watch(wish: Wish) -> Seen:
+def watch(how: WatchOptions) -> Seen:
     """Runs a job to its end, or ends it where ranks wait in vain; then says what is wrong.
 
     Raises:
         RequestError: The program was not found, or cannot be started.
     """
     begun = time.monotonic()
-    job = _start(wish)
+    job = _start(how)
     restored = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        scene = _follow(job, wish)
+        scene = _follow(job, how)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the job is ended, whoever is impatient
-        mark = (RECORD, str(wish.folder))
+        mark = (RECORD, str(how.folder))
         if job.poll() is None:
             processes.end_job(job, mark)
         else:
             processes.end_left(mark)
         signal.signal(signal.SIGTERM, restored)
-    add_native_calls(scene.job, wish.folder, scene.stacks)
-    stacks.save(wish.folder, scene.stacks)
+    add_native_calls(scene.job, how.folder, scene.stacks)
+    stacks.save(how.folder, scene.stacks)
     return Seen(scene, diagnose(scene), time.monotonic() - begun)
 
 
-def _start(wish: Wish) -> subprocess.Popen[bytes]:
-    program = find_program(wish.argv[0], wish.root)
-    env = watched_environment(dict(os.environ), wish)
+def _start(how: WatchOptions) -> subprocess.Popen[bytes]:
+    program = find_program(how.argv[0], how.root)
+    env = watched_environment(dict(os.environ), how)
     try:
-        return processes.start([program, *wish.argv[1:]], env, wish.root, quiet=wish.quiet)
+        return processes.start([program, *how.argv[1:]], env, how.root, quiet=how.quiet)
     except OSError as error:
         raise RequestError(
-            f"{wish.argv[0]} cannot be started: {error.strerror}",
+            f"{how.argv[0]} cannot be started: {error.strerror}",
             code="program_missing",
             hint="give a program that the shell would find, behind --",
         ) from error
@@ -111,18 +111,18 @@ def find_program(name: str, root: Path) -> str:
     return found
 
 
-def watched_environment(env: dict[str, str], wish: Wish) -> dict[str, str]:
+def watched_environment(env: dict[str, str], how: WatchOptions) -> dict[str, str]:
     """Returns an environment that brings the recorder into each Python that has it."""
     path = [str(BROUGHT), *filter(None, [env.get("PYTHONPATH")])]
     env["PYTHONPATH"] = os.pathsep.join(path)
-    env[RECORD] = str(wish.folder)
-    env[OPTIONS] = wish.options
+    env[RECORD] = str(how.folder)
+    env[OPTIONS] = how.options
     env.setdefault("TORCH_FR_BUFFER_SIZE", "2000")  # torch's recorder sees what C++ issues
     return env
 
 
-def _follow(job: subprocess.Popen[bytes], wish: Wish) -> Scene:
-    records = Records(wish.folder)
+def _follow(job: subprocess.Popen[bytes], how: WatchOptions) -> Scene:
+    records = Records(how.folder)
     scene = Scene(records.job(), frozenset())
     early: dict[int, tuple[stacks.Stack, ...]] = {}
     try:
@@ -133,15 +133,15 @@ def _follow(job: subprocess.Popen[bytes], wish: Wish) -> Scene:
             if status is not None:
                 return scene
             if not early and _has_trouble(scene):  # a launcher is about to end those who wait
-                early = _ask(scene, wish.folder)
-            if _is_stuck(scene, records, wish):
-                asked = {**early, **_ask(scene, wish.folder)}
+                early = _ask(scene, how.folder)
+            if _is_stuck(scene, records, how):
+                asked = {**early, **_ask(scene, how.folder)}
                 return replace(_now(records, None, asked), alive=scene.alive)
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         records.update()
         scene = _now(records, job.poll(), early)
-        return replace(scene, stacks={**early, **_ask(scene, wish.folder)}, interrupted=True)
+        return replace(scene, stacks={**early, **_ask(scene, how.folder)}, interrupted=True)
 
 
 def _now(records: Records, status: int | None, asked: dict[int, tuple[stacks.Stack, ...]]) -> Scene:
@@ -157,17 +157,17 @@ def _has_trouble(scene: Scene) -> bool:
     )
 
 
-def _is_stuck(scene: Scene, records: Records, wish: Wish) -> bool:
+def _is_stuck(scene: Scene, records: Records, how: WatchOptions) -> bool:
     """Tells whether a rank has been in one call for too long, or waits certainly in vain."""
-    if _goes_on_without(scene, wish.timeout_s):
+    if _goes_on_without(scene, how.timeout_s):
         return True
     since = [wait.call.since_s for rank, wait in waits(scene.job).items() if rank in scene.alive]
     if not since:
-        return _waits_in_native(scene, records, wish)
+        return _waits_in_native(scene, records, how)
     longest = scene.now_s - min(since)
-    if longest >= wish.timeout_s:
+    if longest >= how.timeout_s:
         return True
-    return longest >= min(CERTAIN_S, wish.timeout_s) and is_definite(scene)
+    return longest >= min(CERTAIN_S, how.timeout_s) and is_definite(scene)
 
 
 def _goes_on_without(scene: Scene, timeout_s: float) -> bool:
@@ -176,9 +176,9 @@ def _goes_on_without(scene: Scene, timeout_s: float) -> bool:
     return any(scene.now_s - end_of(process) >= timeout_s for process in failed)
 
 
-def _waits_in_native(scene: Scene, records: Records, wish: Wish) -> bool:
+def _waits_in_native(scene: Scene, records: Records, how: WatchOptions) -> bool:
     """Tells whether a rank waits in a call that C++ makes; it is asked when all have been quiet."""
-    patience_s = min(CERTAIN_S, wish.timeout_s) if _has_lost(scene) else wish.timeout_s
+    patience_s = min(CERTAIN_S, how.timeout_s) if _has_lost(scene) else how.timeout_s
     joined = [
         process
         for rank, process in scene.job.ranks.items()
@@ -187,8 +187,8 @@ def _waits_in_native(scene: Scene, records: Records, wish: Wish) -> bool:
     if not joined or scene.now_s - max(records.newest_s, records.asked_s) < patience_s:
         return False
     records.asked_s = scene.now_s
-    ask_flights(wish.folder, joined)
-    add_native_calls(scene.job, wish.folder, {})
+    ask_flights(how.folder, joined)
+    add_native_calls(scene.job, how.folder, {})
     since = [wait.call.since_s for rank, wait in waits(scene.job).items() if rank in scene.alive]
     return bool(since) and scene.now_s - min(since) >= patience_s
 

@@ -25,6 +25,7 @@ from scaffold.deps.resolver import (
 from scaffold.deps.specifiers import moved
 from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
 from scaffold.transaction.journal import describe_leftover
 
@@ -32,7 +33,7 @@ COMMAND = "deps plan"
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlanOptions:
     """Is what the command line asks for.
 
     Args:
@@ -63,22 +64,22 @@ class Edited:
     unmoved: tuple[tuple[Pin, str], ...]
 
 
-def plan(root: Path, wish: Wish) -> Report:
+def plan(root: Path, how: PlanOptions) -> Report:
     """Plans the pins of some packages; writes them with ``apply``, all or none.
 
     Args:
         root: The tree.
-        wish: What is asked for.
+        how: What is asked for.
 
     Raises:
         ScaffoldError: A pin is none, nothing pins the package, or the resolver does not answer.
         ConflictError: With ``apply``, the pins do not go together with others.
     """
-    releases = _releases(wish.pins)
-    warnings = _leftovers(root, may_settle=wish.apply)
+    releases = _releases(how.pins)
+    warnings = _leftovers(root, may_settle=how.apply)
     files = list_files(root)
     edited = edit_pins(files, releases)
-    report = Report(COMMAND, dry_run=not wish.apply, warnings=warnings)
+    report = Report(COMMAND, dry_run=not how.apply, warnings=warnings)
     changes = [
         Change(path, "edited", files.data(path), text.encode("utf-8", "surrogateescape"))
         for path, text in sorted(edited.texts.items())
@@ -87,22 +88,20 @@ def plan(root: Path, wish: Wish) -> Report:
         ReportedChange(each.path, each.action, unified_diff(each.path, each.before, each.after))
         for each in changes
     )
-    answers = _resolve(files, edited, releases, wish) if wish.resolve else []
+    answers = _resolve(files, edited, releases, how) if how.resolve else []
     left_out = dict.fromkeys(row for each in answers for row in each.left_out)
     report.warnings += tuple(f"{row}: not resolved, as it would be built" for row in left_out)
     choices = [
         choice
         for answer in answers
         if not answer.ok
-        for choice in choices_for(files, edited.texts, edited.pins, answer, releases, wish.python)
+        for choice in choices_for(files, edited.texts, edited.pins, answer, releases, how.python)
     ]
     rows = _tell(report, files, edited, releases, answers, choices)
     if not all(each.ok for each in answers):
         report.dry_run = True  # nothing is written, whatever was asked
         report.fail_in_part([_conflict(choices, answers, releases)])
-    elif wish.apply and changes:
-        from scaffold.transaction.apply import apply_changes
-
+    elif how.apply and changes:
         apply_changes(root, changes, COMMAND)
     diffs = [each.diff for each in report.changes] if report.dry_run else []
     written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
@@ -118,8 +117,6 @@ def _leftovers(root: Path, *, may_settle: bool) -> tuple[str, ...]:
     if not may_settle:
         told = f"{left.command} was interrupted; --apply settles it first"
         return () if left.is_running else (told,)
-    from scaffold.transaction.apply import settle
-
     done = settle(root, COMMAND)
     return (f"{left.command} was interrupted; it was {done} first",) if done else ()
 
@@ -195,7 +192,7 @@ def _no_pin(text: str) -> RequestError:
 
 
 def _resolve(
-    files: Files, edited: Edited, releases: Mapping[str, Version], wish: Wish
+    files: Files, edited: Edited, releases: Mapping[str, Version], how: PlanOptions
 ) -> list[Resolution]:
     """Asks the project's own resolver, or pip for each group of requirements that changes."""
     pyproject = edited.texts.get("pyproject.toml") or files.text("pyproject.toml") or ""
@@ -211,7 +208,7 @@ def _resolve(
         if answer is not None:
             return [answer]
     groups = groups_of(files, list(edited.pins), edited.texts)
-    return [resolve_with_pip(each, wish.python) for each in groups]
+    return [resolve_with_pip(each, how.python) for each in groups]
 
 
 def _conflict(

@@ -9,14 +9,20 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any, cast
 
 import jinja2
 
-from scaffold.errors import TemplateError, is_private
+from scaffold.errors import TemplateError
+from scaffold.templating.request import Request, check_destination
 from scaffold.templating.sandbox import FreeText, Sandbox
-from scaffold.templating.spec import Answer, AnswerValue, FileRule, fill
+from scaffold.templating.spec import (
+    Answer,
+    AnswerValue,
+    FileRule,
+    all_answers,
+    fill,
+)
 
 SUFFIX = ".jinja"
 LINE_LENGTH = 100
@@ -81,26 +87,6 @@ def render_files(
     """
     environment = _environment(sources, str(variables.get("package", "")))
     return tuple(_render(rule, environment, sources, variables) for rule in rules)
-
-
-def check_destination(path: str) -> str:
-    """Returns a destination if it is a plain relative path that templates may write to.
-
-    Raises:
-        TemplateError: It leads out of the target, or into a folder of git or of the tool.
-    """
-    parts = PurePosixPath(path).parts
-    wrong = (
-        not parts
-        or path.startswith("/")
-        or path.endswith("/")
-        or ".." in parts
-        or is_private(path)
-        or re.search(r"[\\:\x00-\x1f]", path)
-    )
-    if wrong:
-        raise TemplateError(f"a template may not write to {path!r}", code="outside_target")
-    return str(PurePosixPath(path))
 
 
 def python_literal(value: Any) -> str:
@@ -311,3 +297,21 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
     """Orders text without regard to case and numbers by their value."""
     parts = re.split(r"(\d+)", name.lower())
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
+
+
+def render_request(request: Request, sources: Mapping[str, bytes]) -> tuple[RenderedFile, ...]:
+    """Renders the files of a request.
+
+    Args:
+        request: What is to be made.
+        sources: The kind's template files: path to bytes.
+
+    Raises:
+        TemplateError: A template is wrong.
+    """
+    return render_files(request.files(), sources, _variables(request))
+
+
+def _variables(request: Request) -> dict[str, Any]:
+    questions = all_answers(request.kind, request.styles)
+    return template_variables(request.names, request.style_names, questions, request.answers)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
 from scaffold.edit.entry import Entry
-from scaffold.errors import TemplateError
-from scaffold.templating.render import (
-    RenderedFile,
-    check_destination,
-    render_files,
-    template_variables,
-)
+from scaffold.errors import TemplateError, is_private
 from scaffold.templating.spec import (
     AnswerValue,
     FileRule,
     Kind,
     RegistryRule,
     Style,
-    all_answers,
     fill,
 )
 
@@ -99,24 +92,6 @@ def _entry(rule: RegistryRule, variables: Mapping[str, AnswerValue]) -> Entry:
     return Entry(file, table, rule.shape, key, value, rule.code)
 
 
-def render_request(request: Request, sources: Mapping[str, bytes]) -> tuple[RenderedFile, ...]:
-    """Renders the files of a request.
-
-    Args:
-        request: What is to be made.
-        sources: The kind's template files: path to bytes.
-
-    Raises:
-        TemplateError: A template is wrong.
-    """
-    return render_files(request.files(), sources, _variables(request))
-
-
-def _variables(request: Request) -> dict[str, Any]:
-    questions = all_answers(request.kind, request.styles)
-    return template_variables(request.names, request.style_names, questions, request.answers)
-
-
 def destinations(request: Request) -> list[str]:
     variables = {**request.names, **request.answers}
     paths = [check_destination(fill(rule.to, variables)) for rule in request.files()]
@@ -124,3 +99,23 @@ def destinations(request: Request) -> list[str]:
     if double:
         raise TemplateError(f"two template files go to {double}", code="template_invalid")
     return paths
+
+
+def check_destination(path: str) -> str:
+    """Returns a destination if it is a plain relative path that templates may write to.
+
+    Raises:
+        TemplateError: It leads out of the target, or into a folder of git or of the tool.
+    """
+    parts = PurePosixPath(path).parts
+    wrong = (
+        not parts
+        or path.startswith("/")
+        or path.endswith("/")
+        or ".." in parts
+        or is_private(path)
+        or re.search(r"[\\:\x00-\x1f]", path)
+    )
+    if wrong:
+        raise TemplateError(f"a template may not write to {path!r}", code="outside_target")
+    return str(PurePosixPath(path))

@@ -1,10 +1,12 @@
+"""What all commands on units share: their options, the lock they hold, what they warn of."""
+
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scaffold.errors import TargetError
 from scaffold.report import Report, ReportedChange, Step, unified_diff
@@ -16,6 +18,7 @@ from scaffold.target.target import (
 from scaffold.templating.request import Request
 from scaffold.transaction.apply import Session, session, settle
 from scaffold.transaction.change import Change
+from scaffold.transaction.journal import describe_leftover
 from scaffold.transaction.state import has_journal
 from scaffold.units.ledger import (
     Unit,
@@ -23,16 +26,11 @@ from scaffold.units.ledger import (
     record_path,
 )
 from scaffold.units.records import check_same
-
-if TYPE_CHECKING:
-    from scaffold.templating.render import RenderedFile
-    from scaffold.transaction.change import Change
-
-    RenderedFiles = tuple[RenderedFile, ...]
+from scaffold.units.todos import open_places
 
 
 class Options(NamedTuple):
-    """Holds what every command accepts.
+    """What every command accepts.
 
     Args:
         folder: The working folder.
@@ -87,8 +85,6 @@ def leftover_warning(root: Path) -> tuple[str, ...]:
     """Returns what to say where a run was cut short and nothing may be written."""
     if not has_journal(root):
         return ()
-    from scaffold.transaction.journal import describe_leftover
-
     left = describe_leftover(root)
     if left is None:
         return ()
@@ -110,8 +106,6 @@ def nothing_to_do(
     report: Report, root: Path, request: Request, made: Unit, options: Options
 ) -> Report:
     """Returns the report of a request whose unit exists, made with the same answers."""
-    from scaffold.units.todos import open_places
-
     report.warnings += check_same(request, made, options.command)
     report.warnings += tuple(
         f"{file.path} is missing" for file in made.files if not (root / file.path).exists()
@@ -155,7 +149,7 @@ def _relative(path: str, root: Path, folder: Path) -> str:
 
 @dataclass
 class Work:
-    """Is a command at work on a target; with ``--dry-run`` nothing is held and nothing written."""
+    """A command at work on a target; with ``--dry-run`` nothing is held and nothing written."""
 
     target: Target
     report: Report
@@ -175,6 +169,7 @@ class Work:
 
 @contextmanager
 def at_work(command: str, options: Options) -> Generator[Work]:
+    """Hold the target's lock for a command, and collect what it reports."""
     target, settled = options.find_settled(command)
     report = Report(command.partition(" ")[0], describe(target), dry_run=options.dry_run)
     report.warnings += settled

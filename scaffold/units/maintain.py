@@ -1,4 +1,4 @@
-"""The commands that keep up what was made: take back, bring up to date, mend, settle, leave."""
+"""Eject a template, settle an interrupted run, leave a repository."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.transaction.apply import settle
 from scaffold.transaction.backup import backups_folder
 from scaffold.transaction.change import FOLDER, Change
-from scaffold.units.context import Options, leftover_warning
-from scaffold.units.context import at_work as _at_work
+from scaffold.units.context import Options, at_work, leftover_warning
 from scaffold.units.ledger import ATTRIBUTES
 
 
 def eject_template(name: str, options: Options) -> Report:
     """Copies a template into the repository, where it may be changed and comes first."""
     kind, _, style = name.partition("/")
-    with _at_work(f"eject {name}", options) as work:
+    with at_work(f"eject {name}", options) as work:
         catalogue = work.target.catalogue
         origin = catalogue.style(kind, style).origin if style else catalogue.kind(kind).origin
         if origin == "repository":
@@ -65,7 +64,7 @@ def recover_target(keep_edited: bool, options: Options) -> Report:
 
 def uninstall(options: Options) -> Report:
     """Drops everything that the tool remembers here, and leaves the code."""
-    with _at_work("uninstall", options) as work:
+    with at_work("uninstall", options) as work:
         made = work.root / FOLDER / "made"
         paths = [path for path in sorted(made.rglob("*")) if path.is_file()]
         attributes = work.root / ATTRIBUTES

@@ -11,11 +11,8 @@ from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, RegistryError, RequestError, ScaffoldError, TemplateError
 from scaffold.report import Registration, Step
-from scaffold.templating.render import (
-    RenderedFile,
-    check_destination,
-)
-from scaffold.templating.request import MANUAL, Request, destinations
+from scaffold.templating.render import RenderedFile
+from scaffold.templating.request import MANUAL, Request, check_destination, destinations
 from scaffold.templating.spec import fill
 from scaffold.transaction.change import Change
 from scaffold.transaction.snapshot import Snapshot

@@ -1,10 +1,13 @@
+"""A project that depends on the training package, and where that package comes from."""
+
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
@@ -19,19 +22,17 @@ from scaffold.target.target import (
 from scaffold.templating.answers import complete_answers
 from scaffold.templating.manifests import catalogue_for
 from scaffold.templating.names import canonical_key
+from scaffold.templating.render import render_request
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Answer, Kind, all_answers
-from scaffold.units.add import _look, _plan, _told
+from scaffold.transaction.apply import create_folder
+from scaffold.units.add import report_plan, take_look
 from scaffold.units.context import (
     Options,
     made_unit,
     nothing_to_do,
 )
-
-if TYPE_CHECKING:
-    from scaffold.templating.render import RenderedFile
-
-    RenderedFiles = tuple[RenderedFile, ...]
+from scaffold.units.plan import make_plan
 
 
 def training_package() -> str:
@@ -78,18 +79,14 @@ def new_project(
     if made is not None:
         return nothing_to_do(report, root, request, made, options)
     _check_free(root)
-    from scaffold.templating.request import render_request
-
     rendered = render_request(request, catalogue.files(kind.name))
-    plan = _plan(request, rendered, _look(request, root))
+    plan = make_plan(request, rendered, take_look(request, root))
     if not options.dry_run:
-        from scaffold.transaction.apply import create_folder
-
         files = ((change.path, change.after) for change in plan.changes)
         create_folder(root, [(path, data) for path, data in files if data is not None])
         report.warnings += _git_init(root) if with_git else _inside_target(root)
     report.check = (("scaffold", "target", "--target", str(root)),)
-    return _told(report, plan)
+    return report_plan(report, plan)
 
 
 def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,8 +94,6 @@ def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) ->
     filled = dict(given)
     for name, question in questions.items():
         if question.default_from == "training_package" and filled.get(name) is None:
-            from scaffold.units.project import training_package
-
             filled[name] = training_package()
     return filled
 
@@ -118,8 +113,6 @@ def _inside_target(root: Path) -> tuple[str, ...]:
 
 
 def _git_init(root: Path) -> tuple[str, ...]:
-    import subprocess
-
     try:
         subprocess.run(["git", "init", "-q", str(root)], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:

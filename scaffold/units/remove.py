@@ -12,8 +12,7 @@ from scaffold.errors import ConflictError, RegistryError, RequestError
 from scaffold.report import Report
 from scaffold.transaction.backup import back_up
 from scaffold.transaction.change import Change
-from scaffold.units.context import Options
-from scaffold.units.context import at_work as _at_work
+from scaffold.units.context import Options, at_work
 from scaffold.units.ledger import (
     ATTRIBUTES,
     ATTRIBUTES_TEXT,
@@ -27,7 +26,7 @@ from scaffold.units.status import FileStatus, file_status
 
 
 @dataclass(frozen=True)
-class Removal:
+class RemovalPlan:
     """Is everything that taking a unit back comes to.
 
     Args:
@@ -43,7 +42,7 @@ class Removal:
     changed: tuple[Entry, ...]
 
 
-def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> Removal:
+def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> RemovalPlan:
     """Works out how a unit is taken back; nothing is written.
 
     Args:
@@ -64,7 +63,7 @@ def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool
     entries, changed = _without_entries(root, unit)
     records = _records(root, unit, is_last=not others)
     lost = edited if discard else ()
-    return Removal((*files, *entries, *records), () if discard else edited, lost, changed)
+    return RemovalPlan((*files, *entries, *records), () if discard else edited, lost, changed)
 
 
 def _check_not_needed(unit: Unit, others: Iterable[Unit]) -> None:
@@ -135,7 +134,7 @@ def _records(root: Path, unit: Unit, *, is_last: bool) -> list[Change]:
 
 def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Report:
     """Takes back what was made under an ID: untouched files, registry lines and the record."""
-    with _at_work(f"remove {unit_id}", options) as work:
+    with at_work(f"remove {unit_id}", options) as work:
         units, problems = sound_units(work.root)
         unit = find_unit(work.root, unit_id)
         work.report.warnings += tuple(f"{each.message}; {each.hint}" for each in problems)

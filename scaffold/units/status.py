@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
@@ -17,13 +17,9 @@ from scaffold.report import Registration, Report
 from scaffold.target.target import describe
 from scaffold.templating.manifests import Catalogue
 from scaffold.transaction.change import Change, digest
-from scaffold.units.context import Options, leftover_warning
-from scaffold.units.context import at_work as _at_work
+from scaffold.units.context import Options, at_work, leftover_warning
 from scaffold.units.equivalence import is_same
 from scaffold.units.ledger import MadeFile, Unit, base_path, sound_units
-
-if TYPE_CHECKING:
-    from scaffold.units.status import UnitStatus
 
 FileStatus = Literal["untouched", "edited", "missing"]
 
@@ -154,7 +150,7 @@ def _newest_version(template: str, catalogue: Catalogue) -> int | None:
 
 def fix_registries(options: Options) -> Report:
     """Adds the registry lines again that a merge or an edit lost."""
-    with _at_work("status", options) as work:
+    with at_work("status", options) as work:
         units, problems = sound_units(work.root)
         texts: dict[str, tuple[bytes, bytes]] = {}
         for unit in units:
@@ -187,8 +183,6 @@ def _read(root: Path, file: str) -> bytes:
 
 def show_status(options: Options) -> Report:
     """Tells of every unit whether it is untouched, edited, missing, unregistered or outdated."""
-    from scaffold.units.status import unit_status
-
     target = options.find()
     units, problems = sound_units(target.root)
     found = [unit_status(target.root, unit, target.catalogue, units) for unit in units]

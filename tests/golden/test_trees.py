@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 
 from scaffold.templating.manifests import load_kind, style_names
-from scaffold.units import add as commands
+from scaffold.units.add import add_tests, add_unit
+from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, read_units
+from scaffold.units.project import new_project
 
 ROOT = Path(__file__).parents[2]
 TREES = Path(__file__).parent / "trees"
@@ -91,9 +93,9 @@ def make_areal(folder: Path) -> Path:
 
 def make_project(folder: Path) -> Path:
     """Makes a project with the real command; its training package has a place that is no one's."""
-    options = commands.Options(folder)
+    options = Options(folder)
     answers = {"areal_source": "/opt/areal-lite"}
-    commands.new_project(load_kind("project"), "my_rl", (), answers, options)
+    new_project(load_kind("project"), "my_rl", (), answers, options)
     return folder / "my_rl"
 
 
@@ -103,10 +105,10 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     makers = {"areal": make_areal, "project": make_project}
     root = makers[request.param](tmp_path_factory.mktemp(request.param))
     for kind, name, styles, answers in CASES[request.param]:
-        commands.add_unit(load_kind(kind), name, styles, answers, commands.Options(root))
+        add_unit(load_kind(kind), name, styles, answers, Options(root))
     for name in TESTED if request.param == "project" else []:
         path, to = f"my_rl/{name}.py", f"tests/{name.replace('/', '/test_')}_contract.py"
-        commands.add_tests(load_kind("tests"), path, None, to, commands.Options(root))
+        add_tests(load_kind("tests"), path, None, to, Options(root))
     return root.rename(root.parent / f"{request.param}-tree")
 
 

@@ -13,20 +13,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scaffold.cli.units import writer_of
 from scaffold.errors import RequestError, ScaffoldError
 from scaffold.target.target import Target, target_at
 from scaffold.templating.answers import MAX_TEXT, complete_answers
 from scaffold.templating.manifests import load_kind, load_style, style_names
 from scaffold.templating.names import canonical_key
-from scaffold.templating.render import RenderedFile
-from scaffold.templating.request import render_request
+from scaffold.templating.render import RenderedFile, render_request
 from scaffold.templating.spec import Answer, all_answers
-from scaffold.units import maintain as upkeep
-from scaffold.units.add import add_unit, request_for
+from scaffold.units.add import add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import dump_unit, find_unit, parse_unit
+from scaffold.units.prepare import request_for
 from scaffold.units.project import new_project
 from scaffold.units.records import unit_of
+from scaffold.units.remove import remove_unit
+from scaffold.units.update import update_units
 
 MARK = "zqxj"
 """Begins every text, and stands in no template: where it is found, the text has come through."""
@@ -197,16 +199,16 @@ def test_the_commands_take_and_refuse_it_too(made: Path) -> None:
 
     for piece in PIECES:
         text = f"{MARK}{piece}{piece}x"
-        report = upkeep.update_units(["sums"], [f"feedback={text}"], options)
+        report = update_units(["sums"], [f"feedback={text}"], options, writer_of)
         assert report.ok
         assert text in literals(source.read_bytes())
         assert find_unit(made, "sums").answers["feedback"] == text
-    assert not upkeep.update_units(["sums"], [f"feedback={text}"], options).changes
+    assert not update_units(["sums"], [f"feedback={text}"], options, writer_of).changes
 
     before = tree(made)
     for wrong in ("x" * (MAX_TEXT + 1), "a\ud800b"):
         for call in (
-            lambda text=wrong: upkeep.update_units(["sums"], [f"feedback={text}"], options),
+            lambda text=wrong: update_units(["sums"], [f"feedback={text}"], options, writer_of),
             lambda text=wrong: add_unit(
                 load_kind("workflow"), "more", ("multi-turn",), {"feedback": text}, options
             ),
@@ -215,5 +217,5 @@ def test_the_commands_take_and_refuse_it_too(made: Path) -> None:
                 call()
             assert refusal.value.code == "answer_invalid"
             assert tree(made) == before
-    upkeep.remove_unit("sums", (), options)
+    remove_unit("sums", (), options)
     assert not source.exists()

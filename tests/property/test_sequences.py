@@ -24,17 +24,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from scaffold.cli.units import writer_of
 from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import catalogue_for, load_kind, load_style
-from scaffold.units import maintain as upkeep
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import Unit, base_path, find_unit
+from scaffold.units.maintain import eject_template, uninstall
 from scaffold.units.project import new_project
-from scaffold.units.status import show_status
+from scaffold.units.remove import remove_unit
+from scaffold.units.status import fix_registries, show_status
+from scaffold.units.update import update_units
 
 ROOT = Path(__file__).parents[2]
 LAYOUTS = ROOT / "tests" / "fixtures" / "layouts"
@@ -251,7 +254,7 @@ class Sequences(RuleBasedStateMachine):
         if made is None:
             return
         self.check()
-        self.run(lambda options: upkeep.remove_unit(made.unit.id, (), options))
+        self.run(lambda options: remove_unit(made.unit.id, (), options))
         self._forget(made)
         assert tree(self.root) == before
 
@@ -265,7 +268,7 @@ class Sequences(RuleBasedStateMachine):
     def remove(self, number: int, discard: bool) -> None:
         made = self.pick(number)
         named = [made.unit.id] if discard else []
-        report = self.run(lambda options: upkeep.remove_unit(made.unit.id, named, options))
+        report = self.run(lambda options: remove_unit(made.unit.id, named, options))
         assert report is not None
         edited = {path for path, state in made.states.items() if state == "edited"}
         if edited and discard:
@@ -290,7 +293,7 @@ class Sequences(RuleBasedStateMachine):
         elif every:
             chosen = list(self.made.values())
         ids = [] if every and not given else [made.unit.id for made in chosen]
-        report = self.run(lambda options: upkeep.update_units(ids, given, options))
+        report = self.run(lambda options: update_units(ids, given, options, writer_of))
         assert report is not None
         marked = {change.path for change in report.changes if change.action == "conflict"}
         assert marked == {step.file for step in report.next}
@@ -303,7 +306,7 @@ class Sequences(RuleBasedStateMachine):
     @rule()
     def fix(self) -> None:
         differing = any(made.differing for made in self.made.values())
-        report = self.run(upkeep.fix_registries, *["registry_differs"] * differing)
+        report = self.run(fix_registries, *["registry_differs"] * differing)
         assert (report is None) == differing
         for made in self.made.values() if report else ():
             for entry in made.lost:
@@ -314,9 +317,9 @@ class Sequences(RuleBasedStateMachine):
     def new_template_version(self, style: str) -> None:
         folder = self.root / ".scaffold" / "templates" / style
         if not folder.exists():
-            self.run(lambda options: upkeep.eject_template(style, options))
+            self.run(lambda options: eject_template(style, options))
             return
-        self.run(lambda options: upkeep.eject_template(style, options), "file_exists")
+        self.run(lambda options: eject_template(style, options), "file_exists")
         manifest, source = folder / "template.toml", folder / TEMPLATES[style]
         was = self.versions[style]
         self.versions[style] = was + 1
@@ -327,7 +330,7 @@ class Sequences(RuleBasedStateMachine):
     @rule()
     def uninstall(self) -> None:
         before = tree(self.root)
-        self.run(upkeep.uninstall)
+        self.run(uninstall)
         after = tree(self.root)
         assert after.items() <= before.items()
         gone = before.keys() - after.keys()

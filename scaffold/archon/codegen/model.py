@@ -10,6 +10,7 @@ from scaffold.archon.codegen.block import block_class
 from scaffold.archon.codegen.class_body import model_value
 from scaffold.archon.codegen.embedding import embedding_setup, embedding_steps
 from scaffold.archon.codegen.head import head_setup, logits_steps
+from scaffold.archon.codegen.mla import mla_class
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source, class_text, function_text
 from scaffold.archon.codegen.values import Json, value_text
@@ -22,8 +23,6 @@ def model_file(design: Json, names: ModelNames) -> str:
     source.use(names.own("model", "args"), names.args)
     if design["attention"].get("kind", "gqa") == "mla":
         # Latent attention shares no projections with the other kind.
-        from scaffold.archon.codegen.mla import mla_class
-
         source.add(mla_class(design, source, names))
     else:
         source.add(attention_class(design, source, names))

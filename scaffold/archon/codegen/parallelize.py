@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scaffold.archon.codegen.attention_output import own_parameters
+from scaffold.archon.codegen.mla import mla_plan
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source, function_text
 from scaffold.archon.codegen.values import Json, guard_of, has
@@ -50,8 +51,6 @@ def tensor_parallel_plan(design: Json) -> dict[str, str]:
 def _attention_plan(design: Json) -> dict[str, str]:
     part: Json = design["attention"]
     if part.get("kind", "gqa") == "mla":
-        from scaffold.archon.codegen.mla import mla_plan
-
         return mla_plan(design)
     norms = {name: part.get(name) for name in ("q_norm", "k_norm", "v_norm", "out_norm")}
     styles = {name: _norm_style(name, norm) for name, norm in norms.items() if has(norm)}

@@ -43,7 +43,7 @@ from scaffold.skills.install.summary import compare
 
 
 @dataclass(frozen=True)
-class Wish:
+class InstallOptions:
     """Says how skills are to be installed.
 
     Args:
@@ -73,7 +73,7 @@ class _Read:
 
 
 def install_skills(
-    source: str, wanted: Sequence[str], here: Path, wish: Wish, options: Options
+    source: str, wanted: Sequence[str], here: Path, how: InstallOptions, options: Options
 ) -> Report:
     """Installs skills of a source; all of them where none is named.
 
@@ -81,31 +81,31 @@ def install_skills(
         source: A folder, an address, or "builtin"; each but the last may end in ``@REVISION``.
         wanted: Names or folders of skills in it.
         here: What a relative folder is relative to.
-        wish: How they are to be installed.
+        how: How they are to be installed.
         options: How the run goes about its work.
 
     Raises:
         ScaffoldError: The source cannot be read, a skill is unsound, or its name is taken.
     """
-    parsed = parse_source(source, wish.revision, here)
-    prefix = wish.prefix.rstrip("-") + "-" if wish.prefix else ""
+    parsed = parse_source(source, how.revision, here)
+    prefix = how.prefix.rstrip("-") + "-" if how.prefix else ""
     with _opened([parsed]) as opened:
         reads = [
             _Read(skill, check_name(prefix + skill.name, "--prefix"), opened[parsed])
             for skill in take_skills(opened[parsed], wanted)
         ]
         _check_once(reads, source)
-        _check_allowed(wish.allow_hidden, reads)
+        _check_allowed(how.allow_hidden, reads)
 
         def plan(locked: Mapping[str, LockedSkill]) -> list[SkillPlan]:
             return [
-                _plan_install(read, locked.get(read.name), prefix, wish, options) for read in reads
+                _plan_install(read, locked.get(read.name), prefix, how, options) for read in reads
             ]
 
         return carry_out(plan, options)
 
 
-def update_skills(names: Sequence[str], wish: Wish, options: Options) -> Report:
+def update_skills(names: Sequence[str], how: InstallOptions, options: Options) -> Report:
     """Renews installed skills from where they came from; all of them where none is named.
 
     Raises:
@@ -114,18 +114,18 @@ def update_skills(names: Sequence[str], wish: Wish, options: Options) -> Report:
     """
     chosen = _chosen(read_lock(options.target), names)
     sources = {
-        skill.name: with_revision(origin, wish.revision) if wish.revision else origin
+        skill.name: with_revision(origin, how.revision) if how.revision else origin
         for skill in chosen
         for origin in [skill.origin(options.target)]
     }
     with _opened(sources.values()) as opened:
         reads = {skill.name: _read_again(skill, opened[sources[skill.name]]) for skill in chosen}
-        _check_allowed(wish.allow_hidden, list(reads.values()))
+        _check_allowed(how.allow_hidden, list(reads.values()))
 
         def plan(locked: Mapping[str, LockedSkill]) -> list[SkillPlan]:
             now = _chosen(locked, list(reads))
-            _check_overwrite(wish.overwrite, now)
-            return [_plan_update(reads[skill.name], skill, wish, options) for skill in now]
+            _check_overwrite(how.overwrite, now)
+            return [_plan_update(reads[skill.name], skill, how, options) for skill in now]
 
         return carry_out(plan, options)
 
@@ -184,13 +184,13 @@ def check_skills(names: Sequence[str], options: Options) -> Report:
 
 
 def _plan_install(
-    read: _Read, old: LockedSkill | None, prefix: str, wish: Wish, options: Options
+    read: _Read, old: LockedSkill | None, prefix: str, how: InstallOptions, options: Options
 ) -> SkillPlan:
-    roots = distinct(options.target, roots_for(wish.clients))
-    new = _locked(read, prefix, roots, wish.grant_tools, _allowed(wish, read), options)
+    roots = distinct(options.target, roots_for(how.clients))
+    new = _locked(read, prefix, roots, how.grant_tools, _allowed(how, read), options)
     if old is None:
         check_free(options.target, read.name, (), str(read.opened.source))
-        return _plan(read, None, new, "installed", wish, options)
+        return _plan(read, None, new, "installed", how, options)
     if (old.source, old.path, old.kind) != (new.source, new.path, new.kind):
         raise ConflictError(
             f"{read.name} is installed from {old.described()} already",
@@ -201,15 +201,15 @@ def _plan_install(
         raise ConflictError(
             f"{read.name} is installed otherwise, from {old.described()}",
             code="skill_exists",
-            hint=_update_hint(read.name, wish, options),
+            hint=_update_hint(read.name, how, options),
         )
     return _plan_again(read, old, options)
 
 
-def _update_hint(name: str, wish: Wish, options: Options) -> str:
+def _update_hint(name: str, how: InstallOptions, options: Options) -> str:
     """Returns the command that renews a skill in the way that was asked for."""
-    words = ["scaffold skills install --update", name, *(f"--client {c}" for c in wish.clients)]
-    words += ["--grant-tools"] * wish.grant_tools + ["--user"] * options.user
+    words = ["scaffold skills install --update", name, *(f"--client {c}" for c in how.clients)]
+    words += ["--grant-tools"] * how.grant_tools + ["--user"] * options.user
     return " ".join(words)
 
 
@@ -223,14 +223,14 @@ def _plan_again(read: _Read, old: LockedSkill, options: Options) -> SkillPlan:
     return SkillPlan(read.name, "installed", old, planned, tuple(compare(None, old)))
 
 
-def _plan_update(read: _Read, old: LockedSkill, wish: Wish, options: Options) -> SkillPlan:
-    roots = distinct(options.target, roots_for(wish.clients)) if wish.clients else old.roots
-    grant_tools = wish.grant_tools or old.grant_tools
-    allowed = tuple(sorted({*old.allow_hidden, *_allowed(wish, read)}))
+def _plan_update(read: _Read, old: LockedSkill, how: InstallOptions, options: Options) -> SkillPlan:
+    roots = distinct(options.target, roots_for(how.clients)) if how.clients else old.roots
+    grant_tools = how.grant_tools or old.grant_tools
+    allowed = tuple(sorted({*old.allow_hidden, *_allowed(how, read)}))
     new = _locked(read, old.prefix, roots, grant_tools, allowed, options)
     if not set(roots) <= set(old.roots):
         check_free(options.target, read.name, old.roots, str(read.opened.source))
-    return _plan(read, old, new, "updated", wish, options)
+    return _plan(read, old, new, "updated", how, options)
 
 
 def _plan(
@@ -238,11 +238,11 @@ def _plan(
     old: LockedSkill | None,
     new: LockedSkill,
     outcome: Outcome,
-    wish: Wish,
+    how: InstallOptions,
     options: Options,
 ) -> SkillPlan:
     files = render(read.skill, read.name, new.roots, grant_tools=new.grant_tools)
-    planned = plan_files(options.target, old.files if old else (), files, wish.overwrite)
+    planned = plan_files(options.target, old.files if old else (), files, how.overwrite)
     is_same = old is not None and not _is_other(old, new) and not planned.changes
     more = grown(old.permissions if old else (), new.permissions)
     return SkillPlan(
@@ -339,11 +339,11 @@ def _check_once(reads: Sequence[_Read], source: str) -> None:
         )
 
 
-def _allowed(wish: Wish, read: _Read) -> tuple[str, ...]:
+def _allowed(how: InstallOptions, read: _Read) -> tuple[str, ...]:
     """Returns the files of a skill that --allow-hidden names."""
     start = f"{read.name}/"
     return tuple(
-        sorted(each.removeprefix(start) for each in wish.allow_hidden if each.startswith(start))
+        sorted(each.removeprefix(start) for each in how.allow_hidden if each.startswith(start))
     )
 
 

@@ -36,7 +36,7 @@ NO_PACKAGES = frozenset(
 
 
 @dataclass(frozen=True)
-class Wish:
+class InitOptions:
     """Says what ``scaffold init`` is asked for.
 
     Args:
@@ -52,7 +52,7 @@ class Wish:
     ask: Callable[[str], bool] | None = None
 
 
-def init_repository(wish: Wish, options: Options) -> Report:
+def init_repository(how: InitOptions, options: Options) -> Report:
     """Proposes a configuration and, from a unit that exists, a kind; writes both when agreed to."""
     root = find_root(options)
     paths, is_all = list_files(root)
@@ -60,12 +60,12 @@ def init_repository(wish: Wish, options: Options) -> Report:
     warnings = leftover_warning(root) if options.dry_run else ()
     if not (is_all and has_room):
         warnings += (f"{root} holds more files than are looked through; not all were read",)
-    source = None if wish.like is None else find_source(sorted(files), _inside(wish.like, options))
+    source = None if how.like is None else find_source(sorted(files), _inside(how.like, options))
     target, changes = _target(root, files, source)
     found: tuple[str, ...] = (f"package   {target.package}", f"tests     {target.tests}")
     report = Report("init", describe(target), dry_run=options.dry_run)
     if source is not None:
-        likeness = _likeness(target, files, source, wish.kind)
+        likeness = _likeness(target, files, source, how.kind)
         proposal, notes = prove(
             target, *propose(likeness, target.tests), files, with_format=options.with_format
         )
@@ -80,7 +80,7 @@ def init_repository(wish: Wish, options: Options) -> Report:
         )
     report.warnings, report.found = warnings, found
     report.changes = reported_changes(changes)
-    return _settled(report, root, changes, wish)
+    return _settled(report, root, changes, how)
 
 
 def _foreign_names(proposal: Proposal) -> tuple[str, ...]:
@@ -292,7 +292,7 @@ def _proposal_json(proposal: Proposal) -> dict[str, Any]:
 # ---- consent -------------------------------------------------------------------------------------
 
 
-def _settled(report: Report, root: Path, changes: list[Change], wish: Wish) -> Report:
+def _settled(report: Report, root: Path, changes: list[Change], how: InitOptions) -> Report:
     """Returns the report of what was written, or of what would be."""
     if not changes:
         report.text = "nothing to do: this repository is known already; --like teaches it a kind\n"
@@ -302,7 +302,7 @@ def _settled(report: Report, root: Path, changes: list[Change], wish: Wish) -> R
     if report.dry_run:
         report.text = shown
         return report
-    if not (wish.agreed or (wish.ask is not None and wish.ask(shown))):
+    if not (how.agreed or (how.ask is not None and how.ask(shown))):
         hint = "read the proposal, then run it again with --yes"
         error = {"code": "unconfirmed", "message": "nothing was written", "hint": hint}
         report.ok, report.text = False, f"{shown}nothing was written: {hint}\n"

@@ -17,12 +17,12 @@ from scaffold.errors import ConflictError, ScaffoldError
 from scaffold.target.restyle import dress, manner_of
 from scaffold.target.target import Target
 from scaffold.templating.manifests import Catalogue, TemplateSource
-from scaffold.templating.render import RenderedFile
-from scaffold.templating.request import MANUAL, Request, render_request
+from scaffold.templating.render import RenderedFile, render_request
+from scaffold.templating.request import MANUAL, Request
 from scaffold.templating.sources import OWN_TEMPLATES
-from scaffold.units.add import request_for
 from scaffold.units.init.draft import STYLE, Proposal, Rule, manual, without_mark
 from scaffold.units.init.example import OtherLine, UnitFile
+from scaffold.units.prepare import request_for
 
 PROBE = "probe_unit"
 """The name of the unit that a proposal is tried with."""

@@ -30,7 +30,7 @@ from scaffold.vcs.pull_request.body import (
 )
 from scaffold.vcs.pull_request.branch import Base, Standing, find_base, find_disorder, find_standing
 from scaffold.vcs.pull_request.git_process import confirm_version
-from scaffold.vcs.pull_request.preflight import Check, Wish, preflight
+from scaffold.vcs.pull_request.preflight import Actions, Check, preflight
 from scaffold.vcs.pull_request.report import Outcome, done_lines, report_of
 from scaffold.vcs.pull_request.rewrite import Placing, RefMove, move_refs
 from scaffold.vcs.pull_request.signals import Stopped, listening, stoppable, undisturbed
@@ -95,9 +95,9 @@ def _look(repository: git.Repo, options: Options) -> Outcome:
     settings = read_commit_settings(root)
     base = find_base(repository, options.base, options.remote)
     standing = find_standing(repository, base)
-    wish = Wish(options.rewrite, options.push)
+    how = Actions(options.rewrite, options.push)
     disorder = find_disorder(repository)
-    checks = preflight(repository, standing, disorder, settings.rules, wish)
+    checks = preflight(repository, standing, disorder, settings.rules, how)
     return _worded(repository, standing, checks, settings, options)
 
 

@@ -17,7 +17,7 @@ State = Literal["ok", "warning", "failed"]
 MAX_NAMED = 4
 
 
-class Wish(NamedTuple):
+class Actions(NamedTuple):
     """Is what of the work is asked for, beside the text."""
 
     rewrite: bool = False
@@ -34,18 +34,18 @@ class Check(NamedTuple):
 
 
 def preflight(
-    repository: git.Repo, standing: Standing, disorder: Disorder, rules: Rules, wish: Wish
+    repository: git.Repo, standing: Standing, disorder: Disorder, rules: Rules, how: Actions
 ) -> tuple[Check, ...]:
     """Returns all checks of a branch; nothing is asked of the network."""
     return (
         _branch(standing),
         _begun(disorder),
-        _tree(disorder, wish),
+        _tree(disorder, how),
         *_lying_about(disorder),
         *_base(repository, standing),
-        _messages(standing, rules, wish),
-        _remote(repository, standing, wish),
-        _gh(wish),
+        _messages(standing, rules, how),
+        _remote(repository, standing, how),
+        _gh(how),
     )
 
 
@@ -67,11 +67,11 @@ def _begun(disorder: Disorder) -> Check:
     return Check("operation", "failed", f"{words} is half done", disorder.unfinished[0][1])
 
 
-def _tree(disorder: Disorder, wish: Wish) -> Check:
+def _tree(disorder: Disorder, how: Actions) -> Check:
     edited = disorder.edited
     if not edited:
         return Check("tree", "ok", "all changes of tracked files are committed")
-    state: State = "failed" if wish.rewrite or wish.push or disorder.unmerged else "warning"
+    state: State = "failed" if how.rewrite or how.push or disorder.unmerged else "warning"
     said = f"{len(edited)} tracked files are not as committed: {_named(edited)}"
     return Check("tree", state, said, "commit or stash them; a pull request has commits alone")
 
@@ -107,21 +107,23 @@ def _base(repository: git.Repo, standing: Standing) -> Iterator[Check]:
         yield Check("base", "warning", f"no remote has {base.name}; the local branch counts")
 
 
-def _messages(standing: Standing, rules: Rules, wish: Wish) -> Check:
+def _messages(standing: Standing, rules: Rules, how: Actions) -> Check:
     wrong = [each for each in standing.work if check_message(each.message, None, rules)]
     if not wrong:
         return Check("messages", "ok", "every message has the form")
     said = f"{len(wrong)} of {len(standing.work)} messages have not the form: "
     said += ", ".join(f"{each.name[:9]} {each.subject[:40]!r}" for each in wrong[:MAX_NAMED])
-    if wish.rewrite:
+    if how.rewrite:
         return Check("messages", "ok", f"{said}; they become one")
-    how = f"scaffold commit-msg --check {(standing.merge_base or '')[:9]}..HEAD tells what is wrong"
-    return Check("messages", "warning", said, how)
+    hint = (
+        f"scaffold commit-msg --check {(standing.merge_base or '')[:9]}..HEAD tells what is wrong"
+    )
+    return Check("messages", "warning", said, hint)
 
 
-def _remote(repository: git.Repo, standing: Standing, wish: Wish) -> Check:
+def _remote(repository: git.Repo, standing: Standing, how: Actions) -> Check:
     if not repository.remotes:
-        state: State = "failed" if wish.push else "warning"
+        state: State = "failed" if how.push else "warning"
         return Check("remote", state, "there is no remote", "git remote add origin ADDRESS")
     remote = standing.base.remote or repository.remotes[0].name
     ref = f"refs/remotes/{remote}/{standing.branch}"
@@ -134,7 +136,7 @@ def _remote(repository: git.Repo, standing: Standing, wish: Wish) -> Check:
         "--left-right", "--count", f"{standing.head}...{known}", "--"
     )
     ahead, behind = map(int, counts.split())
-    if behind and not wish.rewrite:
+    if behind and not how.rewrite:
         said = (
             f"{remote}/{standing.branch} has {behind} commits that are not here, and lacks {ahead}"
         )
@@ -142,12 +144,12 @@ def _remote(repository: git.Repo, standing: Standing, wish: Wish) -> Check:
     return Check("remote", "ok", f"{ahead} commits ahead of {remote}/{standing.branch}")
 
 
-def _gh(wish: Wish) -> Check:
+def _gh(how: Actions) -> Check:
     if shutil.which("gh"):
         return Check("gh", "ok", "gh is there")
-    state: State = "failed" if wish.push else "warning"
-    how = "install it from https://cli.github.com, or open the pull request in a browser"
-    return Check("gh", state, "gh, the command of GitHub, is not there", how)
+    state: State = "failed" if how.push else "warning"
+    hint = "install it from https://cli.github.com, or open the pull request in a browser"
+    return Check("gh", state, "gh, the command of GitHub, is not there", hint)
 
 
 def _named(paths: tuple[str, ...]) -> str:

@@ -15,7 +15,9 @@ import pytest
 
 from scaffold.errors import RequestError
 from scaffold.templating.manifests import load_kind
-from scaffold.units import add as commands
+from scaffold.units.add import add_tests
+from scaffold.units.context import Options
+from scaffold.units.project import new_project
 from scaffold.units.subject_kinds import find_subject
 
 ROOT = Path(__file__).parents[3]
@@ -222,11 +224,11 @@ def run_tests(root: Path, *paths: str) -> dict[str, list[str]]:
 
 
 def add(root: Path, path: str) -> Any:
-    return commands.add_tests(load_kind("tests"), path, None, None, commands.Options(root))
+    return add_tests(load_kind("tests"), path, None, None, Options(root))
 
 
 def check_faults(tmp_path: Path, texts: dict[str, str]) -> None:
-    commands.new_project(load_kind("project"), "my_rl", (), {}, commands.Options(tmp_path))
+    new_project(load_kind("project"), "my_rl", (), {}, Options(tmp_path))
     root = tmp_path / "my_rl"
     for name, text in texts.items():
         (root / "my_rl" / f"{name}.py").write_text(textwrap.dedent(text), encoding="utf-8")

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from scaffold.templating.manifests import load_kind, style_names
-from scaffold.units import maintain as upkeep
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import read_units
 from scaffold.units.project import new_project
+from scaffold.units.remove import remove_unit
 from scaffold.units.status import show_status
 from tests.integration.scaffold.test_every_choice import choices
 
@@ -123,7 +123,7 @@ def check_and_take_back(root: Path, ids: list[str], before: dict[str, bytes]) ->
     states = {row["id"]: row["states"] for row in show_status(Options(root)).extra["units"]}
     assert {unit: states[unit] for unit in ids} == {unit: ["untouched"] for unit in ids}
     for unit in ids:
-        upkeep.remove_unit(unit, (), Options(root))
+        remove_unit(unit, (), Options(root))
     assert files(root) == before
 
 

@@ -15,7 +15,6 @@ from scaffold.cli import kinds as kind_options
 from scaffold.cli.main import main
 from scaffold.errors import declared_codes
 from scaffold.templating.manifests import Catalogue, builtin_catalogue, load_kind, style_names
-from scaffold.units import show as views
 
 SCHEMA = json.loads((Path(__file__).parents[4] / "docs/schema/report.schema.json").read_text())
 
@@ -139,7 +138,7 @@ def test_a_fault_of_the_tool_is_status_3(in_project: Path, monkeypatch: pytest.M
     def broken(*_: object) -> None:
         raise RuntimeError("first line\nsecond line")
 
-    monkeypatch.setattr(views, "list_templates", broken)
+    monkeypatch.setattr("scaffold.units.list.list_templates", broken)
     result = run("list")
     assert result.exit_code == 3
     assert result.stderr.splitlines()[0] == (
@@ -156,7 +155,7 @@ def test_a_person_at_the_keyboard_may_stop_it(in_project: Path, monkeypatch: pyt
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(views, "list_templates", stopped)
+    monkeypatch.setattr("scaffold.units.list.list_templates", stopped)
     status, report = run_json("list")
     assert (status, report["error"]["code"]) == (1, "aborted")
 

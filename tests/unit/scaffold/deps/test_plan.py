@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.deps.plan import Wish, plan
+from scaffold.deps.plan import PlanOptions, plan
 from scaffold.transaction import disk
 from scaffold.transaction.state import has_journal
 from tests.deps_places import write
@@ -17,7 +17,7 @@ AFTER = dict.fromkeys(NAMES, "RUN pip install toolbox==2.0\n") | dict.fromkeys(
     NAMES[1:], "toolbox==2.0\n"
 )
 BEFORE = {path: text.replace("2.0", "1.0") for path, text in AFTER.items()}
-WISH = Wish(("toolbox==2.0",), apply=True, resolve=False)
+HOW = PlanOptions(("toolbox==2.0",), apply=True, resolve=False)
 
 
 def texts(root: Path) -> dict[str, str]:
@@ -32,7 +32,7 @@ def steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     counting = FaultyDisk()
     with monkeypatch.context() as patch:
         patch.setattr(disk, "DISK", counting)
-        plan(write(folder, BEFORE), WISH)
+        plan(write(folder, BEFORE), HOW)
     assert texts(folder) == AFTER
     return len(counting.steps)
 
@@ -48,12 +48,12 @@ def test_a_run_settles_what_one_that_was_killed_has_left(
         with monkeypatch.context() as patch:
             patch.setattr(disk, "DISK", FaultyDisk(at, die, is_final=True))
             with pytest.raises(Death):
-                plan(root, WISH)
+                plan(root, HOW)
         is_left = has_journal(root)
-        preview = plan(root, Wish(WISH.pins, resolve=False))
+        preview = plan(root, PlanOptions(HOW.pins, resolve=False))
         assert has_journal(root) == is_left, "it writes nothing"
         assert bool(preview.warnings) == is_left
-        report = plan(root, WISH)
+        report = plan(root, HOW)
         assert texts(root) == AFTER, at
         assert not has_journal(root)
         assert bool(report.warnings) == is_left

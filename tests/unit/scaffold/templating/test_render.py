@@ -14,7 +14,6 @@ import pytest
 from scaffold.errors import TemplateError
 from scaffold.templating.render import (
     FreeText,
-    check_destination,
     doc_text,
     python_literal,
     render_files,
@@ -23,6 +22,7 @@ from scaffold.templating.render import (
     template_variables,
     toml_literal,
 )
+from scaffold.templating.request import check_destination
 from scaffold.templating.spec import Answer, FileRule
 
 HOSTILE = [

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from scaffold.cli.units import writer_of
 from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import read_entries
 from scaffold.errors import ScaffoldError
@@ -23,8 +24,9 @@ from scaffold.transaction.change import digest
 from scaffold.units.add import add_tests, add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
+from scaffold.units.list import list_templates
 from scaffold.units.project import new_project
-from scaffold.units.show import list_templates, show_unit
+from scaffold.units.show import show_unit
 from scaffold.units.status import show_status
 from scaffold.units.update import update_units
 
@@ -394,7 +396,7 @@ def test_commands_to_run_next_name_the_target_that_was_named(project: Path):
     kind = load_kind("reward")
     made = add_unit(kind, "sums", ["exact"], {}, options)
     shown = show_unit("sums", options)
-    updated = update_units(["sums"], ["take=last_line"], options)
+    updated = update_units(["sums"], ["take=last_line"], options, writer_of)
     wanted = ("scaffold", "verify", "reward/sums", "--target", "my_rl")
     assert made.check == shown.check == updated.check == (wanted,)
     with pytest.raises(ScaffoldError) as refusal:

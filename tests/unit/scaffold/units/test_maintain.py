@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
+from scaffold.cli.units import writer_of
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import catalogue_for, load_kind
-from scaffold.units import maintain as upkeep
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import find_unit, read_units
-from scaffold.units.status import show_status
+from scaffold.units.maintain import eject_template, uninstall
+from scaffold.units.remove import remove_unit
+from scaffold.units.status import fix_registries, show_status
+from scaffold.units.update import update_units
 
 REWARD = "my_rl/reward/sums.py"
 TEST = "tests/reward/test_sums.py"
@@ -52,7 +55,7 @@ def states(root: Path) -> dict[str, list[str]]:
 def test_remove_gives_back_the_first_bytes(project: Path, kind: str) -> None:
     before, before_folders = tree(project), folders(project)
     add(project, kind=kind)
-    report = upkeep.remove_unit("sums", (), Options(project))
+    report = remove_unit("sums", (), Options(project))
     assert {change.action for change in report.changes} == {"deleted", "edited", "record"}
     assert tree(project) == before
     assert folders(project) == before_folders
@@ -64,7 +67,7 @@ def test_units_are_removed_in_any_order(project: Path) -> None:
     for name in names:
         add(project, name)
     for name in ("alpha", "zeta", "mid"):
-        upkeep.remove_unit(f"reward/{name}", (), Options(project))
+        remove_unit(f"reward/{name}", (), Options(project))
     assert tree(project) == before
 
 
@@ -72,7 +75,7 @@ def test_an_edited_file_is_kept_and_said(project: Path) -> None:
     add(project)
     append(project / REWARD, "\nEXTRA = 1\n")
     mine = (project / REWARD).read_bytes()
-    report = upkeep.remove_unit("sums", (), Options(project))
+    report = remove_unit("sums", (), Options(project))
     assert (project / REWARD).read_bytes() == mine
     assert not (project / TEST).exists()
     assert "sums" not in (project / TABLE).read_text()
@@ -86,7 +89,7 @@ def test_discarded_edits_are_copied_first(project: Path, change: str) -> None:
     add(project)
     append(project / REWARD, change)
     mine = (project / REWARD).read_bytes()
-    report = upkeep.remove_unit("sums", ["reward/sums"], Options(project))
+    report = remove_unit("sums", ["reward/sums"], Options(project))
     assert tree(project) == before
     saved = next(word for word in report.warnings[0].split() if "/backups/" in word)
     assert (Path(saved) / REWARD).read_bytes() == mine
@@ -95,7 +98,7 @@ def test_discarded_edits_are_copied_first(project: Path, change: str) -> None:
 def test_discard_has_to_name_the_unit(project: Path) -> None:
     add(project)
     with pytest.raises(ScaffoldError) as refusal:
-        upkeep.remove_unit("sums", ["reward/other"], Options(project))
+        remove_unit("sums", ["reward/other"], Options(project))
     assert refusal.value.code == "usage"
     assert (project / REWARD).exists()
 
@@ -109,7 +112,7 @@ def test_a_formatter_makes_nothing_edited(project: Path) -> None:
     subprocess.run(argv, check=True)
     assert (project / REWARD).read_bytes() != text
     assert states(project)["reward/sums"] == ["untouched"]
-    upkeep.remove_unit("sums", (), Options(project))
+    remove_unit("sums", (), Options(project))
     assert tree(project) == before
 
 
@@ -117,7 +120,7 @@ def test_a_line_that_says_something_else_stays(project: Path) -> None:
     add(project)
     text = (project / TABLE).read_text().replace("sums:sums_reward_fn", "mine:mine")
     (project / TABLE).write_text(text)
-    report = upkeep.remove_unit("sums", (), Options(project))
+    report = remove_unit("sums", (), Options(project))
     assert (project / TABLE).read_text() == text
     assert any("'sums'" in text for text in report.warnings)
 
@@ -125,14 +128,14 @@ def test_a_line_that_says_something_else_stays(project: Path) -> None:
 def test_a_project_is_not_removed_from_under_its_units(project: Path) -> None:
     add(project)
     with pytest.raises(ScaffoldError) as refusal:
-        upkeep.remove_unit("project/my_rl", (), Options(project))
+        remove_unit("project/my_rl", (), Options(project))
     assert refusal.value.code == "unit_needed"
 
 
 def test_a_file_that_two_units_made_goes_with_the_last(project: Path) -> None:
     before = tree(project)
     for kind in ("reward", "workflow"):
-        upkeep.eject_template(kind, Options(project))
+        eject_template(kind, Options(project))
         folder = project / f".scaffold/templates/{kind}"
         (folder / "notes.txt").write_text("notes of all\n")
         files = '[[files]]\nfrom = "notes.txt"\nto = "NOTES.txt"\n\n[style]'
@@ -142,10 +145,10 @@ def test_a_file_that_two_units_made_goes_with_the_last(project: Path) -> None:
     for kind in ("reward", "workflow"):
         own = catalogue_for(project).kind(kind)
         add_unit(own, f"my_{kind}s", (), {}, Options(project))
-    report = upkeep.remove_unit("reward/my_rewards", (), Options(project))
+    report = remove_unit("reward/my_rewards", (), Options(project))
     assert not report.warnings
     assert (project / "NOTES.txt").exists()
-    upkeep.remove_unit("workflow/my_workflows", (), Options(project))
+    remove_unit("workflow/my_workflows", (), Options(project))
     shutil.rmtree(project / ".scaffold/templates")
     assert tree(project) == before
 
@@ -155,7 +158,7 @@ def test_a_broken_registry_stops_the_removal_before_anything_is_done(project: Pa
     append(project / TABLE, "<<<<<<< ours\n")
     before = tree(project)
     with pytest.raises(ScaffoldError) as refusal:
-        upkeep.remove_unit("sums", (), Options(project))
+        remove_unit("sums", (), Options(project))
     assert refusal.value.code == "registry_syntax"
     assert "repair" in refusal.value.hint
     assert tree(project) == before
@@ -166,7 +169,7 @@ def test_where_a_registry_became_code_there_is_a_way_out(project: Path) -> None:
     (project / TABLE).write_text("REWARDS = {k: k for k in found()}\n")
     before = tree(project)
     with pytest.raises(ScaffoldError) as refusal:
-        upkeep.remove_unit("sums", (), Options(project))
+        remove_unit("sums", (), Options(project))
     assert refusal.value.code == "registry_computed"
     assert tree(project) == before
     assert "take 'sums' out of REWARDS in my_rl/reward/__init__.py by hand" in refusal.value.hint
@@ -179,16 +182,16 @@ def test_dry_runs_write_nothing(project: Path) -> None:
     add(project)
     before = tree(project)
     options = Options(project, dry_run=True)
-    assert "deleted" in [c.action for c in upkeep.remove_unit("sums", (), options).changes]
-    assert upkeep.update_units(["sums"], ["take=last_line"], options).changes
-    assert upkeep.eject_template("reward/exact", options).changes
-    assert upkeep.uninstall(options).changes
+    assert "deleted" in [c.action for c in remove_unit("sums", (), options).changes]
+    assert update_units(["sums"], ["take=last_line"], options, writer_of).changes
+    assert eject_template("reward/exact", options).changes
+    assert uninstall(options).changes
     assert tree(project) == before
 
 
 def test_update_with_another_answer_renders_again(project: Path) -> None:
     add(project)
-    report = upkeep.update_units(["sums"], ["take=last_line"], Options(project))
+    report = update_units(["sums"], ["take=last_line"], Options(project), writer_of)
     assert (report.ok, report.next) == (True, ())
     assert find_unit(project, "sums").answers["take"] == "last_line"
     other = add(project, "fresh", take="last_line").changes
@@ -197,13 +200,13 @@ def test_update_with_another_answer_renders_again(project: Path) -> None:
         (project / fresh.path).read_text().replace("fresh", "sums")
     )
     assert states(project)["reward/sums"] == ["untouched"]
-    assert not upkeep.update_units((), (), Options(project)).changes
+    assert not update_units((), (), Options(project), writer_of).changes
 
 
 def test_update_keeps_edits_and_takes_the_rest(project: Path) -> None:
     add(project)
     append(project / REWARD, "\n\nMINE = 1\n")
-    report = upkeep.update_units(["sums"], ["take=last_line"], Options(project))
+    report = update_units(["sums"], ["take=last_line"], Options(project), writer_of)
     assert {c.path: c.action for c in report.changes}[REWARD] == "merged"
     text = (project / REWARD).read_text()
     assert text.endswith("MINE = 1\n")
@@ -212,7 +215,7 @@ def test_update_keeps_edits_and_takes_the_rest(project: Path) -> None:
 
 
 def test_a_conflict_is_marked_reported_and_loses_nothing(project: Path) -> None:
-    upkeep.eject_template("reward/exact", Options(project))
+    eject_template("reward/exact", Options(project))
     template = project / ".scaffold/templates/reward/exact"
     add(project)
     first = (project / REWARD).read_text().splitlines()[0]
@@ -223,7 +226,7 @@ def test_a_conflict_is_marked_reported_and_loses_nothing(project: Path) -> None:
     manifest.write_text(manifest.read_text().replace("version = 1", "version = 2"))
     assert "outdated" in states(project)["reward/sums"]
 
-    report = upkeep.update_units((), (), Options(project))
+    report = update_units((), (), Options(project), writer_of)
     assert not report.ok
     text = (project / REWARD).read_text()
     assert text.index('"""Mine."""') < text.index(first) < text.index('"""Theirs."""')
@@ -236,7 +239,7 @@ def test_update_with_windows_line_ends(project: Path, mine: bytes) -> None:
     add(project)
     data = (project / REWARD).read_bytes().replace(b"\n", b"\r\n") + mine
     (project / REWARD).write_bytes(data)
-    report = upkeep.update_units(["sums"], ["take=last_line"], Options(project))
+    report = update_units(["sums"], ["take=last_line"], Options(project), writer_of)
     assert report.ok
     after = (project / REWARD).read_bytes()
     assert after != data
@@ -250,7 +253,7 @@ def test_records_that_git_checked_out_with_windows_line_ends_stay(project: Path)
     for path in (project / ".scaffold/made").glob("*/*.toml"):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     before = tree(project)
-    assert upkeep.update_units([], [], Options(project)).changes == ()
+    assert update_units([], [], Options(project), writer_of).changes == ()
     assert tree(project) == before
 
 
@@ -258,7 +261,7 @@ def test_update_without_its_base_is_refused(project: Path) -> None:
     add(project)
     (project / f".scaffold/made/reward/sums.base/{REWARD}.txt").unlink()
     with pytest.raises(ScaffoldError) as refusal:
-        upkeep.update_units(["sums"], ["take=last_line"], Options(project))
+        update_units(["sums"], ["take=last_line"], Options(project), writer_of)
     assert refusal.value.code == "base_missing"
 
 
@@ -270,15 +273,15 @@ def test_wrong_settings_are_refused(project: Path, settings: list[str], code: st
     add(project)
     before = tree(project)
     with pytest.raises(ScaffoldError) as refusal:
-        upkeep.update_units(["sums"], settings, Options(project))
+        update_units(["sums"], settings, Options(project), writer_of)
     assert refusal.value.code == code
     assert tree(project) == before
 
 
 def newer_template(root: Path) -> None:
     """Ejects the templates of rewards, registers them otherwise and adds a line to the source."""
-    upkeep.eject_template("reward", Options(root))
-    upkeep.eject_template("reward/exact", Options(root))
+    eject_template("reward", Options(root))
+    eject_template("reward/exact", Options(root))
     folder = root / ".scaffold/templates/reward"
     for path, old, new in (
         (folder / "kind.toml", 'value = "{module}:', 'value = "{module}:newer_'),
@@ -293,11 +296,11 @@ def test_units_are_brought_up_to_date_together(project: Path) -> None:
     for name in ("sums", "more"):
         add(project, name)
     newer_template(project)
-    report = upkeep.update_units([], [], Options(project))
+    report = update_units([], [], Options(project), writer_of)
     assert [c.path for c in report.changes].count(TABLE) == 1
     assert (project / TABLE).read_text().count(":newer_") == 2
     assert [row for row in states(project).values() if row != ["untouched"]] == []
-    assert upkeep.update_units([], [], Options(project)).changes == ()
+    assert update_units([], [], Options(project), writer_of).changes == ()
 
 
 @pytest.mark.parametrize(
@@ -314,7 +317,7 @@ def test_an_update_that_one_unit_forbids_changes_none(project: Path, lost: str, 
     (project / lost).unlink()
     before = tree(project)
     with pytest.raises(ScaffoldError) as refusal:
-        upkeep.update_units([], [], Options(project))
+        update_units([], [], Options(project), writer_of)
     assert refusal.value.code == code
     assert tree(project) == before
 
@@ -326,25 +329,25 @@ def test_a_merge_that_lost_lines_is_mended(project: Path) -> None:
     after = (project / TABLE).read_bytes()
     (project / TABLE).write_bytes(first)
     assert states(project)["reward/sums"] == ["unregistered"]
-    report = upkeep.fix_registries(Options(project))
+    report = fix_registries(Options(project))
     assert (project / TABLE).read_bytes() == after
     assert sorted(row.key for row in report.registered) == ["more", "sums"]
-    assert not upkeep.fix_registries(Options(project)).changes
+    assert not fix_registries(Options(project)).changes
 
 
 def test_an_ejected_template_comes_first(project: Path) -> None:
-    upkeep.eject_template("reward/exact", Options(project))
+    eject_template("reward/exact", Options(project))
     source = project / ".scaffold/templates/reward/exact/reward.py.jinja"
     source.write_text(source.read_text() + "\nOURS = True\n")
     report = add(project)
     assert (project / REWARD).read_text().endswith("OURS = True\n")
     assert any("repository" in text for text in report.warnings)
     with pytest.raises(ScaffoldError):
-        upkeep.eject_template("reward/exact", Options(project))
+        eject_template("reward/exact", Options(project))
 
 
 def test_ejecting_a_kind_takes_what_its_styles_share(project: Path) -> None:
-    upkeep.eject_template("dataset", Options(project))
+    eject_template("dataset", Options(project))
     names = {path.name for path in (project / ".scaffold/templates/dataset").iterdir()}
     assert "kind.toml" in names
     assert "rl" not in names
@@ -354,7 +357,7 @@ def test_ejecting_a_kind_takes_what_its_styles_share(project: Path) -> None:
 def test_uninstall_leaves_the_code_and_nothing_else(project: Path) -> None:
     add(project)
     code = {k: v for k, v in tree(project).items() if not k.startswith(".scaffold/")}
-    report = upkeep.uninstall(Options(project))
+    report = uninstall(Options(project))
     assert tree(project) == code
     assert not (project / ".scaffold").exists()
     assert report.next[0].file == "pyproject.toml"
@@ -363,8 +366,8 @@ def test_uninstall_leaves_the_code_and_nothing_else(project: Path) -> None:
 def test_copies_of_edited_files_outlive_the_tool_and_are_named(project: Path) -> None:
     add(project)
     append(project / REWARD, "\nEXTRA = 1\n")
-    upkeep.remove_unit("sums", ["sums"], Options(project))
-    report = upkeep.uninstall(Options(project))
+    remove_unit("sums", ["sums"], Options(project))
+    report = uninstall(Options(project))
     copy = next(project.rglob(f"backups/*/{REWARD}"))
     assert "EXTRA = 1" in copy.read_text()
     assert any(text.startswith(str(copy.parents[3])) for text in report.warnings)
@@ -387,14 +390,14 @@ def test_branches_that_each_add_one_merge_without_conflict(project: Path) -> Non
     who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     merge = ["git", *who, "merge", "-q", "left", "-X", "ours"]
     subprocess.run(merge, cwd=project, check=True, capture_output=True)
-    upkeep.fix_registries(Options(project))
+    fix_registries(Options(project))
     assert set(map(tuple, states(project).values())) == {("untouched",)}
 
 
 def test_an_update_of_several_units_is_one_step(project: Path) -> None:
     add(project, "first")
     add(project, "second")
-    upkeep.eject_template("reward/exact", Options(project))
+    eject_template("reward/exact", Options(project))
     folder = project / ".scaffold/templates/reward/exact"
     for name, was, now in (
         ("template.toml", "version = 1", "version = 2"),
@@ -407,12 +410,12 @@ def test_an_update_of_several_units_is_one_step(project: Path) -> None:
     base.unlink()
     before = tree(project)
     with pytest.raises(ScaffoldError) as refusal:
-        upkeep.update_units((), (), Options(project))
+        update_units((), (), Options(project), writer_of)
     assert refusal.value.code == "base_missing"
     assert tree(project) == before
 
     base.write_bytes(kept)
-    report = upkeep.update_units((), (), Options(project))
+    report = update_units((), (), Options(project), writer_of)
     updated = {change.path for change in report.changes if change.action == "updated"}
     assert updated == {"my_rl/reward/first.py", "my_rl/reward/second.py"}
     assert set(map(tuple, states(project).values())) == {("untouched",)}
@@ -429,11 +432,11 @@ def test_a_record_under_conflict_leaves_the_others_alone(project: Path) -> None:
     assert [row["id"] for row in report.extra["units"]] == ["project/my_rl", "reward/sums"]
     assert report.error is not None
     assert "more.toml" in report.error.message
-    report = upkeep.remove_unit("sums", (), Options(project))
+    report = remove_unit("sums", (), Options(project))
     assert "more.toml" in report.warnings[0]
     assert "my_rl/reward/sums.py" not in tree(project)
     record.write_text(record.read_text().replace("<<<<<<< ours\n", ""))
-    upkeep.remove_unit("more", (), Options(project))
+    remove_unit("more", (), Options(project))
     assert tree(project) == before
 
 
@@ -444,7 +447,7 @@ def test_one_registry_that_cannot_be_mended_stops_no_other(project: Path) -> Non
     mended = other.read_bytes()
     other.write_text(other.read_text().replace('"sums": "my_rl.workflow.sums:SumsWorkflow",', ""))
     (project / TABLE).write_text("REWARDS = make()\n")
-    report = upkeep.fix_registries(Options(project))
+    report = fix_registries(Options(project))
     assert not report.ok
     assert [row.key for row in report.registered] == ["sums"]
     assert b"SumsWorkflow" in other.read_bytes()

@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 
 from scaffold.edit.shapes import SHAPES, add_entry, has_entry, read_entries, remove_entry
-from scaffold.ledger import Entry
+from scaffold.edit.entry import Entry
 from scaffold.errors import declared_codes, RegistryError
 
 CORPUS = Path(__file__).parent

@@ -13,7 +13,7 @@ from scaffold.report import Report
 from scaffold.target.target import Target, find_target
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
-from scaffold.units.init.command import Wish, init_repository, with_config
+from scaffold.units.init.command import InitOptions, init_repository, with_config
 
 SOURCE = '''"""The @."""
 
@@ -58,14 +58,14 @@ def tree(root: Path) -> dict[str, bytes]:
     return {path: data for path, data in found.items() if "state" not in path}
 
 
-def init(root: Path, like: str | None = "one", **wish: Any) -> Report:
-    return init_repository(Wish(like, **{"agreed": True, **wish}), Options(root))
+def init(root: Path, like: str | None = "one", **how: Any) -> Report:
+    return init_repository(InitOptions(like, **{"agreed": True, **how}), Options(root))
 
 
-def refused(root: Path, code: str, **wish: Any) -> ScaffoldError:
+def refused(root: Path, code: str, **how: Any) -> ScaffoldError:
     before = tree(root)
     with pytest.raises(ScaffoldError) as refusal:
-        init(root, **wish)
+        init(root, **how)
     assert refusal.value.code == code, refusal.value.message
     assert tree(root) == before
     return refusal.value
@@ -236,9 +236,9 @@ def test_the_package_is_found(tmp_path: Path, texts: dict[str, str], package: st
 
 def test_the_root_is_the_nearest_project_and_a_target_is_taken_as_it_is(root: Path):
     make(root, {"setup.cfg": "", "sub/pkg/__init__.py": ""})
-    report = init_repository(Wish(agreed=True), Options(root / "lib" / "things"))
+    report = init_repository(InitOptions(agreed=True), Options(root / "lib" / "things"))
     assert report.target == {"root": str(root), "layout": "project", "package": "lib"}
-    inner = init_repository(Wish(agreed=True), Options(root, target="sub"))
+    inner = init_repository(InitOptions(agreed=True), Options(root, target="sub"))
     assert inner.target == {"root": str(root / "sub"), "layout": "project", "package": "pkg"}
 
 
@@ -251,7 +251,7 @@ def test_what_cannot_be_taught_is_refused(root: Path, tmp_path_factory: pytest.T
     empty = tmp_path_factory.mktemp("empty")
     refused(empty, "target_missing", like=None)
     with pytest.raises(ScaffoldError) as refusal:
-        init_repository(Wish(), Options(root, target="nowhere"))
+        init_repository(InitOptions(), Options(root, target="nowhere"))
     assert refusal.value.code == "target_missing"
 
 

@@ -1,0 +1,73 @@
+"""The commands on models beside add-archon-model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scaffold.cli.options import DRY_RUN, PROBE_TIMEOUT, PYTHON, command, log, options_of
+
+if TYPE_CHECKING:
+    from scaffold.report import Report
+
+
+@command(
+    "explain",
+    click.Argument(["typed"], metavar="MODEL"),
+    click.Option(["--text-only"], is_flag=True, help="Take the language model of a larger one."),
+    click.Option(["--trust-remote-code"], is_flag=True, help="Run code of the checkpoint."),
+    PYTHON,
+    PROBE_TIMEOUT,
+)
+def explain(
+    typed: str, text_only: bool, trust_remote_code: bool, timeout_s: float, **values: Any
+) -> Report:
+    """Tells each decision about a model with its evidence; writes nothing.
+
+    MODEL is a model_type of transformers, a config.json or a checkpoint folder.
+    """
+    from scaffold.archon.add import explain_model
+    from scaffold.archon.pipeline import ModelOptions
+
+    given = {"text_only": text_only, "trust_remote_code": trust_remote_code}
+    how = ModelOptions(python=values["python"], timeout_s=timeout_s)
+    return explain_model(typed, given, how, options_of(values), log)
+
+
+@command(
+    "coverage",
+    click.Option(["--types"], metavar="A,B", help="Only these model_types. [default: all]"),
+    click.Option(
+        ["--jobs"], type=click.IntRange(min=1), default=2, metavar="N", help="How many at once."
+    ),
+    click.Option(["--resume"], is_flag=True, help="Take what is known of unchanged sources."),
+    click.Option(["--fast"], is_flag=True, help="Few configurations, and no processes."),
+    click.Option(
+        ["--split/--no-split"], default=True, help="Also split each model over two processes."
+    ),
+    PYTHON,
+    PROBE_TIMEOUT,
+    DRY_RUN,
+)
+def coverage(
+    types: str | None,
+    jobs: int,
+    resume: bool,
+    fast: bool,
+    split: bool,
+    timeout_s: float,
+    **values: Any,
+) -> Report:
+    """Proves every model that transformers has, and writes docs/en/archon-coverage.md.
+
+    What was proven of the same sources before is not run again with --resume.
+    """
+    from scaffold.archon.coverage import SurveyOptions, survey_models
+
+    names = tuple(filter(None, (types or "").split(",")))
+    how = SurveyOptions(names, jobs, resume, fast, split, values["python"], timeout_s)
+    return survey_models(how, options_of(values), log)
+
+
+COMMANDS = (explain, coverage)

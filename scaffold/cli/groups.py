@@ -1,0 +1,163 @@
+"""The groups of commands: fixed ones, one command for each kind, and where every error ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from scaffold.cli.options import (
+    DRY_RUN,
+    EXPLAIN,
+    GIT,
+    JSON,
+    KEEP_UNPROVEN,
+    NAME,
+    NO_FORMAT,
+    NO_INPUT,
+    OVERWRITE,
+    PROBE_TIMEOUT,
+    PYTHON,
+    SKIP_PROOF,
+    TARGET,
+    VERIFY,
+    log,
+    options_of,
+)
+from scaffold.cli.output import give_up_printing, mend_streams, print_error, print_report
+from scaffold.templating.sources import KindHead, kind_heads, own_root, template_sources
+
+if TYPE_CHECKING:
+    from scaffold.report import Report
+    from scaffold.templating.manifests import Catalogue
+
+
+class KindCommand(click.Command):
+    """Makes one kind of unit; its manifests are read when it is chosen, not when it is listed."""
+
+    def __init__(self, head: KindHead, name: str) -> None:
+        super().__init__(name, help=head.help, callback=self.make)
+        self.kind_name = head.name
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Returns the parameters, read from the manifests on first use."""
+        if not self.params:
+            from scaffold.cli.kinds import kind_params
+
+            catalogue = catalogue_of(ctx)
+            kind = catalogue.kind(self.kind_name)
+            own = [GIT] if kind.new_folder else [OVERWRITE, NO_FORMAT, VERIFY]
+            if kind.writer:  # whose units are proven before they are written
+                own = [NAME, PYTHON, EXPLAIN, KEEP_UNPROVEN, SKIP_PROOF, PROBE_TIMEOUT, *own]
+            common = [TARGET, DRY_RUN, JSON, NO_INPUT]
+            self.params = [*kind_params(catalogue, kind), *common, *own]
+        return super().get_params(ctx)
+
+    def make(self, typed: str, chosen: Any, **values: Any) -> Report:
+        """Makes the unit that the command line asks for."""
+        from scaffold.cli.kinds import make
+
+        catalogue = catalogue_of(click.get_current_context())
+        kind = catalogue.kind(self.kind_name)
+        return make(catalogue, kind, typed, chosen, options_of(values), log, **values)
+
+
+class Commands(click.Group):
+    """Is a group that names the nearest of its commands where one is misspelled."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Returns the command that the arguments begin with, and the rest of them."""
+        name = args[0]
+        is_known = name.startswith("-") or self.get_command(ctx, name) is not None
+        if not is_known and not ctx.resilient_parsing:
+            from scaffold.errors import nearest
+
+            ctx.fail(f"unknown command {name!r}{nearest(name, self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
+
+class KindGroup(Commands):
+    """Holds one command per kind that is added to a target."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the kinds."""
+        return [head.name for head in _heads(ctx).values() if not head.new_folder]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns the command of a kind, or None."""
+        head = _heads(ctx).get(cmd_name)
+        return KindCommand(head, cmd_name) if head and not head.new_folder else None
+
+
+class Cli(Commands):
+    """Is the whole command line: fixed commands, and one alias per kind; errors end here."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the fixed commands and the kinds' own, in the order of the help."""
+        return [*_aliases(ctx), *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Returns a command by its name, or None."""
+        fixed = super().get_command(ctx, cmd_name)
+        if fixed is not None:
+            return fixed
+        head = _aliases(ctx).get(cmd_name)
+        return KindCommand(head, cmd_name) if head else None
+
+    # Always exits with a status of our own, where click's returns in one of its modes.
+    def main(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Runs the command line and exits with 0 (done), 1 (refused), 2 (usage) or 3 (a fault)."""
+        argv = list(sys.argv[1:] if args is None else args)
+        mend_streams()
+        try:
+            status = self._run(argv, prog_name or "scaffold", extra)
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
+        except OSError as error:  # of the printing alone; what was to be done is done
+            status = give_up_printing(error)
+        sys.exit(status)
+
+    def _run(self, argv: list[str], prog_name: str, extra: dict[str, Any]) -> int:
+        as_json = "--json" in argv[: argv.index("--") if "--" in argv else None]
+        try:
+            extra.pop("standalone_mode", None)
+            extra.setdefault("obj", own_root(argv))
+            outcome = super().main(argv, prog_name, standalone_mode=False, **extra)
+        except (Exception, KeyboardInterrupt) as error:
+            return print_error(argv, error, as_json)
+        return outcome if isinstance(outcome, int) else print_report(outcome, as_json)
+
+
+def _root(ctx: click.Context) -> str | None:
+    """Returns the folder whose own templates count; completion comes without `Cli.main`."""
+    top = ctx.find_root()
+    if top.obj is None:
+        top.obj = own_root(sys.argv[1:])
+    return top.obj or None
+
+
+def _heads(ctx: click.Context) -> dict[str, KindHead]:
+    meta = ctx.find_root().meta
+    if "scaffold.heads" not in meta:
+        folders = [folder for _, folder in template_sources(_root(ctx))]
+        meta["scaffold.heads"] = kind_heads(folders)
+    return meta["scaffold.heads"]
+
+
+def _aliases(ctx: click.Context) -> dict[str, KindHead]:
+    """Returns the kinds that have a command of their own; `add KIND` knows all."""
+    ordered = sorted(_heads(ctx).values(), key=lambda head: not head.new_folder)
+    return {head.command: head for head in ordered if head.command}
+
+
+def catalogue_of(ctx: click.Context) -> Catalogue:
+    """Return what can be made where a command line is run."""
+    from scaffold.templating.manifests import catalogue_for
+
+    return catalogue_for(_root(ctx))

@@ -1,0 +1,87 @@
+"""What commands of several rooms share: options, and the values that are made of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scaffold.cli.working_folder import working_folder
+
+if TYPE_CHECKING:
+    from scaffold.units.context import Options
+
+TARGET = click.Option(
+    ["--target"], metavar="DIR", help="The target's folder (default: the nearest one upwards)."
+)
+JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on stdout.")
+DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Print the unified diff, write nothing.")
+NO_INPUT = click.Option(["--no-input"], is_flag=True, help="Never ask; implied without a terminal.")
+OVERWRITE = click.Option(
+    ["--overwrite"],
+    multiple=True,
+    metavar="PATH",
+    help="Replace this file, or what stands in this folder (repeatable).",
+)
+NO_FORMAT = click.Option(
+    ["--no-format"], is_flag=True, help="Do not run the target's formatters on what is written."
+)
+VERIFY = click.Option(["--verify"], is_flag=True, help="Verify the unit once it is written.")
+NAME = click.Option(["--name"], metavar="NAME", help="What to call it. [default: its model_type]")
+PYTHON = click.Option(
+    ["--python"], metavar="EXE", help="The interpreter to run the target's code in."
+)
+EXPLAIN = click.Option(["--explain"], is_flag=True, help="Tell each decision with its evidence.")
+KEEP_UNPROVEN = click.Option(
+    ["--keep-unproven"], is_flag=True, help="Register it even if its proof fails; it is marked."
+)
+SKIP_PROOF = click.Option(
+    ["--skip-proof"],
+    is_flag=True,
+    help="With --dry-run: do without the proof, which takes longest.",
+)
+PROBE_TIMEOUT = click.Option(
+    ["--timeout", "timeout_s"],
+    type=click.FloatRange(min=1),
+    default=1800.0,
+    metavar="SECONDS",
+    help="Limit of the measuring and of the proof, each. [default: 1800]",
+)
+GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repository.")
+
+
+def command(name: str, *params: click.Parameter) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return a decorator that makes a command of a function, its help the docstring."""
+
+    def make(function: Callable[..., Any]) -> click.Command:
+        return click.Command(
+            name, callback=function, params=[*params, TARGET, JSON], help=function.__doc__
+        )
+
+    return make
+
+
+def options_of(values: dict[str, Any]) -> Options:
+    """Return what every command on units accepts, from the values of a command line."""
+    from scaffold.units.context import Options
+
+    return Options(
+        working_folder(),
+        values["target"],
+        values.get("dry_run", False),
+        values.get("overwrite", ()),
+        with_format=not values.get("no_format", False),
+        sample=values.get("sample"),
+    )
+
+
+def may_ask(values: dict[str, Any]) -> bool:
+    """Return whether a person is there to be asked."""
+    return not (values["no_input"] or values["as_json"] or values["dry_run"]) and sys.stdin.isatty()
+
+
+def log(line: str) -> None:
+    """Print a line of progress to the error stream."""
+    click.echo(line, err=True)

@@ -1,0 +1,230 @@
+"""The commands on units: they parse, call one function and return its report."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scaffold.cli.groups import catalogue_of
+from scaffold.cli.options import (
+    DRY_RUN,
+    NO_FORMAT,
+    NO_INPUT,
+    PYTHON,
+    command,
+    log,
+    may_ask,
+    options_of,
+)
+from scaffold.templating.sources import made_ids
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from scaffold.report import Report
+    from scaffold.units.update import Writer
+
+WRITERS = {"archon": "scaffold.archon.update:renew_model"}
+"""What brings the units of a kind up to date that no template stands for, by the kind's writer."""
+
+
+def _complete_id(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    target = ctx.params.get("target")
+    ids = made_ids(["--target", target] if target else [])
+    return [CompletionItem(each) for each in ids if each.startswith(incomplete)]
+
+
+def _complete_template(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    catalogue = catalogue_of(ctx)
+    kinds = catalogue.kind_names()
+    found = [
+        *kinds,
+        *(f"{kind}/{style}" for kind in kinds for style in catalogue.style_names(kind)),
+    ]
+    return [CompletionItem(each) for each in found if each.startswith(incomplete)]
+
+
+def writer_of(name: str) -> Writer:
+    """Return the writer that a kind's manifest names."""
+    module, _, attribute = WRITERS[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _agree(proposal: str) -> bool:
+    click.echo(proposal, err=True, nl=False)
+    return click.confirm("Write this?", err=True)
+
+
+@command(
+    "init",
+    click.Option(["--like"], metavar="PATH_OR_NAME", help="An existing unit to make a kind of."),
+    click.Option(["--kind"], default="", metavar="KIND", help="What the kind is to be called."),
+    click.Option(["--yes"], is_flag=True, help="Write what is proposed without asking."),
+    DRY_RUN,
+    NO_INPUT,
+    NO_FORMAT,
+)
+def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
+    """Teaches it this repository, by an example.
+
+    It proposes a configuration and, with --like, a kind made of a unit that exists: it shows the
+    files and registry lines in which the unit occurs, and the templates made of them.
+    """
+    from scaffold.units.init.command import InitOptions, init_repository
+
+    ask = _agree if may_ask(values) else None
+    return init_repository(InitOptions(like, kind, yes, ask), options_of(values))
+
+
+@command("list")
+def list_(**values: Any) -> Report:
+    """Lists what can be made, and what was made here."""
+    from scaffold.units.list import list_templates
+
+    return list_templates(options_of(values))
+
+
+@command("target")
+def target(**values: Any) -> Report:
+    """Explains where things go in this repository."""
+    from scaffold.units.list import explain_target
+
+    return explain_target(options_of(values))
+
+
+@command(
+    "status",
+    click.Option(["--fix"], is_flag=True, help="Add lost registry lines again."),
+    DRY_RUN,
+)
+def status(fix: bool, **values: Any) -> Report:
+    """Compares what was made with what is there."""
+    from scaffold.units.status import fix_registries, show_status
+
+    options = options_of(values)
+    return fix_registries(options) if fix else show_status(options)
+
+
+@command("show", click.Argument(["id"], shell_complete=_complete_id))
+def show(id: str, **values: Any) -> Report:
+    """Shows everything about one unit.
+
+    ID is kind/name, or a name that is unique.
+    """
+    from scaffold.units.show import show_unit
+
+    return show_unit(id, options_of(values))
+
+
+@command(
+    "verify",
+    click.Argument(["ids"], nargs=-1, metavar="[ID]...", shell_complete=_complete_id),
+    PYTHON,
+    click.Option(["--allow-stub"], is_flag=True, help="Accept places left to the author."),
+    click.Option(["--data"], metavar="PATH", help="Rows of your own to try it on (JSONL)."),
+    click.Option(
+        ["--timeout"],
+        type=click.FloatRange(min=1),
+        default=300.0,
+        metavar="SECONDS",
+        help="Limit of the tests and of the episodes of each unit. [default: 300]",
+    ),
+)
+def verify(ids: tuple[str, ...], **values: Any) -> Report:
+    """Runs what was made and gives a verdict.
+
+    It runs the static contract, the generated tests and real episodes of every ID, or of all that
+    was made. This executes the target's code.
+    """
+    from scaffold.archon.update import verify_and_register
+    from scaffold.verify.command import Trial
+
+    how = Trial(values["python"], values["allow_stub"], values["data"], values["timeout"])
+    return verify_and_register(ids, how, log, options_of(values))
+
+
+@command(
+    "remove",
+    click.Argument(["id"], shell_complete=_complete_id),
+    click.Option(
+        ["--discard-edits", "discard"],
+        multiple=True,
+        metavar="ID",
+        help="Delete the edited files of this unit too, after copying them.",
+    ),
+    DRY_RUN,
+)
+def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
+    """Takes back what was made; edited files stay.
+
+    ID is kind/name, or a name that is unique.
+    """
+    from scaffold.units.remove import remove_unit
+
+    return remove_unit(id, discard, options_of(values))
+
+
+@command(
+    "update",
+    click.Argument(["ids"], nargs=-1, metavar="[ID]...", shell_complete=_complete_id),
+    click.Option(
+        ["--set", "settings"],
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Another answer, for one unit (repeatable).",
+    ),
+    NO_FORMAT,
+    DRY_RUN,
+)
+def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Report:
+    """Merges what the templates say by now into what was made.
+
+    A conflict is marked in the file and reported; the exit status is 1 then.
+    """
+    from scaffold.units.update import update_units
+
+    return update_units(ids, settings, options_of(values), writer_of)
+
+
+@command("eject", click.Argument(["template"], shell_complete=_complete_template), DRY_RUN)
+def eject(template: str, **values: Any) -> Report:
+    """Copies a template into the repository, to change it.
+
+    TEMPLATE is kind/style, or a kind for what its styles share.
+    """
+    from scaffold.units.maintain import eject_template
+
+    return eject_template(template, options_of(values))
+
+
+@command(
+    "recover",
+    click.Option(["--keep-edited"], is_flag=True, help="Leave files alone that changed since."),
+    DRY_RUN,
+)
+def recover(keep_edited: bool, **values: Any) -> Report:
+    """Finishes or undoes a command that was cut short."""
+    from scaffold.units.maintain import recover_target
+
+    return recover_target(keep_edited, options_of(values))
+
+
+@command("uninstall", DRY_RUN)
+def uninstall(**values: Any) -> Report:
+    """Forgets all that was made, and leaves the code."""
+    from scaffold.units import maintain
+
+    return maintain.uninstall(options_of(values))
+
+
+COMMANDS = (init, list_, target, status, show, verify, remove, update, eject, recover, uninstall)

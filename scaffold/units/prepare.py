@@ -1,0 +1,116 @@
+"""What is asked for, settled: the target, the request and what is there already.
+
+Nothing here renders or edits, so that a command that has nothing to do stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from scaffold.report import Report
+from scaffold.target.target import Target, describe, registry_rules, unit_names
+from scaffold.templating.answers import complete_answers
+from scaffold.templating.names import canonical_key
+from scaffold.templating.request import Request
+from scaffold.templating.spec import Kind, Style, all_answers
+from scaffold.transaction.state import has_journal
+from scaffold.units.columns import ColumnMap
+from scaffold.units.context import Options, made_unit, nothing_to_do, origin_warnings
+from scaffold.units.sample import answers_from_sample
+from scaffold.units.subject import read_subject
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A settled request.
+
+    Args:
+        target: Where the unit goes.
+        request: The unit.
+        report: What is known so far.
+        is_made: Whether the unit exists, made with the same answers; the report is whole then.
+    """
+
+    target: Target
+    request: Request
+    report: Report
+    is_made: bool = False
+
+
+def prepare(
+    kind: Kind, typed: str, styles: Iterable[str], given: Mapping[str, Any], options: Options
+) -> Prepared:
+    """Settle the request for one unit of a kind: its target, name and answers.
+
+    Raises:
+        RequestError: A name, a style or an answer is wrong.
+        ConflictError: The unit exists, made with other answers.
+    """
+    command = kind.command or f"add {kind.name}"
+    target, settled = options.find_settled(command)
+    chosen = target.catalogue.styles(kind, styles)
+    key = canonical_key(typed, kind.suffixes, kind.reserved)
+    given, columns = _sampled(kind, chosen, given, options)
+    request = replace(
+        request_for(target, kind, chosen, key, given),
+        overwrite=options.overwritten(target.root),
+    )
+    report = Report(command, describe(target), dry_run=options.dry_run)
+    report.check = (options.command("verify", request.id),)
+    report.warnings += (*settled, *origin_warnings(request))
+    if columns is not None:
+        report.found = columns.lines()
+        report.extra["columns"] = [vars(match) for match in columns.matches]
+    made = made_unit(target.root, request)
+    if made is None or has_journal(target.root):
+        return Prepared(target, request, report)
+    report = nothing_to_do(report, target.root, request, made, options)
+    return Prepared(target, request, report, is_made=True)
+
+
+def prepare_tests(
+    kind: Kind, module: str, style: str | None, to: str | None, options: Options
+) -> Prepared:
+    """Settle the request for tests of a module that stands in the target."""
+    found = read_subject(options.find(), module, options.folder, style or "", to or "")
+    return prepare(kind, found.key, (found.style,), found.answers, options)
+
+
+def request_for(
+    target: Target,
+    kind: Kind,
+    styles: tuple[Style, ...],
+    key: str,
+    given: Mapping[str, Any],
+    otherwise: Mapping[str, str] | None = None,
+) -> Request:
+    """Return the request for one unit in a target, its answers checked and its names derived."""
+    names = names_of(target, kind, key, styles, otherwise)
+    answers = complete_answers(all_answers(kind, styles), given)
+    return Request(kind, styles, key, answers, names, registry_rules(target, kind))
+
+
+def names_of(
+    target: Target,
+    kind: Kind,
+    key: str,
+    styles: tuple[Style, ...],
+    otherwise: Mapping[str, str] | None,
+) -> dict[str, str]:
+    """Return the names of a unit; of several styles none has a say in them."""
+    return unit_names(target, kind, key, "" if kind.multiple else styles[0].name, otherwise)
+
+
+def _sampled(
+    kind: Kind, styles: tuple[Style, ...], given: Mapping[str, Any], options: Options
+) -> tuple[Mapping[str, Any], ColumnMap | None]:
+    """Return the answers, completed from the sample if there is one."""
+    if options.sample is None:
+        return given, None
+    path = Path(options.sample)
+    path = options.folder / path if (options.folder / path).exists() else path
+    names = [style.name for style in styles]
+    return answers_from_sample(path, all_answers(kind, styles), names, given)

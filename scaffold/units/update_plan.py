@@ -1,0 +1,184 @@
+"""What bringing a unit up to date comes to: its files merged, its registry lines and record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scaffold.edit import shapes
+from scaffold.edit.entry import Entry
+from scaffold.errors import ConflictError, LedgerError
+from scaffold.report import Registration, Step
+from scaffold.templating.render import RenderedFile
+from scaffold.templating.request import Request
+from scaffold.transaction.change import Change
+from scaffold.transaction.snapshot import take_snapshot
+from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
+from scaffold.units.merge import merge
+from scaffold.units.records import records_of, unit_of
+from scaffold.units.status import file_status
+
+
+@dataclass(frozen=True)
+class UpdatePlan:
+    """Is everything that bringing a unit up to date comes to.
+
+    Args:
+        unit: The unit as it is then.
+        changes: Files to write or delete, the tool's own records last.
+        registered: Registry lines that are added.
+        conflicts: Where a person has to decide.
+        warnings: What was left alone, and why.
+    """
+
+    unit: Unit
+    changes: tuple[Change, ...]
+    registered: tuple[Registration, ...] = ()
+    conflicts: tuple[Step, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def plan_update(
+    root: Path,
+    made: Unit,
+    request: Request,
+    rendered: Sequence[RenderedFile],
+    earlier: Iterable[Change] = (),
+) -> UpdatePlan:
+    """Works out how a unit is brought up to date; nothing is written.
+
+    Args:
+        root: The target's folder.
+        made: The unit as it was made.
+        request: The unit as it would be made.
+        rendered: Its files, as they would stand in the target.
+        earlier: What the same command does for other units, in order: what this one starts from.
+
+    Raises:
+        ConflictError: A new file would replace one that the tool did not make.
+        RegistryError: A registry cannot be edited.
+    """
+    unit = unit_of(request, rendered)
+    work = _Merging(root, made, {change.path: change.after for change in earlier})
+    for file in rendered:
+        work.renew(file)
+    work.drop_files({file.path for file in unit.files})
+    work.renew_entries(unit.entries)
+    paths = [record_path(unit.kind, unit.name), ATTRIBUTES]
+    paths += [base_path(unit.kind, unit.name, file.path) for file in unit.files]
+    records = records_of(unit, rendered, take_snapshot(root, paths))
+    return UpdatePlan(
+        unit,
+        (*work.changes, *work.registries(), *records, *work.stale_bases()),
+        tuple(work.registered),
+        tuple(work.conflicts),
+        tuple(work.warnings),
+    )
+
+
+class _Merging:
+    """Collects what has to be written, file by file."""
+
+    def __init__(self, root: Path, made: Unit, planned: Mapping[str, bytes | None]) -> None:
+        self.root = root
+        self.made = made
+        self.planned = planned
+        self.changes: list[Change] = []
+        self.registered: list[Registration] = []
+        self.conflicts: list[Step] = []
+        self.warnings: list[str] = []
+        self._gone: list[str] = []
+        self._texts: dict[str, tuple[bytes, bytes]] = {}
+
+    def renew(self, file: RenderedFile) -> None:
+        """Merges one rendered file into what stands at its place."""
+        known = {each.path for each in self.made.files}
+        base = self._base(file.path)
+        mine = self._now(file.path)
+        if mine is None:
+            if file.path not in known:
+                self.changes.append(Change(file.path, "created", None, file.data))
+            elif base != file.data:
+                self.warnings.append(f"{file.path} was deleted; what its template says is left out")
+            return
+        if file.path not in known and mine != file.data:
+            raise ConflictError(
+                f"{file.path} exists and was not made by scaffold", code="file_exists",
+                hint="move it away, then update again",
+            )  # fmt: skip
+        if base is None:
+            raise LedgerError(
+                f"{base_path(self.made.kind, self.made.name, file.path)} is missing",
+                code="base_missing",
+                hint="take it back from version control",
+            )
+        merged = merge(file.path, base, mine, file.data)
+        if merged.data != mine:
+            action = "conflict" if merged.conflicts else "merged"
+            action = "updated" if merged.data.replace(b"\r\n", b"\n") == file.data else action
+            self.changes.append(Change(file.path, action, mine, merged.data))
+        why = "decide between your text and the template's, marked <<<<<<< and >>>>>>>"
+        self.conflicts += [Step(file.path, line, why) for line in merged.conflicts]
+
+    def drop_files(self, wanted: set[str]) -> None:
+        """Deletes the files that are not made any more, unless somebody edited them."""
+        for file in self.made.files:
+            if file.path in wanted:
+                continue
+            self._gone.append(file.path)
+            state = file_status(self.root, self.made, file)
+            if state == "untouched":
+                data = (self.root / file.path).read_bytes()
+                self.changes.append(Change(file.path, "deleted", data, None))
+            elif state == "edited":
+                self.warnings.append(f"{file.path} is not made any more; it was edited and stays")
+
+    def renew_entries(self, wanted: Sequence[Entry]) -> None:
+        """Takes back the registry lines that are not made any more, and adds the new ones."""
+        for entry in reversed(self.made.entries):
+            if entry not in wanted:
+                self._edit(entry.file, lambda data, e=entry: shapes.remove_entry(data, e))
+        for entry in wanted:
+            if entry not in self.made.entries:
+                self._edit(entry.file, lambda data, e=entry: self._add(data, e))
+
+    def registries(self) -> list[Change]:
+        """Returns the changes of the registries' files."""
+        return [
+            Change(file, "edited", before, after)
+            for file, (before, after) in self._texts.items()
+            if before != after
+        ]
+
+    def stale_bases(self) -> list[Change]:
+        """Returns the bases of the files that are not made any more."""
+        paths = [base_path(self.made.kind, self.made.name, path) for path in self._gone]
+        found = [path for path in paths if (self.root / path).is_file()]
+        return [Change(path, "record", (self.root / path).read_bytes(), None) for path in found]
+
+    def _add(self, data: bytes, entry: Entry) -> bytes:
+        edit = shapes.add_entry(data, entry)
+        self.registered.append(
+            Registration(entry.file, entry.table, entry.key, entry.value, edit.line)
+        )
+        return edit.data
+
+    def _edit(self, file: str, step: Callable[[bytes], bytes]) -> None:
+        before, now = self._texts.get(file) or (self._now(file),) * 2
+        if before is None or now is None:
+            raise ConflictError(
+                f"the registry {file} is missing", code="registry_missing",
+                hint="take it back from version control",
+            )  # fmt: skip
+        self._texts[file] = (before, step(now))
+
+    def _now(self, path: str) -> bytes | None:
+        """Returns a file as the units before this one leave it; None where nothing stands."""
+        if path in self.planned:
+            return self.planned[path]
+        place = self.root / path
+        return place.read_bytes() if place.is_file() else None
+
+    def _base(self, path: str) -> bytes | None:
+        return self._now(base_path(self.made.kind, self.made.name, path))
