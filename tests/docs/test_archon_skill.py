@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from scaffold.errors import declared_codes
 from tests.docs.test_skills import SECTIONS, console_blocks, everything_said, run, table_under
 
@@ -31,6 +33,7 @@ def test_the_sections_stand_in_their_order() -> None:
     assert tuple(re.findall(r"^## (.+)$", TEXT, flags=re.MULTILINE)) == SECTIONS
 
 
+@pytest.mark.slow  # the proof of Granite itself is in test_proven_types, the report in test_command
 def test_who_follows_it_ends_in_a_proven_model(tmp_path: Path) -> None:
     target = copy_of_repository(tmp_path / "repository")
     blocks = list(console_blocks(TEXT))

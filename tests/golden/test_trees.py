@@ -218,6 +218,7 @@ def test_generated_tests_pass(made: Path) -> None:
     if made.name != "project-tree":
         pytest.skip("the tests of this target need the whole training package around them")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
     done = subprocess.run(argv, cwd=made, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]

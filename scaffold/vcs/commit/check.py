@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
+from scaffold.analysis.files.git import git_output
 from scaffold.errors import RequestError
 from scaffold.report import Report
 from scaffold.vcs.commit.conventional import DEFAULT_RULES, Problem, Rules, check_bytes
@@ -58,12 +58,9 @@ def _rules_at(target: str | None) -> Rules:
 def comment_mark(folder: str | None = None) -> str:
     """Returns what git's settings let a comment line begin with; "auto" and silence mean "#"."""
     for setting in ("core.commentString", "core.commentChar"):
-        argv = ["git", "config", "--get", setting]
-        try:
-            asked = subprocess.run(argv, cwd=folder, capture_output=True, check=False)
-        except OSError:  # there is no git, or no such folder: the file was written without it
-            return DEFAULT_COMMENT
-        mark = asked.stdout.decode("utf-8", "replace").removesuffix("\n")
+        # Without git or such a folder the file was written without it.
+        asked = git_output(Path(folder or "."), "config", "--get", setting) or b""
+        mark = asked.decode("utf-8", "replace").removesuffix("\n")
         if mark and mark != "auto":
             return mark
     return DEFAULT_COMMENT

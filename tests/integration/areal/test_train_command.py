@@ -86,7 +86,11 @@ def trained_rows(folder: Path) -> dict[int, list[int]]:
     return {int(version): json.loads(rows) for version, rows in (x.split(" ", 1) for x in lines)}
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+# The other backend trains by the same command in test_torchrun, on two processes.
+@pytest.fixture(
+    scope="module",
+    params=[BACKENDS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS[1:])],
+)
 def backend(request: pytest.FixtureRequest) -> str:
     """The backend of the whole run and of those that are killed."""
     return request.param
@@ -160,12 +164,6 @@ def check_killed_run(
     assert not list((folder / "e" / "t").glob(".*"))
 
 
-@pytest.mark.parametrize(
-    "backend",
-    [BACKENDS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS[1:])],
-    indirect=True,
-    scope="module",
-)
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     areal: Areal, warm_model: Path, backend: str, whole_run: tuple[Path, str], tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +41,14 @@ def run_scaffold(folder: Path, *argv: str) -> Outcome:
     if report:
         jsonschema.validate(report, SCHEMA)
     return Outcome(done.returncode, report, done.stdout + done.stderr)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bare_pytest() -> Iterator[None]:
+    """Keep plugins out of the pytest that `verify` starts: their imports take longer than it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -67,6 +67,7 @@ def add(scaffold: Callable[..., Any], project: Path, argvs: list[list[str]]) -> 
         assert added.status == 0, added.text
 
 
+@pytest.mark.slow  # the walk through add-dataset verifies both types of a module in every run
 def test_both_types_of_dataset_in_one_module(scaffold: Callable[..., Any], project: Path) -> None:
     add(scaffold, project, [["add-dataset", "both", "--type=sft", "--type=rl"]])
     done = scaffold(project, "verify", "both", "--json", "--allow-stub")

@@ -112,6 +112,7 @@ def test_the_checkout_finds_them(scaffold: Callable[..., Any], running: Path) ->
     assert run_python(running, code) == "5"
 
 
+@pytest.mark.slow  # `verify` below and the matrix run the same tests
 def test_what_is_written_passes_its_own_test(scaffold: Callable[..., Any], running: Path) -> None:
     for argv in ADDS:
         assert scaffold(running, *argv).status == 0

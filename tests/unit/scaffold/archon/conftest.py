@@ -127,9 +127,9 @@ def proof_of(is_equal: bool) -> dict[str, Any]:
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Puts stand-ins in the place of the probes and of the writing."""
     made = Bench()
-    monkeypatch.setattr("scaffold.archon.probe.probe", made.probe)
+    monkeypatch.setattr("scaffold.archon.pipeline.probe", made.probe)
     monkeypatch.setattr("scaffold.archon.coverage.probe", made.probe)
-    monkeypatch.setattr("scaffold.archon.codegen.write_model", made.write)
+    monkeypatch.setattr("scaffold.archon.render.write_model", made.write)
     return made
 
 

@@ -66,7 +66,7 @@ def test_the_proof_runs_before_anything_is_written(models: Path, bench: Bench) -
         return bench.probe(name, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scaffold.archon.probe.probe", prove)
+        patch.setattr("scaffold.archon.pipeline.probe", prove)
         run(models, "add-archon-model", "foo")
     assert seen == [before, before]
     assert set(bench.staged) == {path.removeprefix(f"{ARCHON}/") for path in FILES}
@@ -317,11 +317,11 @@ def test_what_is_registered_without_a_record_is_verified_too(
     shutil.rmtree(models / ".scaffold")
     asked: list[dict[str, Any]] = []
 
-    def runner(bench: Any, path: Path, request: dict[str, Any], folder: Path) -> Level:
+    def probe(bench: Any, name: str, request: dict[str, Any], folder: Path) -> Level:
         asked.append(request)
         return not_run("episodes", "a stand-in")
 
-    monkeypatch.setattr("scaffold.verify.levels._run_runner", runner)
+    monkeypatch.setattr("scaffold.verify.levels._run_probe", probe)
     monkeypatch.setattr(Interpreter, "lack", lambda self, names: "")
     _, report = run(models, "verify", "archon/foo")
     levels = {row["level"]: row["status"] for row in report["units"][0]["levels"]}
