@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from scaffold.errors import TargetError
+from scaffold.syntax import parse
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
@@ -71,7 +72,7 @@ def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> 
 def _imports(path: str, text: bytes) -> Iterator[tuple[str, str]]:
     if not path.endswith(".py"):
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -10,7 +10,6 @@ import ast
 import io
 import re
 import tokenize
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from scaffold.edit.refusal import Context
 from scaffold.edit.rows import Row, line_after, with_inner_comments
 from scaffold.edit.shapes import Edit
 from scaffold.errors import RegistryError, TemplateError
+from scaffold.syntax import parse
 
 SHARED_LINE = "a statement shares its line with another one"
 
@@ -171,9 +171,7 @@ def plain_text(node: ast.expr) -> str | None:
 
 
 def _parse(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an invalid escape in the file is its author's business
-        return ast.parse(text)
+    return parse(text)
 
 
 def settled(

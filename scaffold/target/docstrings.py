@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from scaffold.syntax import parse
+
 _GOOGLE = re.compile(r"^ *(Args|Returns|Raises|Yields):\s*$", re.MULTILINE)
 _NUMPY = re.compile(r"^ *(Parameters|Returns|Raises|Yields)\s*\n *-{4,}\s*$", re.MULTILINE)
 _SPHINX = re.compile(r"^ *:(param|returns?|raises|rtype|type)\b[^:\n]*:", re.MULTILINE)
@@ -46,7 +48,7 @@ def convert(text: str, form: str) -> str:
         SyntaxError: The text is no Python.
     """
     lines = text.splitlines(keepends=True)
-    for owner, node in sorted(_docstrings(ast.parse(text)), key=lambda each: -each[1].lineno):
+    for owner, node in sorted(_docstrings(parse(text)), key=lambda each: -each[1].lineno):
         doc = inspect.cleandoc(str(node.value))
         head, sections = _parse(doc)
         if not sections:

@@ -6,13 +6,13 @@ of them do is the manner. Everything here is pure: texts in, texts out.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from scaffold.syntax import parse
 from scaffold.target.docstrings import convert, form_of
 
 DOCSTRING_FORMS = ("google", "numpy", "sphinx")
@@ -81,7 +81,7 @@ def in_manner(path: str, data: bytes, manner: Manner) -> bytes:
         end = prologue.end() if prologue else 0
         gap = "\n" if text[end:].strip() else ""
         text = text[:end] + manner.header.rstrip("\n") + "\n" + gap + text[end:]
-    ast.parse(text)
+    parse(text)
     return text.encode("utf-8")
 
 

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from scaffold.edit import shapes
 from scaffold.errors import ConflictError
+from scaffold.syntax import parse
 from scaffold.templating.names import fold
 from scaffold.templating.request import Request
 from scaffold.transaction.snapshot import Snapshot
@@ -76,8 +77,8 @@ def check_bound_names(request: Request, path: str, snapshot: Snapshot) -> None:
     if data is None or name == "__init__" or snapshot.data(path) is not None:
         return
     try:
-        line = next((line for bound, line in _bound(ast.parse(data).body) if bound == name), None)
-    except (SyntaxError, ValueError):  # the registry says more about it than could be said here
+        line = next((line for bound, line in _bound(parse(data).body) if bound == name), None)
+    except SyntaxError:  # the registry says more about it than could be said here
         return
     if line is not None:
         raise ConflictError(

@@ -7,6 +7,8 @@ import io
 import re
 import tokenize
 
+from scaffold.syntax import read
+
 _RULE = re.compile(r"^[|:\-\s+]*-{2,}[|:\-\s+]*$", re.MULTILINE)
 
 _WITH_DOCSTRING = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -37,10 +39,10 @@ def is_same(path: str, was: bytes, now: bytes) -> bool:
     return _lines(before) == _lines(after)
 
 
-def _code(text: str) -> tuple[str, list[str]] | None:
-    """Returns the syntax tree and the comments of Python, or None for what is no Python."""
+def _code(text: str) -> tuple[str, tuple[str, ...], list[str]] | None:
+    """Return the syntax tree and the comments of Python, or None for what is no Python."""
     try:
-        tree = ast.parse(text)
+        tree, _, residue = read(text)
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return None
@@ -49,7 +51,7 @@ def _code(text: str) -> tuple[str, list[str]] | None:
             # A formatter moves the lines of a docstring with the code around it.
             node.body[0] = ast.Expr(ast.Constant(ast.get_docstring(node)))
     comments = [token.string.strip() for token in tokens if token.type == tokenize.COMMENT]
-    return ast.dump(tree), comments
+    return ast.dump(tree), residue, comments
 
 
 def _words(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from scaffold.errors import RequestError
+from scaffold.syntax import parse
 from scaffold.templating.spec import AnswerValue
 from scaffold.units.columns import ALIASES
 
@@ -69,7 +70,7 @@ def find_subject(text: str, where: str, style: str = "") -> Subject:
         RequestError: It is no Python, or defines nothing of the kind, or several kinds.
     """
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError) as error:
         raise _unsuited(f"{where} is no Python: {error}", "repair it first") from error
     found = [subject for read in (_rewards, _workflow, _loaders) for subject in read(tree)]
@@ -86,7 +87,7 @@ def find_subject(text: str, where: str, style: str = "") -> Subject:
 def imported_modules(text: str) -> list[str]:
     """Returns the modules that a Python text imports, at any place."""
     found: dict[str, None] = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         if isinstance(node, ast.Import):
             found.update(dict.fromkeys(alias.name for alias in node.names))
         elif isinstance(node, ast.ImportFrom):
@@ -106,7 +107,9 @@ def _why_not(tree: ast.Module, style: str) -> str:
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     bases = {base.rpartition(".")[2] for node in classes for base in map(ast.unparse, node.bases)}
     calls = {ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
-    if "BaseArchonModel" in bases or any(call.endswith("ModelSpec") for call in calls):
+    if bases & {"BaseArchonModel", "BaseDecoder"} or any(
+        call.endswith("ModelSpec") for call in calls
+    ):
         return "defines a model, whose tests come with `scaffold archon`"
     return f"defines no {style or 'reward, workflow or dataset'}"
 

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from scaffold.syntax import parse
 from scaffold.units.ledger import Unit, base_path
 
 MARK = re.compile(r"^[ \t]*#[ \t]*YOURS:[ \t]*(?P<why>.*\S)[ \t]*$")
@@ -34,7 +35,7 @@ def find_places(file: str, text: str) -> tuple[OpenPlace, ...]:
         ValueError: A comment marks nothing.
     """
     marks = [(n, m["why"]) for n, row in enumerate(text.splitlines(), 1) if (m := MARK.match(row))]
-    tree = ast.parse(text)
+    tree = parse(text)
     return tuple(OpenPlace(file, line, _symbol_at(tree, line), why) for line, why in marks)
 
 
@@ -54,7 +55,7 @@ def open_places(root: Path, unit: Unit) -> tuple[OpenPlace, ...]:
 
 def symbol_line(text: str, symbol: str) -> int | None:
     """Returns the line of a function, class or assignment by its qualified name, or None."""
-    node = _find(ast.parse(text), symbol)
+    node = _find(parse(text), symbol)
     return None if node is None else node.lineno
 
 
@@ -63,7 +64,7 @@ def _still_open(file: str, current: str, base: str) -> list[OpenPlace]:
         marked = find_places(file, current)
         if current == base:
             return list(marked)
-        was, now = ast.parse(base), ast.parse(current)
+        was, now = parse(base), parse(current)
     except (SyntaxError, ValueError):
         return []  # the author is in the middle of it; the static level of verify says so
     return [place for place in marked if _same(_find(was, place.symbol), _find(now, place.symbol))]

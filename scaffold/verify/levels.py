@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from scaffold.errors import TargetError
+from scaffold.syntax import parse
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit
 from scaffold.verify.findings import Finding, Level, failed, judged, not_needed, not_run
@@ -268,7 +269,7 @@ def _unreadable(path: Path, reason: str) -> TargetError:
 def _literal(path: Path, name: str) -> Any:
     """Returns the value of a literal assigned at the top level of a Python file, or None."""
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
     for node in tree.body:

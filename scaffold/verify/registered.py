@@ -11,6 +11,7 @@ from pathlib import Path
 from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import read_entries
 from scaffold.errors import LedgerError, ScaffoldError
+from scaffold.syntax import parse
 from scaffold.target.target import Target, registry_rules, unit_names
 from scaffold.templating.spec import RegistryRule, fill
 from scaffold.transaction.change import digest
@@ -88,7 +89,7 @@ def _registered_value(root: Path, entry: Entry) -> str | None:
 def _loader_types(path: Path, name: str) -> tuple[str, ...]:
     """Returns the types that a dataset's module has loaders for."""
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return ()
     pattern = re.compile(rf"get_{re.escape(name)}_(\w+)_dataset")

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scaffold.analysis.python.index import PythonIndex
+from scaffold.syntax import parse
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files
@@ -90,8 +91,8 @@ class Sources:
         if path not in self._modules:
             text = (self.files.text(path) or "").replace("\r\n", "\n")
             try:
-                self._modules[path] = Module(path, text, ast.parse(text))
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                self._modules[path] = Module(path, text, parse(text))
+            except SyntaxError as error:
                 raise BlockError(f"{path} does not parse: {error}") from error
         return self._modules[path]
 

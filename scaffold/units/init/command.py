@@ -16,6 +16,7 @@ from typing import Any
 
 from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report
+from scaffold.syntax import parse
 from scaffold.target.target import CONFIG_SCHEMA, Target, describe, target_at
 from scaffold.templating.manifests import catalogue_for
 from scaffold.templating.render import toml_literal
@@ -93,7 +94,7 @@ def _foreign_names(proposal: Proposal) -> tuple[str, ...]:
         return ()
     names = [
         node.name
-        for node in ast.parse(source.data).body
+        for node in parse(source.data).body
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     texts = [f"{rule.entry.key} {rule.entry.value}" for rule in proposal.rules]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from scaffold.edit.entry import Entry
+from scaffold.syntax import parse
 from scaffold.templating.render import SUFFIX, toml_literal
 from scaffold.templating.request import MANUAL
 from scaffold.templating.sources import OWN_TEMPLATES
@@ -281,7 +282,7 @@ def mark_line(text: str, symbol: str) -> tuple[int, str] | None:
     method that is no dunder; else the first definition or assignment of the module.
     """
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError):
         return None
     named = [node for node in tree.body if getattr(node, "name", "") == symbol and symbol]

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from scaffold.syntax import parse
 from scaffold.target.target import key_names
 from scaffold.templating.names import fold
 
@@ -137,7 +138,7 @@ def as_pattern(text: str, hits: Iterable[Hit]) -> str | None:
 def bound_names(text: str) -> frozenset[str]:
     """Returns the names that a Python text defines, assigns or takes as arguments."""
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError):
         return frozenset()
     found: set[str] = set()
@@ -278,7 +279,7 @@ def _own_imports(text: str, packages: Iterable[str]) -> tuple[frozenset[str], fr
     """Returns what a text imports from the target's own packages: the names, and the lines."""
     names: set[str] = set()
     lines: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         found: list[str] = []
         if isinstance(node, ast.ImportFrom):
             if node.level or (node.module or "").partition(".")[0] in packages:
@@ -294,7 +295,7 @@ def _own_imports(text: str, packages: Iterable[str]) -> tuple[frozenset[str], fr
 
 def _tokens(text: str) -> list[tokenize.TokenInfo] | None:
     try:
-        ast.parse(text)
+        parse(text)
         return list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return None

@@ -21,6 +21,7 @@ from scaffold.edit.lines import context_of, read_text
 from scaffold.edit.markdown_text import read_page
 from scaffold.edit.yaml_tree import Item, Node, YamlError, read_yaml
 from scaffold.errors import ScaffoldError
+from scaffold.syntax import parse
 
 Wanted = Callable[[str], bool]
 """Tells whether a text holds the unit's name."""
@@ -117,7 +118,7 @@ class _Python:
     def __init__(self, path: str, text: str, wanted: Wanted) -> None:
         self.path = path
         self.wanted = wanted
-        self.tree = ast.parse(text)
+        self.tree = parse(text)
         self.raw = text.encode()
         self.starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", self.raw))]
         ends = [*self.starts[1:], len(self.raw)]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from scaffold.errors import RequestError
+from scaffold.syntax import parse
 from scaffold.units.init.name_forms import same_name, words_of
 
 MAX_SIBLINGS = 40
@@ -136,7 +137,7 @@ def _folder_of(source: str) -> str:
 def _main_symbol(text: str, words: list[str]) -> tuple[str, list[str]]:
     """Returns the class or function that bears the unit's name, and the words behind the name."""
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError):
         return "", []
     defined = [
