@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def stage_files(files: Iterable[RenderedFile], inside: str, folder: Path) -> Path | None:
-    """Writes the files of a model where a probe finds them, and its test beside them.
+    """Write the files of a model where a probe finds them, and its test beside them.
 
     Args:
         files: The files as they are to stand in the target.
@@ -40,7 +40,7 @@ def stage_files(files: Iterable[RenderedFile], inside: str, folder: Path) -> Pat
 
 
 def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> None:
-    """Refuses a target that lacks what the written files import from it.
+    """Refuse a target that lacks what the written files import from it.
 
     Args:
         root: The target's folder.

@@ -46,22 +46,22 @@ class PythonFile:
         return self.source.raw
 
     def start(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
-        """Returns the offset at which a node begins, without parentheses around it."""
+        """Return the offset at which a node begins, without parentheses around it."""
         return self.starts[node.lineno - 1] + node.col_offset
 
     def end(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
-        """Returns the offset behind a node, without parentheses around it."""
+        """Return the offset behind a node, without parentheses around it."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self.starts[node.end_lineno - 1] + node.end_col_offset
 
     def text(self, node: ast.expr) -> str:
-        """Returns the source text of an expression, without parentheses around it."""
+        """Return the source text of an expression, without parentheses around it."""
         return self.raw[self.start(node) : self.end(node)].decode("utf-8")
 
 
 def read_python(data: bytes, context: Context) -> PythonFile:
-    """Parses a file's bytes.
+    """Parse a file's bytes.
 
     Raises:
         RegistryError: The file is generated, holds conflict markers, or cannot be parsed.
@@ -85,7 +85,7 @@ def read_python(data: bytes, context: Context) -> PythonFile:
 
 
 def parse_expression(text: str) -> ast.expr:
-    """Parses source text as one expression.
+    """Parse source text as one expression.
 
     Raises:
         SyntaxError: It is none.
@@ -99,12 +99,12 @@ def parse_expression(text: str) -> ast.expr:
 
 
 def same_expression(one: ast.expr, other: ast.expr) -> bool:
-    """Tells whether two expressions are the same but for quotes, line breaks and parentheses."""
+    """Return whether two expressions are the same but for quotes, line breaks and parentheses."""
     return ast.dump(one) == ast.dump(other)
 
 
 def text_of(node: ast.expr | None) -> str:
-    """Returns the content of a string, or the source text of another expression."""
+    """Return the content of a string, or the source text of another expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return ast.unparse(node) if node is not None else ""

@@ -15,7 +15,7 @@ _WITH_DOCSTRING = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctio
 
 
 def is_same(path: str, was: bytes, now: bytes) -> bool:
-    """Tells whether a file says what it said.
+    """Return whether a file says what it said.
 
     Python is compared by its syntax tree and its comments, Markdown by its words, and other text by
     its lines without the white space at their ends.
@@ -55,7 +55,7 @@ def _code(text: str) -> tuple[str, tuple[str, ...], list[str]] | None:
 
 
 def _words(text: str) -> list[str]:
-    """Returns the words of Markdown, whatever its wrapping and the width of its tables."""
+    """Return the words of Markdown, whatever its wrapping and the width of its tables."""
     return _RULE.sub("---", text).replace("|", " | ").split()
 
 

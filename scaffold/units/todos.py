@@ -19,7 +19,7 @@ MARK = re.compile(r"^[ \t]*#[ \t]*YOURS:[ \t]*(?P<why>.*\S)[ \t]*$")
 
 
 class OpenPlace(NamedTuple):
-    """Is a place with its line in the file as it is now."""
+    """A place with its line in the file as it is now."""
 
     file: str
     line: int
@@ -28,7 +28,7 @@ class OpenPlace(NamedTuple):
 
 
 def find_places(file: str, text: str) -> tuple[OpenPlace, ...]:
-    """Returns the marked places of a Python text, in order.
+    """Return the marked places of a Python text, in order.
 
     Raises:
         SyntaxError: The text is no Python.
@@ -40,7 +40,7 @@ def find_places(file: str, text: str) -> tuple[OpenPlace, ...]:
 
 
 def open_places(root: Path, unit: Unit) -> tuple[OpenPlace, ...]:
-    """Returns the places of a unit that the author has not touched yet; a missing file has none."""
+    """Return the places of a unit that the author has not touched yet; a missing file has none."""
     found: list[OpenPlace] = []
     for file in dict.fromkeys(place.file for place in unit.places):
         current = _text(root / file)
@@ -54,7 +54,7 @@ def open_places(root: Path, unit: Unit) -> tuple[OpenPlace, ...]:
 
 
 def symbol_line(text: str, symbol: str) -> int | None:
-    """Returns the line of a function, class or assignment by its qualified name, or None."""
+    """Return the line of a function, class or assignment by its qualified name, or None."""
     node = _find(parse(text), symbol)
     return None if node is None else node.lineno
 
@@ -82,7 +82,7 @@ def _text(path: Path) -> str | None:
 
 
 def _symbol_at(tree: ast.Module, line: int) -> str:
-    """Returns the qualified name of the function or assignment around a line, else below it."""
+    """Return the qualified name of the function or assignment around a line, else below it."""
     body, prefix = tree.body, ""
     while True:
         around = next((node for node in body if _spans(node, line)), None)

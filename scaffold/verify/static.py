@@ -36,7 +36,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def check_static(target: Target, unit: Unit, contract: str) -> Level:
-    """Checks files, registry lines, imports and the kind's contract.
+    """Check files, registry lines, imports and the kind's contract.
 
     Args:
         target: Where the unit stands.
@@ -61,7 +61,7 @@ def check_static(target: Target, unit: Unit, contract: str) -> Level:
 
 
 def has_broken_file(level: Level) -> bool:
-    """Tells whether a file is missing or no Python, so that nothing can be run."""
+    """Return whether a file is missing or no Python, so that nothing can be run."""
     return any(row.check in ("file", "syntax") and row.status == "failed" for row in level.details)
 
 
@@ -78,7 +78,7 @@ def _registered(target: Target, unit: Unit) -> Iterator[Finding]:
 
 
 def _parsed(root: Path, path: str) -> ast.Module | Finding | None:
-    """Returns the syntax tree of a Python file, what is wrong with it, or None for other files."""
+    """Return the syntax tree of a Python file, what is wrong with it, or None for other files."""
     try:
         data = (root / path).read_bytes()
     except OSError:
@@ -119,7 +119,7 @@ def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iter
 
 
 def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yields what runs at import; a block for type checkers does not."""
+    """Yield what runs at import; a block for type checkers does not."""
     for node in tree.body:
         yield node
         if isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
@@ -169,7 +169,7 @@ def _workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def _agent(path: str, name: str, method: Function) -> Iterator[Finding]:
-    """Checks that an agent takes what the trainer's proxy gives it in either mode."""
+    """Check that an agent takes what the trainer's proxy gives it in either mode."""
     given = method.args
     names = {arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
     missing = [arg for arg in AGENT_KEYWORDS if arg not in names]
@@ -248,7 +248,7 @@ def _dataset(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def _model(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
-    """Checks that the file defines a model that is called as the trainer calls models."""
+    """Check that the file defines a model that is called as the trainer calls models."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     found = next((node for node in classes if _derives(node, *MODEL_BASES)), None)
     if found is None:
@@ -297,7 +297,7 @@ def _required_keywords(function: Function) -> bool:
 
 
 def _yields(function: Function) -> bool:
-    """Tells whether a function is a generator; one defined inside it does not count."""
+    """Return whether a function is a generator; one defined inside it does not count."""
     pending: list[ast.AST] = list(function.body)
     while pending:
         node = pending.pop()
