@@ -103,7 +103,7 @@ def _respelled(source: str | bytes) -> _Respelled | None:
 
     try:
         text = source if isinstance(source, str) else _decoded(source)
-        if _is_deep(text):
+        if "\0" in text or _is_deep(text):  # no Python reads a NUL
             return None
         module = cst.parse_module(text)
     except (cst.ParserSyntaxError, SyntaxError, UnicodeError):
@@ -128,7 +128,8 @@ def _restore_type_parameters(
     for node in ast.walk(tree) if parameters else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names = parameters.get((node.lineno, node.name), [])
-            node.type_params = [TypeParameter(name=name) for name in names]  # pyright: ignore
+            newer: Any = node
+            newer.type_params = [TypeParameter(name=name) for name in names]
 
 
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*")
@@ -277,10 +278,10 @@ class _Older:
             for inner in self._nested(each):
                 self._open_string(inner)
 
-    def _parts(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+    def _parts(self, node: Any) -> list[cst.CSTNode]:
         if type(node).__name__ != "ConcatenatedString":
             return [node]
-        return [*self._parts(node.left), *self._parts(node.right)]  # pyright: ignore
+        return [*self._parts(node.left), *self._parts(node.right)]
 
     def _expressions(self, part: cst.CSTNode) -> list[cst.CSTNode]:
         """Return the expressions of a string, with those of their format specifications."""

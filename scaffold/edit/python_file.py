@@ -127,4 +127,4 @@ def _unparsable(data: bytes, context: Context, error: SyntaxError) -> Exception:
         line = line_at(data, marker.start())
         return context.refusal("registry_syntax", line, "the file holds merge conflict markers")
     reason = f"the file is no valid Python: {error.msg}"
-    return context.refusal("registry_syntax", error.lineno or 1, reason)
+    return context.refusal("registry_syntax", error.lineno or 0, reason)
