@@ -12,6 +12,7 @@ import io
 import re
 import tokenize
 import warnings
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,10 +41,10 @@ class NewerSyntaxError(SyntaxError):
     """A source is sound, and too new to be read."""
 
 
-class TypeParameter(ast.AST):
+@dataclass
+class TypeParameter:
     """A type parameter in a tree that came through LibCST; ``name`` as in `ast.TypeVar`."""
 
-    _fields = ("name",)
     name: str
 
 
@@ -129,7 +130,7 @@ def _restore_type_parameters(
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names = parameters.get((node.lineno, node.name), [])
             newer: Any = node
-            newer.type_params = [TypeParameter(name=name) for name in names]
+            newer.type_params = [TypeParameter(name) for name in names]
 
 
 _QUOTED = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'|#[^\n]*")
