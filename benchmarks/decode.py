@@ -18,8 +18,8 @@ from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig,
 from areal.api.io_struct import ModelRequest
 from areal.engine.local.decoder import Decoder, FinishedRow, Row
 from areal.engine.local.engine import LocalInferenceEngine
-from areal.engine.train_engine import HFTrainEngine
-from areal.engine.weights import SharedWeights
+from areal.engine.model.shared_weights import SharedWeights
+from areal.engine.training.engine import HFTrainEngine
 from areal.utils.data import concat_padded_tensors
 from benchmarks.clock import interleaved_rates, ratio_spread, use_one_thread
 from benchmarks.reference_model import (

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from areal.api.cli_args import OptimizerConfig, TrainEngineConfig
 from areal.api.io_struct import FinetuneSpec
-from areal.engine.train_engine import HFTrainEngine
-from areal.engine.weights import SharedWeights
+from areal.engine.model.shared_weights import SharedWeights
+from areal.engine.training.engine import HFTrainEngine
 from areal.trainer.sft import num_loss_tokens, sft_loss_fn
 from benchmarks.clock import interleaved_rates, ratio_spread, use_one_thread
 from benchmarks.reference_model import make_reference, plain_transformers_copy

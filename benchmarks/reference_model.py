@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from areal.api.cli_args import ModelSpecConfig
-from areal.engine.model import make_model
-from areal.engine.weights import SharedWeights
+from areal.engine.loading.huggingface import make_model
+from areal.engine.model.shared_weights import SharedWeights
 from areal.utils.hf_utils import character_tokenizer
 
 SPEC = ModelSpecConfig()

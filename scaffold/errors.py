@@ -5,9 +5,6 @@ A code that several rooms raise is declared here, any other one in `codes.py` of
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import pkgutil
 from collections.abc import Iterable
 
 CODES: dict[str, str] = {
@@ -122,7 +119,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def declared_codes() -> dict[str, str]:
-    """Return the codes of all rooms with their meaning; for the reference and the tests."""
+    """Return the codes of all rooms with their meaning."""
+    import importlib.util  # this and the next: for the reference and the tests alone
+    import pkgutil
+
     import scaffold
 
     found = dict(CODES)

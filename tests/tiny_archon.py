@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from areal.api.cli_args import ArchonEngineConfig
-from areal.engine.archon_lm import ArchonCausalLM
-from areal.engine.archon_model import build_archon_model, prepare_archon_model
+from areal.engine.loading.archon import build_archon_model, prepare_archon_model
+from areal.engine.model.archon import ArchonCausalLM
 from areal.experimental.models.archon import get_supported_model_types
 from tests.tiny_models import tiny_model
 

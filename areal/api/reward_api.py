@@ -14,10 +14,10 @@ from typing import Any, ClassVar, TypeVar
 
 from areal.api.errors import ConfigError, RewardError, RewardTimeoutError
 from areal.api.failure_window import FailureWindow, ReasonBook
-from areal.api.reward_dispatcher import SHUT_DOWN, AttemptTimeoutError
-from areal.api.reward_function import RewardFunction, function_name
-from areal.api.reward_pool import RewardPool
-from areal.api.reward_worker import InvalidRewardError, to_reward
+from areal.api.reward_pool.dispatcher import SHUT_DOWN, AttemptTimeoutError
+from areal.api.reward_pool.function import RewardFunction, function_name
+from areal.api.reward_pool.pool import RewardPool
+from areal.api.reward_pool.worker import InvalidRewardError, to_reward
 
 logger = logging.getLogger("AsyncRewardWrapper")
 

@@ -7,7 +7,7 @@ from abc import ABC, ABCMeta, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
 
 if TYPE_CHECKING:
-    from areal.api.engine_api import InferenceEngine
+    from areal.api.io_struct import ModelRequest, ModelResponse
 
 
 @runtime_checkable
@@ -29,17 +29,23 @@ class TokenInteraction(Protocol):
     def to_tensor_dict(self) -> dict[str, Any]: ...
 
 
+class GenerationEngine(Protocol):
+    """What an episode needs of an engine: one answer to one request."""
+
+    async def agenerate(self, req: ModelRequest) -> ModelResponse: ...
+
+
 class RolloutWorkflow(ABC):
     """Collects one trajectory at a time; a subclass says how."""
 
     @abstractmethod
     async def arun_episode(
-        self, engine: InferenceEngine, data: dict[str, Any]
+        self, engine: GenerationEngine, data: dict[str, Any]
     ) -> dict[str, Any] | dict[str, TokenInteraction] | None:
         """Runs one episode.
 
         Args:
-            engine: Generates text; ``await engine.agenerate(request)`` is all that most need.
+            engine: Generates text; an ``InferenceEngine`` in a run, a fake in a test.
             data: One row of the dataset.
 
         Returns:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from areal.infra import workflow_context
     from areal.infra.async_task_runner import AsyncTaskRunner, TaskQueueFullError, TimedResult
     from areal.infra.episode_gauge import EpisodeGauge
-    from areal.infra.remote_inf_engine import GroupedRolloutWorkflow
+    from areal.infra.grouped_rollout import GroupedRolloutWorkflow
     from areal.infra.staleness_manager import StalenessManager
     from areal.infra.trajectory import check_trajectory_format
     from areal.infra.workflow_executor import WorkflowExecutor
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LAZY_IMPORTS: dict[str, str] = {
     "AsyncTaskRunner": "areal.infra.async_task_runner",
     "EpisodeGauge": "areal.infra.episode_gauge",
-    "GroupedRolloutWorkflow": "areal.infra.remote_inf_engine",
+    "GroupedRolloutWorkflow": "areal.infra.grouped_rollout",
     "StalenessManager": "areal.infra.staleness_manager",
     "TaskQueueFullError": "areal.infra.async_task_runner",
     "TimedResult": "areal.infra.async_task_runner",

@@ -14,7 +14,7 @@ from areal.infra import workflow_context
 from areal.infra.async_task_runner import TaskQueueFullError
 from areal.infra.episode_gauge import EpisodeGauge
 from areal.infra.episode_monitor import EpisodeMonitor, run_episode, workflow_name
-from areal.infra.remote_inf_engine import GroupedRolloutWorkflow
+from areal.infra.grouped_rollout import GroupedRolloutWorkflow
 from areal.infra.rollout_queue import Mailbox, RolloutQueue, RolloutTask
 from areal.infra.row_feed import Row, RowFeed
 from areal.infra.staleness_manager import StalenessManager

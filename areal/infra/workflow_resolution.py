@@ -9,7 +9,7 @@ from typing import Any
 
 from areal.api.registry import import_from_string
 from areal.api.workflow_api import RolloutWorkflow
-from areal.infra.remote_inf_engine import GroupedRolloutWorkflow
+from areal.infra.grouped_rollout import GroupedRolloutWorkflow
 
 logger = logging.getLogger("WorkflowExecutor")
 

@@ -18,7 +18,7 @@ from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import WeightUpdateMeta
 from areal.api.registry import import_from_string, resolve
 from areal.engine.local.engine import LocalInferenceEngine
-from areal.engine.train_engine import PackedTrainEngine
+from areal.engine.training.engine import PackedTrainEngine
 from areal.infra.workflow_resolution import is_agent, is_workflow, resolve_accept_fn
 from areal.reward import REWARDS
 from areal.trainer.advantages import compute_advantages, shift_to_next_token

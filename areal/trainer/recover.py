@@ -13,10 +13,10 @@ import torch
 
 from areal.api.errors import ConfigError
 from areal.api.io_struct import SaveLoadMeta
-from areal.engine.checkpoint import atomic_folder
-from areal.engine.optimizer import move_schedule
+from areal.engine.model.checkpoint import atomic_folder
 from areal.engine.processes import from_first, is_first
-from areal.engine.train_engine import PackedTrainEngine
+from areal.engine.training.engine import PackedTrainEngine
+from areal.engine.training.optimizer import move_schedule
 
 FORMAT_VERSION = 1
 _STATE_FILE = "state.pt"

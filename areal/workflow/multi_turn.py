@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from areal.api.errors import ConfigError, TrajectoryError
 from areal.api.io_struct import ModelRequest, ModelResponse
 from areal.api.reward_api import AsyncRewardWrapper
-from areal.api.workflow_api import RolloutWorkflow
+from areal.api.workflow_api import GenerationEngine, RolloutWorkflow
 from areal.infra import workflow_context
 from areal.utils import stats_tracker
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from areal.api.cli_args import GenerationHyperparameters
-    from areal.api.engine_api import InferenceEngine
 
 FEEDBACK = (
     "That answer is not correct. Look for the mistake, then solve the problem again and give the "
@@ -81,7 +80,7 @@ class MultiTurnWorkflow(RolloutWorkflow):
         return self._reward.wrapper
 
     async def arun_episode(
-        self, engine: InferenceEngine, data: dict[str, Any]
+        self, engine: GenerationEngine, data: dict[str, Any]
     ) -> dict[str, torch.Tensor] | None:
         """Runs one episode.
 
@@ -117,7 +116,7 @@ class MultiTurnWorkflow(RolloutWorkflow):
         scope.scalar(reward=reward, num_turns=turn + 1)
         return trajectory.to_tensors(reward)
 
-    async def _generate(self, engine: InferenceEngine, trajectory: Trajectory) -> ModelResponse:
+    async def _generate(self, engine: GenerationEngine, trajectory: Trajectory) -> ModelResponse:
         """Continues the trajectory so far: its tokens, never its text rendered anew.
 
         A chat template applied to the whole conversation would be simpler, but text does not

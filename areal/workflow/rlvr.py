@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from areal.api.io_struct import ModelRequest
 from areal.api.registry import import_from_string
 from areal.api.reward_api import AsyncRewardWrapper
-from areal.api.workflow_api import RolloutWorkflow
+from areal.api.workflow_api import GenerationEngine, RolloutWorkflow
 from areal.infra import workflow_context
 from areal.utils import stats_tracker
 from areal.utils.hf_utils import apply_chat_template, load_hf_tokenizer
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from areal.api.cli_args import GenerationHyperparameters
-    from areal.api.engine_api import InferenceEngine
 
 
 def default_get_input_ids_fn(
@@ -80,7 +79,7 @@ class RLVRWorkflow(RolloutWorkflow):
         return self._reward.wrapper
 
     async def arun_episode(
-        self, engine: InferenceEngine, data: dict[str, Any]
+        self, engine: GenerationEngine, data: dict[str, Any]
     ) -> dict[str, torch.Tensor] | None:
         """Runs one episode.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
     from areal.api.cli_args import GenerationHyperparameters
-    from areal.api.engine_api import InferenceEngine
+    from areal.api.workflow_api import GenerationEngine
 
 
 class VisionRLVRWorkflow(RLVRWorkflow):
@@ -56,7 +56,7 @@ class VisionRLVRWorkflow(RLVRWorkflow):
         self.processor = processor
 
     async def arun_episode(
-        self, engine: InferenceEngine, data: dict[str, Any]
+        self, engine: GenerationEngine, data: dict[str, Any]
     ) -> dict[str, Any] | None:
         """Runs one episode.
 

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from areal.api.cli_args import ArchonEngineConfig, MicroBatchSpec, TrainEngineConfig
-from areal.engine.archon_model import build_archon_model, prepare_archon_model
-from areal.engine.archon_train_engine import ArchonTrainEngine
-from areal.engine.model import prepare_model
-from areal.engine.train_engine import HFTrainEngine, PackedTrainEngine
-from areal.engine.weights import SharedWeights
+from areal.engine.loading.archon import build_archon_model, prepare_archon_model
+from areal.engine.loading.huggingface import prepare_model
+from areal.engine.model.shared_weights import SharedWeights
+from areal.engine.training.archon import ArchonTrainEngine
+from areal.engine.training.engine import HFTrainEngine, PackedTrainEngine
 from areal.utils.data import pack_mb_list, split_padded_tensor_dict_into_mb_list
 from areal.utils.functional import gather_logprobs
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from areal.engine.cpu_kernels import multiplies_slowly
+from areal.engine.model.cpu_kernels import multiplies_slowly
 from benchmarks.archon import cuda
 from benchmarks.archon.sides import (
     LABELS,

@@ -6,12 +6,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scaffold.analysis.cli.programs import Programs
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.project.agent_guides import agent_names, command_names, skill_names
 from scaffold.analysis.project.compose import Services, services_of
+from scaffold.analysis.project.config_classes import ConfigClasses
 from scaffold.analysis.project.images import Images
 from scaffold.analysis.project.project import Project
 from scaffold.analysis.project.pytest_names import PytestNames
+from scaffold.analysis.python.index import PythonIndex
 
 if TYPE_CHECKING:
     from scaffold.analysis.cli.programs import Programs
@@ -56,15 +59,11 @@ class Repository:
     @cached_property
     def python(self) -> PythonIndex:
         """The Python names."""
-        from scaffold.analysis.python.index import PythonIndex
-
         return PythonIndex(self.files)
 
     @cached_property
     def installed(self) -> PythonIndex | None:
         """The Python names of what is installed, where that counts."""
-        from scaffold.analysis.python.index import PythonIndex
-
         return PythonIndex(self._installed) if self._installed is not None else None
 
     def index_for(self, dotted: str) -> PythonIndex:
@@ -80,8 +79,6 @@ class Repository:
     @cached_property
     def config_classes(self) -> ConfigClasses:
         """The keys of its configuration."""
-        from scaffold.analysis.project.config_classes import ConfigClasses
-
         return ConfigClasses(self.files, self.python)
 
     @cached_property
@@ -117,8 +114,6 @@ class Repository:
     @cached_property
     def programs(self) -> Programs:
         """The programs: console scripts, modules, files, with what they take."""
-        from scaffold.analysis.cli.programs import Programs
-
         return Programs(self.files, self.python)
 
     def bases(self, folder: str) -> tuple[str, ...]:

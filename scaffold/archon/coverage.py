@@ -17,6 +17,7 @@ from scaffold.archon.source import ModelSource
 from scaffold.errors import RequestError, ScaffoldError, nearest
 from scaffold.report import Report
 from scaffold.target.target import Target, describe
+from scaffold.transaction.apply import apply_changes
 from scaffold.transaction.change import Change, digest
 from scaffold.transaction.state import COVERAGE, state_folders
 from scaffold.units.context import Options, reported_changes
@@ -173,8 +174,6 @@ def _write(report: Report, target: Target, text: str, options: Options) -> None:
     changes = [Change(PAGE, "created" if before is None else "edited", before, after)]
     report.changes = reported_changes(changes)
     if not options.dry_run:
-        from scaffold.transaction.apply import apply_changes
-
         apply_changes(target.root, changes, report.command)
 
 

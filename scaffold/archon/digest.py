@@ -14,12 +14,14 @@ SHARED = Path("areal/experimental/models/archon")
 def shared_digest(root: Path) -> str:
     """Returns a hash over the probes, the writing and the parts that models of a target share.
 
+    It depends on what the files hold alone: a file that moves invalidates no result.
+
     Args:
         root: The target's folder. Folders of models are left out: they are what is proven.
     """
     found = hashlib.sha256()
-    for path in _files(root):
-        found.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for data in sorted(path.read_bytes() for path in _files(root)):
+        found.update(hashlib.sha256(data).digest())
     return found.hexdigest()
 
 

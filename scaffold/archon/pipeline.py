@@ -9,7 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from scaffold.archon.probe import probe
+from scaffold.archon.render import with_written
 from scaffold.archon.source import ModelSource
+from scaffold.archon.staging import check_shared_parts, stage_files
+from scaffold.edit import shapes
 from scaffold.errors import ScaffoldError
 from scaffold.target.target import Target
 from scaffold.templating.answers import complete_answers
@@ -19,6 +23,7 @@ from scaffold.templating.spec import Kind, all_answers
 from scaffold.units.add import manner_for, rendered_files
 from scaffold.units.context import Options
 from scaffold.units.prepare import request_for
+from scaffold.verify.interpreter import find_interpreter
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
@@ -66,8 +71,6 @@ def model_request(
 
 def _is_taken(target: Target, request: Request) -> bool:
     """Tells whether a registry has the model_type for another model already."""
-    from scaffold.edit import shapes
-
     for entry in request.edited():
         with suppress(OSError, ScaffoldError):  # the plan says what is wrong with it
             known = shapes.read_entries((target.root / entry.file).read_bytes(), entry)
@@ -96,8 +99,6 @@ class ModelWork:
     """Is one model on its way from the question to the proof."""
 
     def __init__(self, target: Target, how: ModelOptions, log: Log) -> None:
-        from scaffold.verify.interpreter import find_interpreter
-
         self.target = target
         self.python = find_interpreter(target, how.python)
         self.timeout_s = how.timeout_s
@@ -114,9 +115,6 @@ class ModelWork:
         self, request: Request, design: Mapping[str, Any], options: Options
     ) -> tuple[Request, tuple[RenderedFile, ...], tuple[str, ...]]:
         """Writes the design as the target would write it."""
-        from scaffold.archon.render import with_written
-        from scaffold.archon.staging import check_shared_parts
-
         own = self.target.catalogue.files(request.kind.name)
         request, sources = with_written(request, design, own)
         manner = manner_for(self.target, request)
@@ -174,8 +172,6 @@ class ModelWork:
         With ``is_split`` the model is also split over two processes, in every way; with ``is_fast``
         few configurations do.
         """
-        from scaffold.archon.staging import stage_files
-
         self.log(f"proving {request.key} against transformers {design['versions']['transformers']}")
         with tempfile.TemporaryDirectory() as folder:
             test = stage_files(rendered, request.names["inside"], Path(folder))
@@ -192,8 +188,6 @@ class ModelWork:
             return self._probe("prove", asked)
 
     def _probe(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        from scaffold.archon.probe import probe
-
         return probe(name, asked, self.python, self.target.root, self.timeout_s)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from scaffold.archon.codegen import write_model
 from scaffold.errors import TemplateError
 from scaffold.templating.names import pascal
 from scaffold.templating.request import Request
@@ -30,8 +31,6 @@ def with_written(
     Raises:
         TemplateError: A file was written that the style does not list.
     """
-    from scaffold.archon.codegen import write_model
-
     style = request.styles[0]
     written = write_model(named_design(request, design))
     texts = {f"{style.name}/{path}": text.encode() for path, text in written.items()}

@@ -20,13 +20,16 @@ from scaffold.archon.pipeline import (
     with_refusals,
 )
 from scaffold.archon.proof_report import proof_lines
+from scaffold.archon.register import register
 from scaffold.archon.source import source_of
 from scaffold.edit.entry import Entry
+from scaffold.errors import LedgerError
 from scaffold.report import Report
 from scaffold.target.target import Target
 from scaffold.templating.request import Request
 from scaffold.units.context import Options, reported_changes
 from scaffold.units.ledger import Unit, find_unit
+from scaffold.units.update_plan import plan_update
 from scaffold.verify.command import Trial, verify_made
 
 if TYPE_CHECKING:
@@ -65,8 +68,6 @@ def renew_model(
     Returns:
         What is written, and warnings.
     """
-    from scaffold.units.update_plan import plan_update
-
     work = ModelWork(target, ModelOptions(), lambda line: None)
     design = work.derive(source_of(dict(request.answers)), request.answers)
     asked = measured(request, design)
@@ -94,8 +95,6 @@ def _attempt(
     options: Options,
     earlier: Sequence[Change],
 ) -> _Attempt:
-    from scaffold.units.update_plan import plan_update
-
     root = work.target.root
     request, rendered, warnings = work.render(asked, design, options)
     kept = replace(request, proof=unit.proof, rules=request.rules if unit.entries else ())
@@ -156,8 +155,6 @@ def register_unit(
     options: Options,
 ) -> Report:
     """Adds the registry lines of a unit that stands there, and what its proof came to."""
-    from scaffold.archon.register import register
-
     changes, lines = register(target.root, unit, entries, proof, dry_run=options.dry_run)
     report.changes += reported_changes(changes)
     report.registered += tuple(lines)
@@ -165,8 +162,6 @@ def register_unit(
 
 
 def _recorded(target: Target, unit_id: str) -> Unit | None:
-    from scaffold.errors import LedgerError
-
     try:
         return find_unit(target.root, unit_id)
     except LedgerError:

@@ -49,9 +49,15 @@ def commit_msg(check: str | None, target: str | None, **_: Any) -> Report:
     itself are accepted.
     """
     if check is not None:
-        from scaffold.vcs.commit.check import check_messages
+        from pathlib import Path
 
-        return check_messages(check, target)
+        from scaffold.vcs.commit.check import check_message_file, is_range
+
+        if not is_range(check):
+            return check_message_file(check, target)
+        from scaffold.vcs.commit.check_range import check_range  # brings GitPython
+
+        return check_range(check, Path(target or "."))
     from scaffold.vcs.commit.command import draft_commit_message
 
     return draft_commit_message(start_folder(target))

@@ -25,6 +25,7 @@ from packaging.utils import (
 )
 from packaging.version import InvalidVersion, Version
 
+from scaffold.deps.unpacking import unpack
 from scaffold.errors import RequestError, ScaffoldError
 
 LIMIT_S = 600
@@ -69,8 +70,6 @@ def fetch_release(name: str, version: Version, python: str | None = None) -> Pat
     place = _cache_folder() / f"{name}-{version}"
     if place.is_dir():
         return place
-    from scaffold.deps.unpacking import unpack  # archives are read once
-
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=place.parent) as scratch:
         folder = Path(scratch)

@@ -25,6 +25,7 @@ from scaffold.deps.resolver import (
 from scaffold.deps.specifiers import moved
 from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
 from scaffold.transaction.journal import describe_leftover
 
@@ -101,8 +102,6 @@ def plan(root: Path, how: PlanOptions) -> Report:
         report.dry_run = True  # nothing is written, whatever was asked
         report.fail_in_part([_conflict(choices, answers, releases)])
     elif how.apply and changes:
-        from scaffold.transaction.apply import apply_changes
-
         apply_changes(root, changes, COMMAND)
     diffs = [each.diff for each in report.changes] if report.dry_run else []
     written = [] if report.dry_run else [f"edited     {each.path}" for each in report.changes]
@@ -118,8 +117,6 @@ def _leftovers(root: Path, *, may_settle: bool) -> tuple[str, ...]:
     if not may_settle:
         told = f"{left.command} was interrupted; --apply settles it first"
         return () if left.is_running else (told,)
-    from scaffold.transaction.apply import settle
-
     done = settle(root, COMMAND)
     return (f"{left.command} was interrupted; it was {done} first",) if done else ()
 

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from scaffold.errors import TemplateError
+
 GROUP = "scaffold.templates"
 
 OWN_TEMPLATES = ".scaffold/templates"
@@ -113,8 +115,6 @@ def builtin_folder() -> str:
     for folder in (os.path.join(package, "_data", "templates"), beside):
         if os.path.isdir(folder):
             return folder
-    from scaffold.errors import TemplateError
-
     raise TemplateError(
         f"no templates in {package}",
         code="template_invalid",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scaffold.analysis.files.files import Files, git_output
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.git import git_output
 from scaffold.translation.reading import read_page
 
 MAX_REVISIONS = 300
 """So many states of a page are looked at; a translation older than that is begun anew."""
-
-# A partial clone would fetch what it lacks.
-_OFFLINE = ("-c", "protocol.allow=never", "-c", "core.quotePath=false")
 
 
 def old_sections(files: Files, path: str, hashes: frozenset[str]) -> dict[str, str]:
@@ -33,10 +31,10 @@ def _states(files: Files, path: str) -> Iterator[str]:
     """Yields the states of a file, the newest first; renames are followed."""
     limit = f"--max-count={MAX_REVISIONS}"
     argv = ("log", "--follow", "--format=%x01%H", "--name-only", limit, "--", path)
-    listed = git_output(files.root, *_OFFLINE, *argv) or b""
+    listed = git_output(files.root, *argv) or b""
     for entry in listed.decode("utf-8", "surrogateescape").split("\x01")[1:]:
         commit, *names = [row for row in entry.split("\n") if row]
         if names:
-            data = git_output(files.root, *_OFFLINE, "cat-file", "blob", f"{commit}:{names[0]}")
+            data = git_output(files.root, "cat-file", "blob", f"{commit}:{names[0]}")
             if data is not None:
                 yield data.decode("utf-8-sig", "replace")

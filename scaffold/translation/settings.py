@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.globs import matches
 from scaffold.analysis.project.tool_table import read_tool_table
 from scaffold.errors import RequestError, nearest
 
@@ -21,8 +21,8 @@ class Settings:
         translation: The folder with the translated pages; empty to look for one.
         glossary: The file with the terms; empty for ``glossary.toml`` beside the translation.
         pages: Further pages with their translations.
-        exclude: Pages (globs) and sections (``page#key``) that stay untranslated, with the reason.
-        generated: Pages that something writes (globs).
+        exclude: Pages (patterns) and sections (``page#key``) that stay untranslated, and why.
+        generated: Pages that something writes (patterns).
     """
 
     source: str = ""
@@ -34,17 +34,17 @@ class Settings:
 
     def why_excluded(self, path: str) -> str:
         """Returns why a page stays untranslated, or nothing."""
-        if any(fnmatchcase(path, pattern) for pattern in self.generated):
+        if matches(path, self.generated):
             return "generated"
         for pattern, reason in self.exclude.items():
-            if "#" not in pattern and fnmatchcase(path, pattern):
+            if "#" not in pattern and matches(path, [pattern]):
                 return reason
         return ""
 
     def excluded_sections(self, path: str) -> frozenset[str]:
         """Returns the keys of the sections of a page that stay untranslated."""
         split = (pattern.partition("#") for pattern in self.exclude)
-        return frozenset(key for page, _, key in split if key and fnmatchcase(path, page))
+        return frozenset(key for page, _, key in split if key and matches(path, [page]))
 
 
 KEYS = {

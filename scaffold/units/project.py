@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
-from scaffold.errors import ConflictError, TargetError
+from scaffold.analysis.files.git import run_git
+from scaffold.errors import ConflictError, ScaffoldError, TargetError
 from scaffold.report import Report
 from scaffold.target.target import (
     existing_folder,
@@ -114,10 +114,11 @@ def _inside_target(root: Path) -> tuple[str, ...]:
 
 def _git_init(root: Path) -> tuple[str, ...]:
     try:
-        subprocess.run(["git", "init", "-q", str(root)], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        return (f"git init failed: {error}",)
-    return ()
+        done = run_git(root, "init", "-q")
+    except ScaffoldError as error:
+        return (f"git init failed: {error.message}",)
+    said = done.stderr.decode("utf-8", "replace").strip()
+    return (f"git init failed: {said}",) if done.returncode else ()
 
 
 def _check_free(root: Path) -> None:

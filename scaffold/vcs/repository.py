@@ -6,32 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scaffold.analysis.files.git import ENVIRONMENT, SETTINGS
 from scaffold.errors import RequestError, ScaffoldError, TargetError
 
 if TYPE_CHECKING:
     import git
-
-SAFE_OPTIONS = (
-    "core.fsmonitor=",
-    "core.hooksPath=/dev/null",
-    "core.quotePath=false",
-    "color.ui=false",
-    "diff.autoRefreshIndex=false",
-    "diff.mnemonicPrefix=false",
-    "diff.noprefix=false",
-    "diff.orderFile=/dev/null",
-    "i18n.commitEncoding=UTF-8",
-    "i18n.logOutputEncoding=UTF-8",
-)
-"""What every call of git is given: no program of the repository runs, and output has one form."""
-
-ENVIRONMENT = {
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",  # reading does not refresh the index on the disk
-    "GIT_TERMINAL_PROMPT": "0",
-    "LC_ALL": "C",
-}
-"""What every call of git has in its environment."""
 
 
 def open_repository(folder: Path) -> git.Repo:
@@ -64,7 +43,7 @@ def open_repository(folder: Path) -> git.Repo:
             code="repository_missing",
             hint="run it inside of one, or name it with --target; `git init` makes one",
         ) from error
-    repository.git.set_persistent_git_options(c=list(SAFE_OPTIONS))
+    repository.git.set_persistent_git_options(c=list(SETTINGS))
     repository.git.update_environment(**ENVIRONMENT)
     _confirm(repository, folder)
     return repository

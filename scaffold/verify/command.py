@@ -1,17 +1,15 @@
+"""The command that verifies units, and its part in the commands that add some."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from scaffold.report import Report
 from scaffold.units.context import (
     Options,
 )
-
-if TYPE_CHECKING:
-    from scaffold.templating.render import RenderedFile
-
-    RenderedFiles = tuple[RenderedFile, ...]
+from scaffold.verify import verify_units
 
 
 class Trial(NamedTuple):
@@ -34,8 +32,6 @@ def verify_made(
     ids: Iterable[str], how: Trial, log: Callable[[str], None], options: Options
 ) -> Report:
     """Runs what was made; see `scaffold.verify`."""
-    from scaffold.verify import verify_units
-
     return verify_units(
         options.find(),
         tuple(ids),

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from areal.api.cli_args import GenerationHyperparameters
 from areal.api.io_struct import StopReason
-from areal.engine.causal_lm import CausalLM, HFCausalLM
 from areal.engine.local.sampling import SamplingBatch, sample_tokens
 from areal.engine.local.slots import DecodePlan, PrefillPlan, SlotCache
+from areal.engine.model.causal_lm import CausalLM, HFCausalLM
 
 FIRST_WIDTH = 16
 UNIFORM_BLOCK = 64

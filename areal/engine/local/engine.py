@@ -18,7 +18,7 @@ from areal.api.errors import ConfigError
 from areal.api.io_struct import ModelRequest, ModelResponse, WeightUpdateMeta
 from areal.engine.local.decoder import Decoder, FinishedRow, Row
 from areal.engine.local.sampling import check_generation
-from areal.engine.weights import SharedWeights
+from areal.engine.model.shared_weights import SharedWeights
 from areal.infra import workflow_context
 from areal.infra.episode_gauge import EpisodeGauge
 from areal.infra.workflow_executor import WorkflowExecutor

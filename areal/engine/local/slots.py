@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from areal.engine.attention import PackedPlan
+from areal.engine.model.attention import PackedPlan
 
 # Not a power of two: rows at such distances would compete for the same lines of a processor cache.
 FIRST_COLUMNS = 40

@@ -11,7 +11,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from areal.experimental.openai.recorder import Generates, Recorder
+from areal.api.workflow_api import GenerationEngine
+from areal.experimental.openai.recorder import Recorder
 from areal.experimental.openai.streaming import ChunkStream
 from areal.experimental.openai.types import InteractionWithTokenLogpReward
 
@@ -86,7 +87,7 @@ class ArealOpenAI(openai.AsyncOpenAI):
 
     def __init__(
         self,
-        engine: Generates,
+        engine: GenerationEngine,
         tokenizer: Any,
         tool_call_parser: str = "qwen",
         reasoning_parser: str = "qwen3",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from areal.api.cli_args import GenerationHyperparameters
 from areal.api.io_struct import ModelRequest, ModelResponse
+from areal.api.workflow_api import GenerationEngine
 from areal.experimental.openai.cache import InteractionCache
 from areal.experimental.openai.errors import RequestError
 from areal.experimental.openai.parsing import ParsedText, check_parsers, parse_text
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
     from openai.types.responses import Response
 
 CHAT_TEMPLATE_TYPES = ("hf", "concat")
-
-
-class Generates(Protocol):
-    """Is all that is needed of an engine."""
-
-    async def agenerate(self, req: ModelRequest) -> ModelResponse: ...
 
 
 class Recorder:
@@ -48,7 +43,7 @@ class Recorder:
 
     def __init__(
         self,
-        engine: Generates,
+        engine: GenerationEngine,
         tokenizer: Any,
         tool_call_parser: str = "qwen",
         reasoning_parser: str = "qwen3",

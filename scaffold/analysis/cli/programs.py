@@ -11,7 +11,8 @@ from scaffold.analysis.cli.argparse_reader import read_argparse
 from scaffold.analysis.cli.cli_json import read_cli
 from scaffold.analysis.cli.click_reader import read_click
 from scaffold.analysis.cli.commands import Command
-from scaffold.analysis.files.files import Files, git_output
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.git import git_output
 from scaffold.analysis.project.projects import Projects, normal_name
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.sources import Sources

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from functools import cached_property
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.globs import matches
 
 _SCRIPTS = ("setup.py", "CMakeLists.txt", "meson.build", "Cargo.toml", "BUILD", "BUILD.bazel")
 _SETTINGS = ("pyproject.toml", "setup.cfg", "MANIFEST.in")
@@ -33,9 +33,9 @@ class Builds:
             return f"{path} is a folder, which can be imported even without Python in it"
         if place.with_name(f"{name}.py").exists() or place.exists():
             return f"{path} is there and is not listed"
-        if any(_matches(pattern, f"{path}.py") for pattern in self._ignored):
+        if self._is_ignored(f"{path}.py"):
             return f"git ignores {path}.py"
-        if any(_matches(pattern, path) for pattern in self._ignored):
+        if self._is_ignored(f"{path}/__init__.py"):
             return f"git ignores {path}"
         if re.search(rf"\b{re.escape(name)}\b", self._scripts):
             return f"a build script names {name}"
@@ -43,14 +43,19 @@ class Builds:
             return f"the project's settings name {name}"
         return None
 
+    def _is_ignored(self, path: str) -> bool:
+        return any(
+            path.startswith(folder) and matches(path[len(folder) :], lines)
+            for folder, lines in self._ignores
+        )
+
     @cached_property
-    def _ignored(self) -> tuple[tuple[str, str], ...]:
-        """The folder of each ``.gitignore`` and each pattern in it."""
+    def _ignores(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The folder of each ``.gitignore``, with its slash, and the lines in it."""
+        paths = self._files.by_name.get(".gitignore", ())
+        texts = ((path, self._files.text(path) or "") for path in paths)
         return tuple(
-            (path.rpartition("/")[0], line.strip())
-            for path in self._files.by_name.get(".gitignore", ())
-            for line in (self._files.text(path) or "").splitlines()
-            if line.strip() and not line.startswith(("#", "!"))
+            (path.removesuffix(".gitignore"), tuple(text.splitlines())) for path, text in texts
         )
 
     @cached_property
@@ -65,17 +70,3 @@ class Builds:
         for name in names:
             for path in self._files.by_name.get(name, ()):
                 yield self._files.text(path) or ""
-
-
-def _matches(rule: tuple[str, str], path: str) -> bool:
-    """Tells whether a line of a ``.gitignore`` covers a path or a folder above it."""
-    folder, pattern = rule
-    if folder and not path.startswith(f"{folder}/"):
-        return False
-    parts = path[len(folder) :].strip("/").split("/")
-    pattern = pattern.rstrip("/").removeprefix("**/")
-    if "/" not in pattern:
-        return any(fnmatchcase(part, pattern) for part in parts)
-    anchored = pattern.lstrip("/").replace("**/", "*")
-    heads = ("/".join(parts[: count + 1]) for count in range(len(parts)))
-    return any(fnmatchcase(head, anchored) for head in heads)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import subprocess
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
+from scaffold.analysis.files.git import git_output
 from scaffold.analysis.lazy_re import lazy_re
 
 MAX_BYTES = 4_000_000
@@ -228,32 +228,6 @@ def list_files(root: Path) -> Files:
     if listed is not None:
         return Files(root, listed, has_git=True)
     return Files(root, list(walk(root)), has_git=False)
-
-
-def git_output(root: Path, *argv: str) -> bytes | None:
-    """Runs git without the repository's monitor, hooks and pager; None where it fails."""
-    try:
-        done = subprocess.run(
-            git_command(*argv),
-            cwd=root,
-            env=git_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-        )
-    except OSError:
-        return None
-    return done.stdout if done.returncode == 0 else None
-
-
-def git_command(*argv: str) -> list[str]:
-    """Returns a command line of git that starts no program a repository names."""
-    off = ["-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null"]
-    return ["git", *off, "--no-pager", *argv]
-
-
-def git_environment() -> dict[str, str]:
-    """Returns the environment for git: it asks nothing and takes no locks."""
-    return {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 
 def _git_list(root: Path) -> list[str] | None:

@@ -6,13 +6,8 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from scaffold.analysis.files.files import (
-    MAX_BYTES,
-    Files,
-    git_command,
-    git_environment,
-    git_output,
-)
+from scaffold.analysis.files.files import MAX_BYTES, Files
+from scaffold.analysis.files.git import git_command, git_environment, git_output
 from scaffold.errors import RequestError
 
 

@@ -5,14 +5,13 @@ Everything is a pure function of the design, the JSON that measuring a model of 
 
 from __future__ import annotations
 
-from scaffold.archon.codegen.adapter import adapter_file
+from scaffold.archon.codegen.adapter import adapter_file, in_model_order
 from scaffold.archon.codegen.args import args_file
 from scaffold.archon.codegen.design_format import check_design
 from scaffold.archon.codegen.model import model_file
 from scaffold.archon.codegen.names import names_of
 from scaffold.archon.codegen.package import package_files, spec_file
 from scaffold.archon.codegen.parallelize import parallelize_file
-from scaffold.archon.codegen.rope import rope_file
 from scaffold.archon.codegen.tests import tests_file
 from scaffold.archon.codegen.values import Json, simplified
 
@@ -33,12 +32,13 @@ def write_model(design: Json) -> dict[str, str]:
     check_design(design)
     names = names_of(design)
     design = {key: part if key == "args" else simplified(part) for key, part in design.items()}
+    model = model_file(design, names)
+    design["weights"] = in_model_order(design.get("weights") or [], model)
     files = {
         **package_files(names),
         "spec.py": spec_file(names),
         "model/args.py": args_file(design, names),
-        "model/model.py": model_file(design, names),
-        "model/rope.py": rope_file(design, names),
+        "model/model.py": model,
         "model/state_dict_adapter.py": adapter_file(design, names),
         "infra/parallelize.py": parallelize_file(design, names),
         "test.py": tests_file(design, names),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -29,6 +31,50 @@ def adapter_file(design: Json, names: ModelNames) -> str:
     doc = f"Maps the weights of {names.prefix} by rules: a name on the Hub, then what it holds."
     source.add(class_text(names.adapter, "RuleAdapter", doc, [body]))
     return source.text()
+
+
+def in_model_order(rules: Sequence[Json], model: str) -> list[Json]:
+    """Return rules in the order in which a model defines the parameters that they give.
+
+    Args:
+        rules: As they were found: in the order of transformers' modules.
+        model: The text of ``model/model.py``, whose last class is the model.
+    """
+    classes = {
+        node.name: _attributes(node)
+        for node in ast.parse(model).body
+        if isinstance(node, ast.ClassDef)
+    }
+    parameters = {rule["hub"]: rule["archon"] for rule in rules if "archon" in rule}
+
+    def place(rule: Json) -> list[float]:
+        archon = parameters.get(rule["hub"], "")  # of a tied name, where it is not left out
+        first = cast("list[str]", archon)[0] if isinstance(archon, list) else str(archon)
+        found: list[float] = []
+        kind = next(reversed(classes), "")
+        for attribute in (part for part in first.split(".") if part != "{}"):
+            if kind not in classes:  # a shared module, whose parameters stay as they were found
+                break
+            order, kind = classes[kind].get(attribute, (math.inf, ""))
+            found.append(order)
+        return found
+
+    return sorted(rules, key=place)
+
+
+def _attributes(node: ast.ClassDef) -> dict[str, tuple[int, str]]:
+    """Return where a class sets each attribute, and the first class that its value names."""
+    found: dict[str, tuple[int, str]] = {}
+    for each in ast.walk(node):
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Attribute):
+            called = [
+                call.func.id
+                for call in ast.walk(each.value)
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+            ]
+            own = next((name for name in called if name[0].isupper()), "")
+            found.setdefault(each.targets[0].attr, (each.lineno, own))
+    return found
 
 
 def _rule_text(rule: Json, source: Source, names: ModelNames) -> str:

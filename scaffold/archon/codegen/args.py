@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from scaffold.archon.codegen.docs import STANDARD, field_docs
+from scaffold.archon.codegen.layout import WIDTH
 from scaffold.archon.codegen.moe import moe_fields, outer_args
 from scaffold.archon.codegen.names import ModelNames
-from scaffold.archon.codegen.source import Source, class_text, function_text
+from scaffold.archon.codegen.source import INDENT, Source, class_text, function_text
 from scaffold.archon.codegen.values import Json, literal, spelled
 from scaffold.templating.render import python_literal
 
@@ -24,7 +25,7 @@ _NO_USES = ("args", "evidence", "refusals", "unknown", "source", "tiny", "ropes"
 """Parts of a design in which the name of an argument does not mean that the model reads it."""
 
 _IMPORTED = {
-    "RopeArgs": ("rope", "RopeArgs"),
+    "RopeArgs": ("layers.rope", "RopeArgs"),
     "MoEArgs": ("moe", "MoEArgs"),
     "MLAArgs": ("mla", "MLAArgs"),
 }
@@ -38,8 +39,11 @@ def args_file(design: Json, names: ModelNames) -> str:
     source.use("typing", "Any")
     source.use(names.shared("base"), "BaseModelArgs")
     fields = all_fields(design)
-    parts = [_fields_text(fields, source, names), _from_hf(design, fields, source, names)]
-    doc = _class_doc(fields, field_docs(design), names)
+    parts = [
+        _fields_text(fields, field_docs(design), source, names),
+        _from_hf(design, fields, source, names),
+    ]
+    doc = f"What {names.prefix} is built from, in the words of its configuration."
     source.add(class_text(names.args, "BaseModelArgs", doc, parts, "@dataclass"))
     if design.get("refusals"):
         source.use("areal.api.errors", "ConfigError")
@@ -84,7 +88,7 @@ def _rope_fields(design: Json) -> list[Json]:
                 "type": "RopeArgs",
                 "default": {"expr": rope.get("default") or f"RopeArgs(dim={_head_dim(design)})"},
                 "expr": rope["expr"],
-                "doc": f"Rotary positions{of}.",
+                "doc": f"Configuration parameters for the RoPE embeddings{of}.",
             }
         )
     return found
@@ -96,18 +100,25 @@ def _head_dim(design: Json) -> int:
     return int(next(found, None) or 64)
 
 
-def _class_doc(fields: Sequence[Json], docs: Mapping[str, str], names: ModelNames) -> str:
-    known = {str(each["name"]): docs.get(each["name"], each.get("doc")) for each in fields}
-    known |= {name: STANDARD[name] for name in known if name in STANDARD}
-    rows = [f"    {name}: {doc}" for name, doc in known.items() if doc]
-    rows.append("    is_critic: Whether ``score`` stands in the place of ``output``.")
-    rows.append("    num_labels: Scores that a critic gives each token.")
-    return "\n".join([f"Holds what {names.prefix} is built from.", "", "Attributes:", *rows])
+def _fields_text(
+    fields: Sequence[Json], docs: Mapping[str, str], source: Source, names: ModelNames
+) -> str:
+    rows: list[str] = []
+    for each in fields:
+        name = str(each["name"])
+        doc = STANDARD.get(name) or docs.get(name) or each.get("doc")
+        rows += _commented(_field_text(each, source, names), str(doc or ""))
+    rows += _commented("is_critic: bool = False", "Whether `score` replaces `output`.")
+    rows += _commented("num_labels: int = 1", "Number of scores that a critic gives each token.")
+    return "\n".join(rows)
 
 
-def _fields_text(fields: Sequence[Json], source: Source, names: ModelNames) -> str:
-    rows = [_field_text(each, source, names) for each in fields]
-    return "\n".join([*rows, "is_critic: bool = False", "num_labels: int = 1"])
+def _commented(line: str, comment: str) -> list[str]:
+    """Return a line with a comment behind it, or above it where that is too long."""
+    if not comment:
+        return [line]
+    one = f"{line}  # {comment}"
+    return [one] if len(INDENT) + len(one) <= WIDTH else [f"# {comment}", line]
 
 
 def _field_text(field: Json, source: Source, names: ModelNames) -> str:
@@ -138,20 +149,11 @@ def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelN
     ]
     body += ["values: dict[str, Any] = {", *rows, "}"]
     body.append('return cls(**{**values, "is_critic": is_critic, **kwargs})')
-    doc = [
-        "Reads the arguments from a Hugging Face config.",
-        "",
-        "Args:",
-        "    kwargs: Fields to set by hand, such as ``attn_type``.",
-    ]
-    if design.get("refusals") or design.get("ropes"):
-        doc += ["", "Raises:"]
-        doc.append("    ConfigError: The config asks for something that is not implemented here.")
     signature = (
         "def from_hf_config(cls, hf_config: Any, is_critic: bool = False, **kwargs: Any)"
         f" -> {names.args}"
     )
-    return "@classmethod\n" + function_text(signature, body, "\n".join(doc))
+    return "@classmethod\n" + function_text(signature, body)
 
 
 def _locals(expressions: Mapping[str, str]) -> list[str]:

@@ -71,9 +71,9 @@ class _AttentionWriter:
     def _imports(self) -> None:
         self.source.use(self.names.shared("attention"), "AttentionCore")
         self.source.use(self.names.shared("attention"), "merge_heads", "split_heads")
-        self.source.use(self.names.shared("packing"), "Packing")
+        self.source.use(self.names.shared("layers", "packing"), "Packing")
         if takes_rope(self.design):
-            self.source.use(self.names.shared("rope"), "RopeTable", "apply_rotary")
+            self.source.use(self.names.shared("layers", "rope"), "RopeTable", "apply_rotary")
 
     def _doc(self) -> str:
         part = self.part
@@ -201,7 +201,7 @@ class _AttentionWriter:
         temperature: Json | None = part.get("temperature")
         if temperature is not None and has(temperature):
             rule = temperature.get("rule", "log")
-            self.source.use(self.names.shared("positions"), f"{rule}_temperature")
+            self.source.use(self.names.shared("layers", "positions"), f"{rule}_temperature")
             guard = body.flag("has_temperature", guard_of(temperature))
             keys = ("scale", "floor") if rule == "log" else ("power", "length")
             options = [f"{k}={body.stored(f'temperature_{k}', temperature[k])}" for k in keys]
@@ -233,7 +233,7 @@ class _AttentionWriter:
         self.result = f"self.core({', '.join(['q', 'k', 'v', 'packing', *extras])})"
 
     def _alibi(self, alibi: Json) -> str:
-        self.source.use(self.names.shared("positions"), "AlibiSlopes")
+        self.source.use(self.names.shared("layers", "positions"), "AlibiSlopes")
         options = [value_text(self.part["n_heads"])]
         if alibi.get("max_bias", 8) != 8:
             options.append(f"max_bias={value_text(alibi['max_bias'])}")

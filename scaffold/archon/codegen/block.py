@@ -8,6 +8,7 @@ from typing import Any, cast
 from scaffold.archon.codegen.attention import attention_count, forward_signature, takes_rope
 from scaffold.archon.codegen.class_body import ModuleBody, maybe
 from scaffold.archon.codegen.feed_forward import feed_forward_text
+from scaffold.archon.codegen.moe import moe_text
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.norms import norm_text
 from scaffold.archon.codegen.source import Source, class_text
@@ -81,8 +82,6 @@ class _BlockWriter:
             mlp: Json = module.get("mlp") or self.design["mlp"]
             return feed_forward_text(mlp, self.source, self.names)
         # The mixture of experts has much to say of its own.
-        from scaffold.archon.codegen.moe import moe_text
-
         return moe_text(self.design["moe"], self.source, self.names)
 
     def _write_variants(self, variants: Sequence[Json]) -> None:

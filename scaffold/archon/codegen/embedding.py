@@ -38,7 +38,7 @@ def embeds_positions(part: Json) -> bool:
 
 
 def embedding_steps(part: Json, source: Source) -> list[str]:
-    """Returns the body of ``_embed``; none where tokens are all that is embedded."""
+    """Returns the body of ``embed``; none where tokens are all that is embedded."""
     lines = ["h = self.tok_embeddings(tokens)"]
     if given(part.get("tokens_dim")):
         lines.append("h = self.embedding_proj(h)")
@@ -54,7 +54,7 @@ def embedding_steps(part: Json, source: Source) -> list[str]:
 def _positions_text(positions: Json, source: Source, names: ModelNames) -> str:
     is_learned = positions.get("kind", "learned") == "learned"
     kind = "LearnedPositions" if is_learned else "SinusoidalPositions"
-    source.use(names.shared("positions"), kind)
+    source.use(names.shared("layers", "positions"), kind)
     options = [value_text(positions["size"])] if is_learned else []
     options.append("args.dim")
     if positions.get("offset", 0):

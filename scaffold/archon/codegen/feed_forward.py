@@ -11,7 +11,7 @@ from scaffold.archon.codegen.values import Json, fixed, given, has, value_text
 def feed_forward_text(mlp: Json, source: Source, names: ModelNames) -> str:
     """Returns the call that makes a block's feed-forward."""
     kind = "GatedFeedForward" if fixed(mlp, "gated", True) else "FeedForward"
-    source.use(names.shared("feed_forward"), kind)
+    source.use(names.shared("layers", "feed_forward"), kind)
     sizes = ["args.dim", value_text(mlp["hidden_dim"]), value_text(mlp["activation"])]
     options = _bias_options(mlp)
     norm: Json | None = mlp.get("inner_norm")

@@ -14,13 +14,12 @@ from scaffold.archon.codegen.values import Json, given, has, value_text
 
 def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
     """Returns the statements that make the modules of a head."""
-    lines: list[str] = []
-    if has(part.get("norm")):
-        lines.append(f"self.norm = {norm_text(part['norm'], source, names)}")
+    norm = norm_text(part["norm"], source, names) if has(part.get("norm")) else "nn.Identity()"
+    lines = [f"self.norm = {norm}"]
     if has(part.get("transform")):
         transform: Json = part["transform"]
         bias = value_text(transform.get("bias", True))
-        source.use(names.shared("feed_forward"), "get_activation")
+        source.use(names.shared("layers", "feed_forward"), "get_activation")
         lines += [
             f"self.head_dense = nn.Linear(args.dim, args.dim, bias={bias})",
             f"self.head_act = get_activation({value_text(transform['activation'])})",
@@ -40,26 +39,8 @@ def _bias(part: Json) -> str:
     return value_text(part.get("bias", False))
 
 
-def last_steps(part: Json, source: Source) -> list[str]:
-    """Returns the end of a model's ``forward``: from hidden states to what it returns.
-
-    A pipeline stage without an output layer returns hidden states. The norm says nothing about
-    that: one without parameters is on every stage.
-    """
-    kept = f"keep_tokens({'self.norm(h)' if has(part.get('norm')) else 'h'}, logits_to_keep)"
-    lines = [
-        "head = self.score if self.model_args.is_critic else self.output",
-        "if head is None:",
-        "    return h",
-    ]
-    if not logits_steps(part, source):
-        return [*lines, f"return head({kept})"]
-    choice = "return self.score(h) if self.model_args.is_critic else self._logits(h)"
-    return [*lines, f"h = {kept}", choice]
-
-
 def logits_steps(part: Json, source: Source) -> list[str]:
-    """Returns the body of ``_logits``; none where the output layer alone makes them."""
+    """Returns the body of ``logits``; none where the output layer alone makes them."""
     lines: list[str] = []
     if has(part.get("transform")):
         lines.append("h = self.head_norm(self.head_act(self.head_dense(h)))")

@@ -15,8 +15,8 @@ def mla_class(design: Json, source: Source, names: ModelNames) -> str:
     part: Json = design["attention"]
     source.use("torch")
     source.use(names.shared("attention"), "AttentionCore", "merge_heads", "split_heads")
-    source.use(names.shared("packing"), "Packing")
-    source.use(names.shared("rope"), "RopeTable", "apply_rotary")
+    source.use(names.shared("layers", "packing"), "Packing")
+    source.use(names.shared("layers", "rope"), "RopeTable", "apply_rotary")
     body = ModuleBody(source)
     _sizes(part, body)
     _queries(part, body, source, names)

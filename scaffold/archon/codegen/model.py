@@ -8,30 +8,21 @@ from typing import cast
 from scaffold.archon.codegen.attention import attention_class, takes_rope
 from scaffold.archon.codegen.block import block_class
 from scaffold.archon.codegen.class_body import model_value
-from scaffold.archon.codegen.embedding import embedding_setup, embedding_steps, embeds_positions
-from scaffold.archon.codegen.head import head_setup, last_steps, logits_steps
+from scaffold.archon.codegen.embedding import embedding_setup, embedding_steps
+from scaffold.archon.codegen.head import head_setup, logits_steps
+from scaffold.archon.codegen.mla import mla_class
 from scaffold.archon.codegen.names import ModelNames
 from scaffold.archon.codegen.source import Source, class_text, function_text
 from scaffold.archon.codegen.values import Json, value_text
-
-FORWARD = (
-    "def forward(self, tokens: Tensor, positions: Tensor, cu_seqlens: Tensor, "
-    "max_seqlen: int | Tensor, tree_attn_meta: Any = None, *, "
-    "logits_to_keep: Tensor | None = None, attention_plan: AttentionPlan | None = None) -> Tensor"
-)
 
 
 def model_file(design: Json, names: ModelNames) -> str:
     """Returns ``model/model.py``."""
     source = Source(_file_doc(design, names), names.first_party)
-    source.use("typing", "Any")
     source.use("torch", "Tensor", "nn")
     source.use(names.own("model", "args"), names.args)
-    source.use(names.shared("packing"), "AttentionPlan", "Packing")
     if design["attention"].get("kind", "gqa") == "mla":
         # Latent attention shares no projections with the other kind.
-        from scaffold.archon.codegen.mla import mla_class
-
         source.add(mla_class(design, source, names))
     else:
         source.add(attention_class(design, source, names))
@@ -63,8 +54,7 @@ def _file_doc(design: Json, names: ModelNames) -> str:
 def _model_class(design: Json, source: Source, names: ModelNames) -> str:
     embedding = cast("Json", design.get("embedding") or {})
     head = cast("Json", design.get("head") or {})
-    base = names.shared("base")
-    source.use(base, "BaseArchonModel", "keep_tokens", "refuse_tree_attention")
+    source.use(names.shared("decoder"), "BaseDecoder")
     setup = [
         "super().__init__()",
         "self.model_args = args",
@@ -74,24 +64,23 @@ def _model_class(design: Json, source: Source, names: ModelNames) -> str:
         " for layer_id in range(args.n_layers)})",
         *head_setup(head, source, names),
     ]
-    methods = [
-        function_text(f"def __init__(self, args: {names.args}) -> None", setup),
-        function_text(FORWARD, _forward(design, embedding, head, source)),
+    steps = {
+        "embed(self, tokens: Tensor, packing: Packing)": embedding_steps(embedding, source),
+        "run_layers(self, h: Tensor, packing: Packing)": _layer_loop(design),
+        "logits(self, h: Tensor)": logits_steps(head, source),
+    }
+    methods = [function_text(f"def __init__(self, args: {names.args}) -> None", setup)]
+    methods += [
+        function_text(f"def {name} -> Tensor", body) for name, body in steps.items() if body
     ]
-    embed, logits = embedding_steps(embedding, source), logits_steps(head, source)
-    if embed:
-        packing = ", packing: Packing" if embeds_positions(embedding) else ""
-        methods.append(function_text(f"def _embed(self, tokens: Tensor{packing}) -> Tensor", embed))
-    if logits:
-        methods.append(function_text("def _logits(self, h: Tensor) -> Tensor", logits))
     doc = f"{names.prefix} for causal language modelling, or as a critic."
-    return class_text(names.model, "BaseArchonModel", doc, methods)
+    return class_text(names.model, "BaseDecoder", doc, methods)
 
 
 def _ropes_setup(design: Json, source: Source, names: ModelNames) -> list[str]:
     if not takes_rope(design):
         return []
-    source.use(names.shared("rope"), "RotaryEmbedding")
+    source.use(names.shared("layers", "rope"), "RotaryEmbedding")
     ropes = cast("Mapping[str, Json]", design["ropes"])
     calls = {key: _rotary_text(key, rope) for key, rope in ropes.items()}
     if len(calls) == 1:
@@ -110,31 +99,16 @@ def _rotary_text(key: str, rope: Json) -> str:
     return f"RotaryEmbedding({', '.join(options)})"
 
 
-def _forward(design: Json, embedding: Json, head: Json, source: Source) -> list[str]:
-    embedded = "self.tok_embeddings(tokens)"
-    if embedding_steps(embedding, source):
-        embedded = f"self._embed(tokens{', packing' if embeds_positions(embedding) else ''})"
-    return [
-        "refuse_tree_attention(tree_attn_meta)",
-        "packing = Packing.of(positions, cu_seqlens, max_seqlen, attention_plan)",
-        f"h = tokens if self.tok_embeddings is None else {embedded}",
-        *_layer_loop(design),
-        *last_steps(head, source),
-    ]
-
-
 def _layer_loop(design: Json) -> list[str]:
+    """Return the body of ``run_layers``; none where all blocks share one table of positions."""
     if not takes_rope(design):
-        return ["for layer in self.layers.values():", "    h = layer(h, packing)"]
+        return ["for layer in self.layers.values():", "    h = layer(h, packing)", "return h"]
     if len(design["ropes"]) == 1:
-        return [
-            "rope = self.rope(packing, h.dtype)",
-            "for layer in self.layers.values():",
-            "    h = layer(h, rope, packing)",
-        ]
+        return []
     kind = model_value(design["attention"]["rope"]["key"])
     return [
         "ropes = {kind: rope(packing, h.dtype) for kind, rope in self.ropes.items()}",
         "for layer_id, layer in self.layers.items():",
         f"    h = layer(h, ropes[{kind.replace('[layer_id]', '[int(layer_id)]')}], packing)",
+        "return h",
     ]

@@ -36,7 +36,7 @@ def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
     if is_layer_norm and not offset and heads is None:
         return f"nn.LayerNorm({', '.join([*sizes, *_torch_options(norm)])})"
     kind = "LayerNorm" if is_layer_norm else "RMSNorm"
-    source.use(names.shared("norms"), kind)
+    source.use(names.shared("layers", "norms"), kind)
     options = [f"offset={value_text(offset)}"] if offset else []
     options += [] if has_weight is True else [f"has_weight={value_text(has_weight)}"]
     if is_layer_norm and norm.get("bias", True) is not True:

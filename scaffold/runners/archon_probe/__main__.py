@@ -6,7 +6,6 @@ which stages were reached, one JSON line for each.
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import json
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from archon_probe.errors import ProbeError
+from archon_probe.overlay import lay_over
 from archon_probe.stages import log_stages, stage
 
 SCHEMA = 1
@@ -68,49 +68,51 @@ def _told(error: Exception) -> dict[str, str]:
     return {"code": "probe_failed", "message": text, "hint": ""}
 
 
+# Each probe imports torch and transformers by itself: `run` reports the one that is missing.
+
+
 def derive_model(request: Request) -> dict[str, Any]:
-    """Returns the design of the model that a request names."""
+    """Return the design of the model that a request names."""
+    from archon_probe.design.derive import derive
     from archon_probe.measure.model_source import resolve
 
     stage("reading the configuration")
-    config = resolve(request)  # what cannot be ported is refused before torch is imported
-    design = importlib.import_module("archon_probe.design.derive").derive(request)
+    config = resolve(request)
+    design = derive(config)
     design.setdefault("tiny", tiny_values(config))
     return {"design": design}
 
 
 def tiny_values(config: Any) -> dict[str, Any]:
-    """Returns the fields that make a configuration tiny, for a model's own test.
+    """Return the fields that make a configuration tiny, for a model's own test.
 
-    A configuration that holds others is left out: the test then does without one.
+    Empty where one of them is no JSON: the test then does without a configuration.
     """
-    tiny = importlib.import_module("archon_probe.measure.tiny")
-    values = tiny.explicit_values(tiny.tiny_config(config))
+    from archon_probe.measure.tiny import explicit_values, tiny_config
+
     try:
-        return json.loads(json.dumps(values))
+        return json.loads(json.dumps(explicit_values(tiny_config(config))))
     except TypeError:
         return {}
 
 
 def prove_model(request: Request) -> dict[str, Any]:
-    """Proves staged or present files of a model against the one of transformers."""
+    """Prove staged or installed files of a model against the one of transformers."""
     from archon_probe.measure.model_source import resolve
+    from archon_probe.proof.parallel import measure_split
+    from archon_probe.proof.prove import prove
+    from archon_probe.proof.staged_test import run_staged_test
 
     stage("reading the configuration")
     resolve(request)
     if request.get("overlay"):
         lay_over(request["package"], Path(request["overlay"]))
-    prove = importlib.import_module("archon_probe.proof.prove").prove
     stage("proving")
     proof = prove(request)
     if request.get("split") and proof["ok"]:
-        from archon_probe.proof.parallel import measure_split
-
         stage("splitting it over processes")
         proof["parallel"] = measure_split(request)
     if request.get("test") and proof["ok"]:
-        from archon_probe.proof.staged_test import run_staged_test
-
         stage("running the test that was written")
         proof["test"] = run_staged_test(Path(request["test"]))
         proof["problems"] = [f"its test: {row}" for row in proof["test"]["failures"]]
@@ -119,22 +121,10 @@ def prove_model(request: Request) -> dict[str, Any]:
 
 
 def list_types(request: Request) -> dict[str, Any]:
-    """Returns every model_type of a decoder, with a hash of its source."""
+    """Return every model_type of a decoder, with a hash of its source."""
     from archon_probe.measure.model_source import decoder_types
 
     return {"types": decoder_types()}
-
-
-def lay_over(package: str, folder: Path) -> None:
-    """Makes the modules of a folder come before those of a package; all others stay as they are.
-
-    Args:
-        package: The dotted name of a package, which is imported.
-        folder: Where the modules stand.
-    """
-    module = importlib.import_module(package)
-    module.__path__.insert(0, str(folder))
-    importlib.invalidate_caches()
 
 
 def _version(package: str) -> str:

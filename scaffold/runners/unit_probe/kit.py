@@ -317,9 +317,9 @@ def _embedded_engine(model: Any) -> Any:
     import torch
 
     from areal.api.cli_args import InferenceEngineConfig
+    from areal.engine.loading.huggingface import prepare_model
     from areal.engine.local.engine import LocalInferenceEngine
-    from areal.engine.model import prepare_model
-    from areal.engine.weights import SharedWeights
+    from areal.engine.model.shared_weights import SharedWeights
 
     weights = SharedWeights(prepare_model(copy.deepcopy(model), torch.device("cpu")))
     weights.version = WEIGHT_VERSION

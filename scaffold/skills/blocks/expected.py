@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.markers import Block
+from scaffold.skills.blocks.options import options_text
+from scaffold.skills.blocks.output import is_stale
+from scaffold.skills.blocks.registry import registry_text
+from scaffold.skills.blocks.signature import signature_text
 from scaffold.skills.blocks.sources import BlockError, Sources
+from scaffold.skills.blocks.template import template_text
+from scaffold.skills.blocks.tree import tree_text
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files
@@ -105,27 +111,15 @@ def _text(block: Block, repository: Repository) -> str | Problem | None:
     # One branch per kind: each brings modules that blocks of other kinds do without.
     files = repository.files
     if block.kind == "template":
-        from scaffold.skills.blocks.template import template_text
-
         return template_text(block, files.root)
     if block.kind == "signature":
-        from scaffold.skills.blocks.signature import signature_text
-
         return signature_text(block, repository.sources)
     if block.kind == "registry":
-        from scaffold.skills.blocks.registry import registry_text
-
         return registry_text(block, repository.sources)
     if block.kind == "options":
-        from scaffold.skills.blocks.options import options_text
-
         return options_text(block, files, repository.settings)
     if block.kind == "tree":
-        from scaffold.skills.blocks.tree import tree_text
-
         return tree_text(block, files)
-    from scaffold.skills.blocks.output import is_stale
-
     if is_stale(block, files):
         message = f"the command, its inputs or the text changed since it was stored: {REPAIR}"
         return Problem(message, is_stale=True)

@@ -11,9 +11,9 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from scaffold.analysis.files.globs import matches
 from scaffold.skills.blocks.markers import Block, fenced
 from scaffold.skills.blocks.sources import BlockError
-from scaffold.skills.blocks.tree import matches
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from scaffold.analysis.python.index import PythonIndex
+
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files
     from scaffold.analysis.python.lookup_result import Found
@@ -53,8 +55,6 @@ class Sources:
 
     def __init__(self, files: Files) -> None:
         # Brings thirty modules: most packs have no block that asks it.
-        from scaffold.analysis.python.index import PythonIndex
-
         self.files = files
         self._index = PythonIndex(files)
         self._modules: dict[str, Module] = {}

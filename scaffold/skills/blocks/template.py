@@ -11,6 +11,7 @@ from scaffold.target.target import Target, registry_rules, target_at, unit_names
 from scaffold.templating.answers import complete_answers, parse_answer
 from scaffold.templating.manifests import Catalogue, TemplateSource, builtin_catalogue
 from scaffold.templating.names import canonical_key
+from scaffold.templating.render import render_request
 from scaffold.templating.request import Request
 from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.templating.spec import Kind, Style, all_answers
@@ -47,8 +48,6 @@ def template_text(block: Block, root: Path) -> str:
         raise BlockError(f"units of the kind {kind.name} are written, and not rendered")
     styles = catalogue.styles(kind, style_names.split(","))
     request = _request(block, root, kind, styles)
-    from scaffold.templating.render import render_request
-
     return _shown(block, render_request(request, catalogue.files(kind.name)))
 
 

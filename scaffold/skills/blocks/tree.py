@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import cache
 from typing import TYPE_CHECKING
 
+from scaffold.analysis.files.globs import matches
 from scaffold.skills.blocks.markers import Block, fenced
 from scaffold.skills.blocks.sources import BlockError
 
@@ -37,26 +36,6 @@ def tree_text(block: Block, files: Files) -> str:
     if len(rows) > MAX_ROWS:
         raise BlockError(f"{folder} has {len(rows)} rows; narrow it by depth= or only=")
     return fenced("\n".join([prefix or "./", *rows]), "text")
-
-
-def matches(path: str, patterns: Iterable[str]) -> bool:
-    """Tells whether a path fits a pattern: ``*`` in one folder, ``**`` across; a folder fits all.
-
-    A pattern without a slash may fit the name alone.
-    """
-    return any(
-        _compiled(pattern).fullmatch(path if "/" in pattern else path.rpartition("/")[2])
-        or _compiled(pattern).fullmatch(path)
-        for pattern in patterns
-    )
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern.rstrip("/"))
-    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    text = "".join(signs.get(part, re.escape(part)) for part in parts)
-    return re.compile(f"{text}(?:/.*)?")
 
 
 def _patterns(block: Block, key: str) -> tuple[str, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from scaffold.analysis.files.globs import matches
 from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Finding, Judged
 from scaffold.skills.check.documents import Document, Unreadable, find_documents
@@ -85,7 +85,7 @@ def check_repository(
     """
     settings = settings or read_settings(repository.files)
     documents, unreadable = find_documents(repository.files, pages)
-    documents = [each for each in documents if not _excluded(each.path, settings)]
+    documents = [each for each in documents if not matches(each.path, settings.exclude)]
     outcome = Outcome(num_documents=len(documents) + len(unreadable))
     found = list(_unread(unreadable, settings))
     twice = copies(documents)
@@ -140,12 +140,7 @@ def _unread(unreadable: Sequence[Unreadable], settings: Settings) -> Iterator[Fi
         from scaffold.skills.check.form import unreadable_finding
 
         yield from (
-            unreadable_finding(each) for each in unreadable if not _excluded(each.path, settings)
+            unreadable_finding(each)
+            for each in unreadable
+            if not matches(each.path, settings.exclude)
         )
-
-
-def _excluded(path: str, settings: Settings) -> bool:
-    return any(
-        fnmatch.fnmatch(path, pattern) or path.startswith(pattern.rstrip("/*") + "/")
-        for pattern in settings.exclude
-    )

@@ -18,7 +18,7 @@ class Settings:
     Args:
         select: Only these rules, by id or by the first words of it ("path"); empty means all.
         ignore: Not these rules.
-        exclude: Documents that are not checked, as globs from the root.
+        exclude: Documents that are not checked, as patterns of a .gitignore.
         line_budget: The most lines of a SKILL.md.
         description_budget: The most characters of a description.
     """

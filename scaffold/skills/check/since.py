@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from scaffold.analysis.files.files import git_output
+from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.revision import revision_files
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository

@@ -8,37 +8,30 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
-import sys
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from scaffold.analysis.files.git import git_environment, run_git
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
 
 TIMEOUT_S = 600
 REVISION = lazy_re(r"[A-Za-z0-9](?:[\w.+/-]*[\w+-])?", re.ASCII)
 
-_SETTINGS = {
-    "core.fsmonitor": "",
-    "core.hooksPath": os.devnull,
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "fetch.recurseSubmodules": "false",
-    "http.lowSpeedLimit": "1",
-    "http.lowSpeedTime": "60",
-}
+_SETTINGS = (
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "fetch.recurseSubmodules=false",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=60",
+)
 _ENVIRONMENT = {
-    "LC_ALL": "C",
-    "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "",
     "SSH_ASKPASS": "",
     "SSH_ASKPASS_REQUIRE": "never",
     "GCM_INTERACTIVE": "never",
-    "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
 # Of whoever calls, as a hook does: they would lead git to another repository.
@@ -196,52 +189,25 @@ def _commit(folder: Path, revision: str) -> str:
 def _run(
     argv: list[str], folder: Path, protocols: str = "none", *, feed: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs git; it asks nothing, runs nothing of a repository, and reaches what is allowed."""
-    settings = [word for pair in _SETTINGS.items() for word in ("-c", "=".join(pair))]
-    command = ["git", *settings, "--no-pager", *argv]
+    """Run git; it asks nothing, runs nothing of a repository, and reaches what is allowed."""
+    kept = {name: value for name, value in os.environ.items() if not _DROPPED.fullmatch(name)}
+    asked = {**_ENVIRONMENT, "GIT_ALLOW_PROTOCOL": protocols}
     try:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=_environment(os.environ, protocols),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # without a terminal, so that ssh cannot ask there either
+        return run_git(
+            folder,
+            *argv,
+            feed=feed,
+            settings=_SETTINGS,
+            env=git_environment(asked, kept),
+            timeout_s=TIMEOUT_S,
+            apart="session",
         )
-    except OSError as error:
+    except subprocess.TimeoutExpired as error:
         raise ScaffoldError(
-            f"reading skills from git needs git: {error.strerror or error}",
-            code="git_missing",
-            hint="install git, or name a folder",
+            f"git took longer than {TIMEOUT_S} s",
+            code="source_unreachable",
+            hint="clone the repository by hand and name the folder",
         ) from error
-    with process:
-        try:
-            out, err = process.communicate(feed, timeout=TIMEOUT_S)
-        except BaseException as error:
-            _end(process)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise ScaffoldError(
-                    f"git took longer than {TIMEOUT_S} s",
-                    code="source_unreachable",
-                    hint="clone the repository by hand and name the folder",
-                ) from error
-            raise
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends git with what it started for the transport, which would go on and hold its streams."""
-    if sys.platform == "win32":
-        process.kill()
-    else:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def _environment(given: Mapping[str, str], protocols: str) -> dict[str, str]:
-    kept = {name: value for name, value in given.items() if not _DROPPED.fullmatch(name)}
-    return {**kept, **_ENVIRONMENT, "GIT_ALLOW_PROTOCOL": protocols}
 
 
 def _reason(stderr: bytes) -> str:

@@ -10,6 +10,7 @@ from scaffold.errors import ConflictError, RequestError
 from scaffold.report import Report, ReportedChange, Step, unified_diff
 from scaffold.skills.blocks.expected import REPAIR
 from scaffold.skills.pack.sources import SKILLS, holds_pack
+from scaffold.transaction.apply import apply_changes
 from scaffold.transaction.change import Change
 
 MAX_NAME = 64
@@ -98,8 +99,6 @@ def new_skill(start: Path, typed: str, description: str | None, *, dry_run: bool
     report.next = tuple(_steps(path, data.decode(), description is None))
     report.check = (("scaffold", "skills", "check"), tuple(REPAIR.split()))
     if not dry_run:
-        from scaffold.transaction.apply import apply_changes
-
         apply_changes(root, [Change(path, "created", None, data)], "skills new")
     return report
 

@@ -9,6 +9,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.expected import Problem, Repository, expected
 from scaffold.skills.blocks.markers import Block, parse_blocks, replace_blocks
 from scaffold.skills.blocks.sources import BlockError
+from scaffold.skills.pack.run_outputs import run_block
 from scaffold.skills.pack.sources import documents_of, read_bytes
 
 if TYPE_CHECKING:
@@ -80,8 +81,6 @@ def _renewed(block: Block, repository: Repository, where: str, may_run: bool) ->
             )
         if not may_run:
             return None
-        from scaffold.skills.pack.run_outputs import run_block
-
         try:
             return run_block(block, repository, where)
         except BlockError as error:

@@ -18,6 +18,7 @@ from scaffold.skills.pack.manifests import render_manifests
 from scaffold.skills.pack.plan import SyncPlan, plan_sync
 from scaffold.skills.pack.refresh import Renewal, renew_blocks
 from scaffold.skills.pack.sources import SKILLS, Pack, read_bytes, read_pack
+from scaffold.transaction.apply import apply_changes, settle
 from scaffold.transaction.change import Change
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ def sync_skills(
     """
     writes = not (check or dry_run)
     if writes:
-        from scaffold.transaction.apply import settle
-
         settle(root, "skills sync")  # what a run that was killed has left beside the sources
     files = list_files(root)
     repository = Repository(files, read_settings(files))
@@ -59,8 +58,6 @@ def sync_skills(
     report.warnings = tuple(_warnings(files, pack, plan, renewal, overwrite))
     report.extra = {"edited": plan.edited, "stray": plan.stray, "stale": renewal.stale}
     if changes and writes:
-        from scaffold.transaction.apply import apply_changes
-
         apply_changes(root, changes, "skills sync", prune=True)
     if check:
         return _checked(report, changes, plan, renewal)

@@ -27,7 +27,7 @@ from scaffold.units.init.draft import Proposal, propose
 from scaffold.units.init.draft import describe as describe_proposal
 from scaffold.units.init.example import Likeness, find_likeness
 from scaffold.units.init.roundtrip import prove
-from scaffold.units.init.source_files import list_files, read_texts
+from scaffold.units.init.source_files import read_texts, source_files
 from scaffold.units.init.unit_name import find_source
 
 NO_PACKAGES = frozenset(
@@ -55,7 +55,7 @@ class InitOptions:
 def init_repository(how: InitOptions, options: Options) -> Report:
     """Proposes a configuration and, from a unit that exists, a kind; writes both when agreed to."""
     root = find_root(options)
-    paths, is_all = list_files(root)
+    paths, is_all = source_files(root)
     files, has_room = read_texts(root, paths)
     warnings = leftover_warning(root) if options.dry_run else ()
     if not (is_all and has_room):

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from scaffold.analysis.files.globs import matches
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.commit.habits import Choice, Habits
 from scaffold.vcs.commit.history import Past
 from scaffold.vcs.commit.key_changes import KeyChanges
 from scaffold.vcs.commit.settings import CommitSettings
 from scaffold.vcs.commit.traits import describe, place_traits, shape_traits
-from scaffold.vcs.globs import matches
 from scaffold.vcs.roles import role_of
 
 Source = Literal["table", "history", "structure", "layout", "none"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from scaffold.analysis.files.git import git_environment, run_git
 from scaffold.errors import ScaffoldError
 from scaffold.vcs.pull_request.signals import listening
-from scaffold.vcs.repository import ENVIRONMENT, SAFE_OPTIONS, root_of
+from scaffold.vcs.repository import root_of
 
 if TYPE_CHECKING:
     import git
@@ -47,25 +45,17 @@ def ask_git(
             remote has.
         is_apart: Whether Ctrl-C at the terminal does not reach it; then it can ask nothing there.
     """
-    with subprocess.Popen(
-        ["git", *(part for each in SAFE_OPTIONS for part in ("-c", each)), *argv],
-        cwd=root_of(repository),
-        env={**os.environ, **ENVIRONMENT, **(env or {})},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        process_group=0 if is_apart and os.name == "posix" else None,
-    ) as process:
-        try:
-            with listening():
-                output, said = process.communicate(given.encode("utf-8", "surrogateescape"))
-        except BaseException:
-            with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=patience_s)
-            process.kill()
-            raise
-    text = output.decode("utf-8", "surrogateescape")
-    return Answer(process.returncode, text, _clean(said.decode("utf-8", "replace")))
+    done = run_git(
+        root_of(repository),
+        *argv,
+        feed=given.encode("utf-8", "surrogateescape"),
+        env=git_environment(env),
+        patience_s=patience_s,
+        apart="group" if is_apart else "",
+        waiting=listening,
+    )
+    text = done.stdout.decode("utf-8", "surrogateescape")
+    return Answer(done.returncode, text, _clean(done.stderr.decode("utf-8", "replace")))
 
 
 def call_git(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from scaffold.analysis.files.files import Files, git_output, list_files
+from scaffold.analysis.files.files import Files, list_files
+from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.revision import RevisionFiles
 from scaffold.errors import RequestError
 from scaffold.vcs.changes import (

@@ -7,7 +7,7 @@ import tomllib
 from functools import cache
 from typing import NamedTuple
 
-from scaffold.vcs.globs import matches
+from scaffold.analysis.files.globs import matches
 from scaffold.vcs.review.languages import language_of
 from scaffold.vcs.review.rule_files import FOLDER
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from scaffold.analysis.files.globs import matches
 from scaffold.vcs.dependencies import DependencyChange
-from scaffold.vcs.globs import matches
 from scaffold.vcs.review.changed_file import Altered, Block, Line, Side
 from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.rule import Rule, When

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold.analysis.files.files import Files, git_output
+from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.revision import RevisionFiles
 from scaffold.vcs.repository import root_of
 

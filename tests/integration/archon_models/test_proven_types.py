@@ -26,6 +26,7 @@ if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
 from archon_probe.design.derive import derive  # noqa: E402
+from archon_probe.measure.model_source import resolve  # noqa: E402
 from archon_probe.proof.prove import prove  # noqa: E402
 
 PACKAGE = archon.__name__
@@ -78,7 +79,7 @@ def test_a_model_is_written_and_proven_equal(model_type: str, overlay: Path) -> 
     request: dict[str, Any] = {"model_type": model_type, "config": None, "fast": True}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # transformers' own, of tiny configurations
-        design = derive(request)
+        design = derive(resolve(request))
         files = write_model(design)
         folder = overlay / model_type.replace("-", "_")
         for name, text in files.items():

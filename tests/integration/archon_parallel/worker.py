@@ -20,7 +20,7 @@ _LOCAL = "areal.experimental.models.archon.parallel.local"
 MISTAKES: dict[str, tuple[str, Any]] = {
     "gradients are not summed": (f"{_LOCAL}.sum_gradients", lambda x, _: x),
     "norms see their own channels": (
-        "areal.experimental.models.archon.norms.all_reduce",
+        "areal.experimental.models.archon.layers.norms.all_reduce",
         lambda x, group: x * group.size(),
     ),
     "all processes have the first heads' slopes": (

@@ -11,32 +11,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from areal.experimental.models.archon.activation_checkpoint import apply_ac
 from areal.experimental.models.archon.attention import AttentionCore, merge_heads, split_heads
 from areal.experimental.models.archon.base import BaseArchonModel, BaseModelArgs, keep_tokens
-from areal.experimental.models.archon.compile import apply_compile
-from areal.experimental.models.archon.expert_parallel import apply_moe_ep_tp
-from areal.experimental.models.archon.feed_forward import FeedForward, GatedFeedForward
+from areal.experimental.models.archon.layers.feed_forward import FeedForward, GatedFeedForward
+from areal.experimental.models.archon.layers.norms import RMSNorm
+from areal.experimental.models.archon.layers.packing import Packing
+from areal.experimental.models.archon.layers.positions import AlibiSlopes, LearnedPositions
+from areal.experimental.models.archon.layers.rope import RopeArgs, RotaryEmbedding, apply_rotary
 from areal.experimental.models.archon.model_spec import ModelSpec
 from areal.experimental.models.archon.moe import MoE, MoEArgs
-from areal.experimental.models.archon.norms import RMSNorm
-from areal.experimental.models.archon.packing import Packing
 from areal.experimental.models.archon.parallel import (
     Colwise,
     PerHead,
     ProjectionNorm,
     Region,
     Rowwise,
-    apply_cp,
-    apply_fsdp,
-    apply_tp,
-    expert_meshes,
-    replicate_rest,
 )
+from areal.experimental.models.archon.parallel.decoder import parallelize_decoder
 from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
-from areal.experimental.models.archon.positions import AlibiSlopes, LearnedPositions
-from areal.experimental.models.archon.rope import RopeArgs, RotaryEmbedding, apply_rotary
-from areal.experimental.models.archon.utils import validate_parallelism
 
 
 @dataclass
@@ -208,32 +200,14 @@ _TP_PLAN = {
 
 
 def parallelize_zoo(
-    model: ZooModel,
-    dims: ArchonParallelDims,
-    param_dtype: torch.dtype = torch.bfloat16,
-    reduce_dtype: torch.dtype = torch.float32,
-    loss_parallel: bool = True,
-    ac_config: Any = None,
-    enable_compile: bool = True,
+    model: ZooModel, parallel_dims: ArchonParallelDims, **options: Any
 ) -> nn.Module:
-    """Does what a model's own function does, with a plan that follows the features."""
-    validate_parallelism(model.model_args, dims)
+    """Do what a model's own function does, with a plan that follows the features."""
     q_norm = ProjectionNorm if "projection_norm" in model.model_args.features else PerHead
     plan = dict(_TP_PLAN)
     if {"projection_norm", "head_norm"} & set(model.model_args.features):
         plan |= {"attention.q_norm": q_norm(), "attention.k_norm": q_norm()}
-    if dims.tp_enabled:
-        apply_tp(model, dims.get_mesh("tp"), plan, loss_parallel=loss_parallel)
-    apply_moe_ep_tp(model, *expert_meshes(dims))
-    if dims.tp_enabled:
-        replicate_rest(model, dims.get_mesh("tp"))
-    if dims.cp_enabled:
-        apply_cp(model, dims.get_group("cp"))
-    apply_ac(model, ac_config, model_compile_enabled=enable_compile)
-    if enable_compile:
-        apply_compile(model)
-    apply_fsdp(model, dims, param_dtype=param_dtype, reduce_dtype=reduce_dtype)
-    return model
+    return parallelize_decoder(model, parallel_dims, plan, **options)
 
 
 ZOO_SPEC = ModelSpec(

@@ -10,9 +10,9 @@ import torch
 
 from areal.api import ModelRequest
 from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
+from areal.engine.loading.huggingface import load_model, resolve_dtype
 from areal.engine.local.engine import LocalInferenceEngine
-from areal.engine.model import load_model, resolve_dtype
-from areal.engine.weights import SharedWeights
+from areal.engine.model.shared_weights import SharedWeights
 from areal.utils import stats_tracker
 from areal.utils.hf_utils import character_tokenizer
 from tests.integration.areal import written_for_areal

@@ -29,9 +29,9 @@ from areal.api.errors import (
     RewardWorkerDiedError,
 )
 from areal.api.reward_api import REWARD_STATS, AsyncRewardWrapper, inline_reward
-from areal.api.reward_dispatcher import Call, Dispatcher
-from areal.api.reward_function import RewardFunction
-from areal.api.reward_launcher import Nursery
+from areal.api.reward_pool.dispatcher import Call, Dispatcher
+from areal.api.reward_pool.function import RewardFunction
+from areal.api.reward_pool.launcher import Nursery
 
 _ROOT = Path(__file__).parents[3]
 

@@ -23,9 +23,9 @@ from areal.api.cli_args import (
     InferenceEngineConfig,
     load_expr_config,
 )
+from areal.engine.loading.huggingface import prepare_model
 from areal.engine.local.engine import LocalInferenceEngine
-from areal.engine.model import prepare_model
-from areal.engine.weights import SharedWeights
+from areal.engine.model.shared_weights import SharedWeights
 from areal.experimental.openai import AgentProxy
 from areal.trainer.ppo import PPOTrainer
 from areal.trainer.run import run_training

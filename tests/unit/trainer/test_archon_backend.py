@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 
 from areal.api.cli_args import GRPOConfig, SFTConfig, load_expr_config
 from areal.api.errors import ConfigError
-from areal.engine.archon_lm import ArchonCausalLM
+from areal.engine.model.archon import ArchonCausalLM
 from areal.trainer.ppo import PPOTrainer
 from areal.trainer.sft import SFTTrainer
 from tests.tiny_archon import BACKENDS

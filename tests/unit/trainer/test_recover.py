@@ -12,7 +12,7 @@ import torch
 
 from areal.api.cli_args import GRPOConfig, SFTConfig, load_expr_config
 from areal.api.errors import ConfigError
-from areal.engine import train_engine
+from areal.engine.training import engine as train_engine
 from areal.trainer import recover
 from areal.trainer.base import BaseTrainer
 from areal.trainer.ppo import PPOTrainer

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from areal.api.cli_args import ModelSpecConfig
-from areal.engine.model import make_model
-from areal.engine.weights import SharedWeights
+from areal.engine.loading.huggingface import make_model
+from areal.engine.model.shared_weights import SharedWeights
 from areal.trainer.runtime import limit_threads
 from tests.fakes import tiny_tokenizer
 

@@ -12,16 +12,6 @@ from torch import Tensor, nn
 from areal.api.errors import ConfigError
 from areal.api.registry import nearest_names
 from areal.experimental.models.archon.attention import ATTENTION_BACKENDS
-from areal.experimental.models.archon.packing import refuse_tree_attention
-
-__all__ = [
-    "INITIALIZER_RANGE",
-    "BaseArchonModel",
-    "BaseModelArgs",
-    "BaseStateDictAdapter",
-    "keep_tokens",
-    "refuse_tree_attention",
-]
 
 # Standard deviation of a fresh linear layer or embedding.
 # Source: `initializer_range` of most decoder configs in transformers.

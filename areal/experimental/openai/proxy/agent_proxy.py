@@ -10,8 +10,9 @@ from weakref import WeakValueDictionary
 from areal.api.cli_args import GenerationHyperparameters
 from areal.api.config.rollout import AgentConfig
 from areal.api.errors import ConfigError
+from areal.api.workflow_api import GenerationEngine
 from areal.experimental.openai.parsing import check_parsers
-from areal.experimental.openai.recorder import Generates, Recorder
+from areal.experimental.openai.recorder import Recorder
 from areal.infra.workflow_context import WorkflowContext
 
 try:
@@ -45,7 +46,7 @@ class AgentProxy:
 
     def __init__(
         self,
-        engine: Generates,
+        engine: GenerationEngine,
         tokenizer: Any,
         config: AgentConfig,
         gconfig: GenerationHyperparameters | None = None,

@@ -13,44 +13,36 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import transformers
+from safetensors.torch import load_file
 from torch import Tensor
 
 from archon_probe.design.arguments import Arguments
 from archon_probe.design.expressions import Case
+from archon_probe.design.refusals import narrowed, refusal
 from archon_probe.design.shaping import shape_design
 from archon_probe.errors import ProbeError
-from archon_probe.measure.model import Observation, observe
+from archon_probe.measure.model import observe
+from archon_probe.measure.observation import Observation
 from archon_probe.measure.random_weights import random_model
 from archon_probe.measure.roles import UnknownStructureError
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.measure.variations import variations
 from archon_probe.stages import stage
+from archon_probe.weight_rules.find import find_rules
 from archon_probe.weight_rules.merge import merge_rules
 
 SCHEMA = 1
 
 Measured = list[tuple[Case, Observation]]
 
-NEUTRAL = {"partial_rotary_factor": 1.0}
-"""What keys of rotary parameters are where they are left out, if that is not None."""
 
-
-def derive(request: dict[str, Any]) -> dict[str, Any]:
-    """Returns the design of a model.
-
-    Args:
-        request: ``config`` (parsed config.json) or ``model_type``.
+def derive(real: Any) -> dict[str, Any]:
+    """Return the design of a model of a configuration, whose values become the defaults.
 
     Raises:
         ProbeError: The tiny default cannot be measured: nothing can be written then.
     """
-    from archon_probe.measure.model_source import resolve
-
-    return derive_config(resolve(request))
-
-
-def derive_config(real: Any) -> dict[str, Any]:
-    """Returns the design of a model of a configuration, whose values become the defaults."""
     stage("measuring the tiny default")
     small = tiny_config(real)
     base = _text(small)
@@ -135,8 +127,6 @@ def _prefix(model: Any) -> str:
 
 def source_of(model: Any) -> dict[str, str]:
     """Returns where the reference stands."""
-    import transformers
-
     file = Path(inspect.getfile(type(model)))
     return {
         "transformers": transformers.__version__,
@@ -161,10 +151,6 @@ def _new_names(found: Observation, before: Measured) -> bool:
 
 def hub_rules(model: Any, found: Observation) -> tuple[list[Any], list[Any]]:
     """Returns how the names on the Hub map to the Archon model's, and what is left over."""
-    from safetensors.torch import load_file
-
-    from archon_probe.weight_rules.find import find_rules
-
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         hub: dict[str, Tensor] = {}
@@ -202,112 +188,3 @@ def _unknown(variation: Any, module: str, what: str) -> dict[str, Any]:
         "variation": variation.name,
         "values": (variation.field, variation.value),
     }
-
-
-def refusal(unknown: dict[str, Any], base: Any, real: Any) -> dict[str, str] | None:
-    """Returns the condition under which a generated model refuses a configuration.
-
-    Args:
-        unknown: A variation that is not reproduced.
-        base: The tiny configuration that was varied, and is reproduced.
-        real: The configuration that was asked for.
-    """
-    name, value = unknown["values"]
-    if not isinstance(name, str):
-        return None
-    names = name.split(" + ")
-    values = value if len(names) > 1 else [value]
-    conditions = [_held(n, v, base, real) for n, v in zip(names, values, strict=True)]
-    if None in conditions:
-        return None
-    told = ", ".join(f"{n}={{hf_config.{n}!r}}" for n in names)
-    # The message becomes an f-string, whose braces are those of `told` only.
-    why = f"{unknown['module']}: {unknown['what']}"[:120].replace("{", "{{").replace("}", "}}")
-    return {
-        "condition": " and ".join(filter(None, conditions)),
-        "message": f"{told} is not reproduced ({why})",
-    }
-
-
-def narrowed(made: dict[str, str], refused: Any, right: list[Any]) -> dict[str, str]:
-    """Returns a refusal that spares reproduced configurations, if a switch tells them.
-
-    Args:
-        made: The refusal.
-        refused: The configuration that it is for.
-        right: All that are reproduced.
-    """
-    condition = made["condition"]
-    spared = [c for c in map(_text, right) if eval(condition, {"hf_config": c})]
-    switches = {k: v for k, v in _text(refused).to_dict().items() if isinstance(v, bool)}
-    for name, value in switches.items() if spared else ():
-        if all(getattr(c, name, value) is not value for c in spared):
-            return {**made, "condition": f"{condition} and hf_config.{name} is {value}"}
-    return made
-
-
-def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
-    """Returns when a field is flipped as it was, or None where that cannot be told."""
-    if name in ("rope_parameters", "rope_scaling"):
-        return _held_inside(name, value, base, real)
-    field = f"hf_config.{name}"
-    held = _read(base, name)
-    if value is None and None not in (held, _read(real, name)):
-        return f"{field} is None"  # whatever its size
-    if isinstance(held, (int, float)) and held != _read(real, name):
-        # A size that was shrunk: only that it is the same as the width says something of real ones.
-        width = base.attribute_map.get("hidden_size", "hidden_size")
-        is_width = held == base.hidden_size and _read(real, name) == real.hidden_size
-        return f"{field} != hf_config.hidden_size" if is_width and name != width else None
-    if isinstance(value, bool) or value is None:
-        return f"{field} is {value}"
-    if isinstance(held, (int, float)) and not isinstance(held, bool):
-        return f"{field} != {held!r}"
-    if isinstance(held, list) and isinstance(value, list):
-        return _held_list(field, value, held, _read(real, name) or [])
-    if held is None and not isinstance(value, str):
-        return f"{field} is not None"
-    return f"{field} == {value!r}"
-
-
-def _held_list(field: str, value: list[Any], held: list[Any], real: list[Any]) -> str | None:
-    """Returns when a list is as the flipped one is: empty or not, of one kind or of several.
-
-    Its very items say nothing of a model with other layers.
-    """
-    kinds, before, asked = ({str(v) for v in row} for row in (value, held, real))
-    if bool(value) != bool(held):
-        found, is_asked = (f"bool({field})" if value else f"not {field}"), bool(real) == bool(value)
-    elif len(value) != len(held) or kinds == before:
-        return None
-    elif len(before) == 1 < len(kinds):
-        found, is_asked = f"len(set(map(str, {field} or []))) > 1", len(asked) > 1
-    elif len(kinds) == 1:
-        found, is_asked = f"set(map(str, {field} or [])) == {kinds!r}", asked == kinds
-    else:
-        return None
-    return None if is_asked else found
-
-
-def _held_inside(name: str, value: Any, base: Any, real: Any) -> str | None:
-    """Returns when the one key of a dict is flipped that was, None where there were several."""
-    before, asked = ({**NEUTRAL, **(_read(c, name) or {})} for c in (base, real))
-    after = {**NEUTRAL, **(value or {})}
-    flipped = [k for k in {**before, **after} if before.get(k) != after.get(k)]
-    if len(flipped) != 1 or isinstance(after.get(flipped[0]), dict):
-        return None
-    key = flipped[0]
-    held = before.get(key)
-    if asked.get(key) != held:
-        return None
-    found = f"(getattr(hf_config, {name!r}, None) or {{}}).get({key!r})"
-    if held is None:
-        return f"{found} is not None"
-    return f"{found} not in (None, {held!r})" if key in NEUTRAL else f"{found} != {held!r}"
-
-
-def _read(config: Any, name: str) -> Any:
-    """Returns a field of a configuration, or of one inside it."""
-    for part in name.split("."):
-        config = getattr(config, part, None)
-    return config

@@ -2,97 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from archon_probe.design.arguments import Arguments
-from archon_probe.design.expressions import ABSENT, Case, Fitted
+from archon_probe.design.expressions import ABSENT, Fitted
+from archon_probe.design.shaper import Measured, Shaper, each, read
+from archon_probe.design.shaping_mla import shape_mla
 from archon_probe.design.shaping_rope import shape_ropes
-from archon_probe.measure.model import Observation
+from archon_probe.measure.observation import Observation
 
-Measured = Sequence[tuple[Case, Observation]]
+LAYER_NAMES = {"window": "windows", "chunk": "chunks"}
+"""Names of arguments whose options no single field of a configuration gives."""
 
-WIDTHS = (
-    "args.dim",
-    "args.head_dim",
-    "args.n_heads * args.head_dim",
-    "args.n_kv_heads * args.head_dim",
-    "args.hidden_dim",
-)
-HEAD_WIDTHS = {
-    "attention.q_norm": ("args.head_dim", "args.n_heads * args.head_dim"),
-    "attention.k_norm": ("args.head_dim", "args.n_kv_heads * args.head_dim"),
-}
 SCALES = ("args.head_dim**-0.5", "args.dim**0.5", "args.dim**-0.5", "1.0")
-
-
-class Shaper:
-    """Fits the options of observations path by path.
-
-    Args:
-        arguments: Collects what is fitted.
-        measured: Observations by case.
-    """
-
-    def __init__(self, arguments: Arguments, measured: Measured) -> None:
-        self.arguments = arguments
-        self.measured = measured
-
-    def whole(self, read: Callable[[Observation], Any]) -> list[Any]:
-        """Returns an option of the model in each case."""
-        return [_or_absent(lambda o=o: read(o)) for _, o in self.measured]
-
-    def rows(self, read: Callable[[dict[str, Any]], Any]) -> list[list[Any]]:
-        """Returns an option of layers in each case."""
-        return [
-            [_or_absent(lambda layer=layer: read(layer)) for layer in o.layers]
-            for _, o in self.measured
-        ]
-
-    def norm(self, path: str, rows: list[list[Any]], extra: Sequence[str] = ()) -> dict[str, Any]:
-        """Fits a norm; ``rows`` are its features in each layer, or one in a row for the model."""
-        present = _map(rows, lambda n: bool(n.get("when")))
-        used = [[n if n != ABSENT and n.get("when") else ABSENT for n in row] for row in rows]
-        when = self.arguments.layer_value(f"{path}.when", present)
-        if when is False:
-            return {"when": False}
-        found: dict[str, Any] = {"when": when}
-        a = self.arguments
-        kinds = _map(used, lambda n: n["kind"])
-        # How the norm of what is split is computed, and so of which kind it is, stands in a plan.
-        is_split = path.partition(".")[0] in {"attention", "mlp"}
-        found["kind"] = (
-            a.layout_value(f"{path}.kind", kinds)
-            if is_split
-            else a.layer_value(f"{path}.kind", kinds, name="norm_kind")
-        )
-        for key in ("offset", "weight", *extra):
-            fitted = a.layer_value if key == "weight" else a.layout_value
-            found[key] = fitted(f"{path}.{key}", _map(used, lambda n, k=key: n[k]))
-        found["dim"] = self.arguments.layer_value(
-            f"{path}.dim", _map(used, lambda n: n["dim"]), HEAD_WIDTHS.get(path, WIDTHS)
-        )
-        found["eps"] = self.arguments.layer_value(
-            f"{path}.eps", _map(used, lambda n: n["eps"]), ("args.norm_eps",)
-        )
-        found["bias"] = self.arguments.layer_value(f"{path}.bias", _map(used, lambda n: n["bias"]))
-        found["per_head"] = self.arguments.layout_value(
-            f"{path}.per_head", _map(used, lambda n: n.get("heads", 0) > 0)
-        )
-        return found
-
-
-def _or_absent(read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except (KeyError, TypeError, IndexError):
-        return ABSENT
-
-
-def _map(rows: list[list[Any]], read: Callable[[Any], Any]) -> list[list[Any]]:
-    return [
-        [ABSENT if v == ABSENT else _or_absent(lambda v=v: read(v)) for v in row] for row in rows
-    ]
 
 
 def shape_design(arguments: Arguments, measured: Measured) -> dict[str, Any]:
@@ -101,9 +24,8 @@ def shape_design(arguments: Arguments, measured: Measured) -> dict[str, Any]:
     _standard(shaper)
     design: dict[str, Any] = {"embedding": _embedding(shaper)}
     names = _module_names(measured)
-    design["block"] = {"modules": [], "variants": _variants(shaper)}
-    for name in names:
-        design["block"]["modules"].append(_module(shaper, name))
+    variants = _variants(shaper)
+    design["block"] = {"modules": [_module(shaper, n) for n in names], "variants": variants}
     kinds = {n: _kind_of(measured, n) for n in names}
     for kind, shape in (("attention", _attention), ("mlp", _mlp), ("moe", _moe)):
         of_kind = [n for n in names if kinds[n] == kind]
@@ -197,13 +119,13 @@ def _embedding(shaper: Shaper) -> dict[str, Any]:
     if when is not False:
         used = [p if p["when"] else ABSENT for p in positions]
         for key in ("kind", "offset", "layout", "reaches_base"):
-            values = [_or_absent(lambda p=p, k=key: p[k]) for p in used]
+            values = [read(p, key) for p in used]
             if any(v != ABSENT for v in values):
                 path = f"embedding.positions.{key}"
                 fitted = a.layout_value if key == "kind" else a.layer_value
                 found["positions"][key] = fitted(path, [[v] for v in values])
         if found["positions"]["kind"] == "learned":
-            rows = [_or_absent(lambda p=p: p["rows"] - p["offset"]) for p in used]
+            rows = [read(p, lambda p: p["rows"] - p["offset"]) for p in used]
             found["positions"]["size"] = a.value("embedding.positions.size", rows, is_size=True)
     return found
 
@@ -211,20 +133,19 @@ def _embedding(shaper: Shaper) -> dict[str, Any]:
 def _module(shaper: Shaper, name: str) -> dict[str, Any]:
     rows = shaper.rows(lambda layer: layer["modules"].get(name, {"kind": None}))
     kind = _kind_of(shaper.measured, name)
-    present = _map(rows, lambda m: m["kind"] is not None)
+    present = each(rows, lambda m: m["kind"] is not None)
     when = shaper.arguments.layer_value(f"modules.{name}.when", present)
     module: dict[str, Any] = {"name": name, "kind": kind}
     if when is not True:
         module["when"] = when
     if kind == "norm":
-        module["norm"] = shaper.norm(name, _map(rows, lambda m: m["norm"]))
+        module["norm"] = shaper.norm(name, each(rows, "norm"))
         if when is not True:
             module["norm"]["when"] = when
     if kind == "mlp":
+        sizes = each(rows, "hidden_dim")
         module["hidden_dim"] = shaper.arguments.layer_value(
-            f"modules.{name}.hidden_dim",
-            _map(rows, lambda m: m["hidden_dim"]),
-            ("args.hidden_dim",),
+            f"modules.{name}.hidden_dim", sizes, ("args.hidden_dim",)
         )
     return module
 
@@ -262,33 +183,25 @@ def _variants(shaper: Shaper) -> list[dict[str, Any]]:
         variant: dict[str, Any] = {}
         if number < len(distinct) - 1:
             variant["when"] = shaper.arguments.layer_value(
-                f"block.variant_{number}.when", _map(outlines, lambda t, o=outline: t == o)
+                f"block.variant_{number}.when", each(outlines, lambda t, o=outline: t == o)
             )
-        variant["steps"] = _steps(shaper, outline, outlines, weights)
+        variant["steps"] = _steps(shaper, outline, weights)
         variants.append(variant)
     return [v for v in variants if v.get("when") is not False]
 
 
-def _steps(
-    shaper: Shaper, outline: str, outlines: list[list[str]], weights: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns the steps of one outline with fitted weights.
 
     Args:
         shaper: Of the model.
         outline: Which steps.
-        outlines: Of each layer in each case.
         weights: Of other outlines, by the term; what one explains is not measured anew, as few
             cases may have this outline. Gets the weights of this one.
     """
-    chosen: list[list[Any]] = []
-    for (_, observation), row in zip(shaper.measured, outlines, strict=True):
-        chosen.append(
-            [
-                layer["steps"] if text == outline else ABSENT
-                for layer, text in zip(observation.layers, row, strict=True)
-            ]
-        )
+    chosen = shaper.rows(
+        lambda layer: layer["steps"] if _outline(layer["steps"]) == outline else ABSENT
+    )
     samples = [s for row in chosen for s in row if s != ABSENT]
     steps: list[dict[str, Any]] = []
     slot = _slots(samples[0])
@@ -302,7 +215,7 @@ def _steps(
         for j, (name, _) in enumerate(sample["sum"]):
             a = shaper.arguments
             path, term = f"block.{sample['out']}.weight_of_", _slot(name)
-            measured = _map(chosen, lambda s, k=k, j=j: s[k]["sum"][j][1])
+            measured = each(chosen, k, "sum", j, 1)
             weight = weights.get(path + term)
             if weight is None or not a.gives(weight, measured):
                 weight = a.layer_value(path + slot(name), measured, ("1.0",))
@@ -318,82 +231,60 @@ def _literal_one(weight: Any) -> Any:
 
 def _attention(shaper: Shaper, name: str) -> dict[str, Any]:
     a = shaper.arguments
-    rows = shaper.rows(lambda layer: layer["modules"][name])
-    kinds = {
-        m["kind_of_attention"]
-        for row in rows
-        for m in row
-        if m != ABSENT and "kind_of_attention" in m
-    }
-    if "mla" in kinds:
-        from archon_probe.design.shaping_mla import shape_mla
-
+    rows = shaper.modules(name)
+    if any(kind == "mla" for row in each(rows, "kind_of_attention") for kind in row):
         return shape_mla(shaper, rows)
     found: dict[str, Any] = {"kind": "gqa"}
-    found["n_heads"] = a.layer_value(
-        "attention.n_heads", _map(rows, lambda m: m["n_heads"]), ("args.n_heads",)
-    )
+    found["n_heads"] = a.layer_value("attention.n_heads", each(rows, "n_heads"), ("args.n_heads",))
     found["n_kv_heads"] = a.layer_value(
-        "attention.n_kv_heads", _map(rows, lambda m: m["n_kv_heads"]), ("args.n_kv_heads",)
+        "attention.n_kv_heads", each(rows, "n_kv_heads"), ("args.n_kv_heads",)
     )
     found["head_dim"] = a.layer_value(
-        "attention.head_dim", _map(rows, lambda m: m["head_dim"]), ("args.head_dim",)
+        "attention.head_dim", each(rows, "head_dim"), ("args.head_dim",)
     )
     if any(m != ABSENT and m["v_head_dim"] != m["head_dim"] for row in rows for m in row):
         found["v_head_dim"] = a.layer_value(
-            "attention.v_head_dim", _map(rows, lambda m: m["v_head_dim"]), is_size=True
+            "attention.v_head_dim", each(rows, "v_head_dim"), is_size=True
         )
     for key in ("q_bias", "k_bias", "v_bias", "o_bias"):
-        found[key] = a.layer_value(f"attention.{key}", _map(rows, lambda m, k=key: m[k]))
-    when = a.layer_value("attention.clip_qkv.when", _map(rows, lambda m: m["clip_qkv"]["when"]))
+        found[key] = a.layer_value(f"attention.{key}", each(rows, key))
+    when = a.layer_value("attention.clip_qkv.when", each(rows, "clip_qkv", "when"))
     if when is not False:
-        limits = _map(rows, lambda m: m["clip_qkv"]["limit"] if m["clip_qkv"]["when"] else None)
+        limits = each(rows, lambda m: m["clip_qkv"]["limit"] if m["clip_qkv"]["when"] else None)
         limit = a.layer_value("attention.clip_qkv", limits)
         arg = limit.get("arg") if isinstance(limit, dict) else None
         found["clip_qkv"] = {
             "when": {"expr": f"args.{arg} is not None"} if arg else when,
             "limit": limit,
         }
-        late = _map(rows, lambda m: m["clip_qkv"]["after_norm"])
+        late = each(rows, "clip_qkv", "after_norm")
         if a.layout_value("attention.clip_qkv.after_norm", late):
             found["clip_qkv"]["after_norm"] = True
     for key in ("q_norm", "k_norm", "v_norm"):
-        found[key] = shaper.norm(
-            f"attention.{key}", _map(rows, lambda m, k=key: m[k]), ("over", "after_rope")
-        )
-    found["scale"] = a.layer_value("attention.scale", _map(rows, lambda m: m["scale"]), SCALES)
+        found[key] = shaper.norm(f"attention.{key}", each(rows, key), ("over", "after_rope"))
+    found["scale"] = a.layer_value("attention.scale", each(rows, "scale"), SCALES)
     for key in ("softcap", "window", "chunk"):
-        value = a.layer_value(
-            f"attention.{key}", _map(rows, lambda m, k=key: m[k]), name=_plural(key)
-        )
+        value = a.layer_value(f"attention.{key}", each(rows, key), name=LAYER_NAMES.get(key))
         if value is not None:
             found[key] = value
-    found["sinks"] = {
-        "when": a.layer_value("attention.sinks.when", _map(rows, lambda m: m["sinks"]["when"]))
-    }
+    found["sinks"] = {"when": a.layer_value("attention.sinks.when", each(rows, "sinks", "when"))}
     _alibi(shaper, rows, found)
     _gate(shaper, rows, found)
-    found["out_norm"] = shaper.norm("attention.out_norm", _map(rows, lambda m: m["out_norm"]))
-    scale = a.layer_value("attention.value_scale", _map(rows, lambda m: m["value_scale"]), ("1.0",))
+    found["out_norm"] = shaper.norm("attention.out_norm", each(rows, "out_norm"))
+    scale = a.layer_value("attention.value_scale", each(rows, "value_scale"), ("1.0",))
     if _literal_one(scale) != 1.0:
         found["value_scale"] = scale
     _temperature(shaper, rows, found)
     return found
 
 
-def _plural(key: str) -> str | None:
-    return {"window": "windows", "chunk": "chunks"}.get(key)
-
-
 def _alibi(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
-    when = shaper.arguments.layer_value(
-        "attention.alibi.when", _map(rows, lambda m: m["alibi"]["when"])
-    )
+    when = shaper.arguments.layer_value("attention.alibi.when", each(rows, "alibi", "when"))
     if when is False:
         return
     found["alibi"] = {"when": when}
     for key in ("rule", "max_bias", "multiplier"):
-        values = _map(rows, lambda m, k=key: m["alibi"][k])
+        values = each(rows, "alibi", key)
         if any(v != ABSENT for row in values for v in row):
             found["alibi"][key] = shaper.arguments.layer_value(
                 f"attention.alibi.{key}", values, SCALES
@@ -401,29 +292,25 @@ def _alibi(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None
 
 
 def _gate(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
-    when = shaper.arguments.layer_value(
-        "attention.gate.when", _map(rows, lambda m: m["gate"]["when"])
-    )
+    when = shaper.arguments.layer_value("attention.gate.when", each(rows, "gate", "when"))
     if when is False:
         return
     found["gate"] = {"when": when}
     a = shaper.arguments
     for key in ("fn", "per", "bias", "head_bias"):
         fitted = a.layout_value if key in ("fn", "head_bias") else a.layer_value
-        found["gate"][key] = fitted(
-            f"attention.gate.{key}", _map(rows, lambda m, k=key: m["gate"][k])
-        )
+        found["gate"][key] = fitted(f"attention.gate.{key}", each(rows, "gate", key))
 
 
 def _temperature(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -> None:
     when = shaper.arguments.layer_value(
-        "attention.temperature.when", _map(rows, lambda m: m["temperature"]["when"])
+        "attention.temperature.when", each(rows, "temperature", "when")
     )
     if when is False:
         return
     found["temperature"] = {"when": when}
     for key in ("rule", "scale", "floor", "power", "length", "position_offset"):
-        values = _map(rows, lambda m, k=key: m["temperature"][k])
+        values = each(rows, "temperature", key)
         if any(v != ABSENT for row in values for v in row):
             a = shaper.arguments
             fitted = a.layout_value if key == "rule" else a.layer_value
@@ -432,26 +319,26 @@ def _temperature(shaper: Shaper, rows: list[list[Any]], found: dict[str, Any]) -
 
 def _mlp(shaper: Shaper, name: str) -> dict[str, Any]:
     a = shaper.arguments
-    rows = shaper.rows(lambda layer: layer["modules"][name])
+    rows = shaper.modules(name)
     found: dict[str, Any] = {
-        "gated": a.layout_value("mlp.gated", _map(rows, lambda m: m["gated"])),
-        "activation": a.layer_value("mlp.activation", _map(rows, lambda m: m["activation"])),
+        "gated": a.layout_value("mlp.gated", each(rows, "gated")),
+        "activation": a.layer_value("mlp.activation", each(rows, "activation")),
         "hidden_dim": a.layer_value(
-            "mlp.hidden_dim", _map(rows, lambda m: m["hidden_dim"]), ("args.hidden_dim",)
+            "mlp.hidden_dim", each(rows, "hidden_dim"), ("args.hidden_dim",)
         ),
-        "inner_norm": shaper.norm("mlp.inner_norm", _map(rows, lambda m: m["inner_norm"])),
+        "inner_norm": shaper.norm("mlp.inner_norm", each(rows, "inner_norm")),
     }
     first = "gate_bias" if found["gated"] else "up_bias"
     for key, part in ((first, "w1_bias"), ("down_bias", "w2_bias"), ("up_bias", "w3_bias")):
         if part == "w3_bias" and not found["gated"]:
             continue
-        found[key] = a.layer_value(f"mlp.{key}", _map(rows, lambda m, p=part: m[p]))
+        found[key] = a.layer_value(f"mlp.{key}", each(rows, part))
     return found
 
 
 def _moe(shaper: Shaper, name: str) -> dict[str, Any]:
     a = shaper.arguments
-    rows = shaper.rows(lambda layer: layer["modules"][name])
+    rows = shaper.modules(name)
     keys = {
         k: None
         for row in rows
@@ -463,7 +350,7 @@ def _moe(shaper: Shaper, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "hidden_dim": a.layer_value(
             "moe.hidden_dim",
-            _map(rows, lambda m: m["hidden_dim"]),
+            each(rows, "hidden_dim"),
             name="moe_inter_dim",
             is_size=True,
         ),
@@ -476,7 +363,7 @@ def _moe(shaper: Shaper, name: str) -> dict[str, Any]:
     for key in keys:
         found["args"][key] = a.layer_value(
             f"moe.{key}",
-            _map(rows, lambda m, k=key: m[k]),
+            each(rows, key),
             is_size=key in sizes,
         )
     return found
@@ -514,11 +401,7 @@ def _transform(shaper: Shaper, found: dict[str, Any]) -> None:
     used = [p if p["when"] else ABSENT for p in parts]
     found["transform"] = {
         "when": when,
-        "activation": a.value(
-            "head.transform.activation", [_or_absent(lambda p=p: p["activation"]) for p in used]
-        ),
-        "bias": a.value("head.transform.bias", [_or_absent(lambda p=p: p["bias"]) for p in used]),
-        "norm": shaper.norm(
-            "head.transform.norm", [[_or_absent(lambda p=p: p["norm"])] for p in used]
-        ),
+        "activation": a.value("head.transform.activation", [read(p, "activation") for p in used]),
+        "bias": a.value("head.transform.bias", [read(p, "bias") for p in used]),
+        "norm": shaper.norm("head.transform.norm", [[read(p, "norm")] for p in used]),
     }

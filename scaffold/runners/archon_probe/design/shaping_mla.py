@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archon_probe.design.expressions import ABSENT
-
-if TYPE_CHECKING:
-    from archon_probe.design.shaping import Shaper
+from archon_probe.design.shaper import Shaper
 
 SIZES = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 BIASES = ("q_a_bias", "q_b_bias", "q_bias", "kv_a_bias", "kv_b_bias", "o_bias")

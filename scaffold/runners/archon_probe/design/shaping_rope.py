@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archon_probe.design.expressions import ABSENT
-
-if TYPE_CHECKING:
-    from archon_probe.design.shaping import Shaper
+from archon_probe.design.shaper import Shaper
 
 KINDS_BY_LAYER_TYPE = "rope_parameters"
 

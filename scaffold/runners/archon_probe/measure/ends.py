@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +12,9 @@ from archon_probe.measure.attention import linear_bias, linear_weight
 from archon_probe.measure.hooks import Call, Trace
 from archon_probe.measure.mlp import activations
 from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.observation import Observation
 from archon_probe.measure.roles import Skeleton, UnknownStructureError
-from archon_probe.measure.scores import _numbers
-
-if TYPE_CHECKING:
-    from archon_probe.measure.model import Observation
+from archon_probe.measure.scores import config_numbers
 
 
 def observe_embedding(
@@ -244,7 +242,7 @@ def _logits(produced: Tensor, logits: Tensor, config: Any) -> dict[str, Any]:
     factor = _ratio(logits, produced)
     if factor is not None:
         return {"multiplier": factor, "softcap": None}
-    numbers = {*_numbers(config), 15.0, 20.0, 30.0, 50.0}
+    numbers = {*config_numbers(config), 15.0, 20.0, 30.0, 50.0}
     for cap in sorted(numbers):
         if cap < float(logits.abs().max()):
             continue

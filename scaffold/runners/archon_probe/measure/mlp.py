@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers.activations import ACT2FN
 
 from archon_probe.measure.algebra import is_close
 from archon_probe.measure.attention import Observed, linear_bias, linear_weight
@@ -82,8 +83,6 @@ def activations(
     modules: list[nn.Module], config: Any
 ) -> Iterator[tuple[str, Any, dict[str, Tensor]]]:
     """Yields activations by the names of configurations, those with weights of their own first."""
-    from transformers.activations import ACT2FN
-
     for module in modules:
         own = {n: p.detach() for n, p in module.named_parameters(recurse=False)}
         state = dict(module.named_buffers(recurse=False))

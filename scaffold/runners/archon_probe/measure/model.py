@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,8 +10,11 @@ from torch import Tensor, nn
 from archon_probe.measure.attention import Observed, linear_weight, observe_attention
 from archon_probe.measure.ends import observe_embedding, observe_head
 from archon_probe.measure.hooks import Call, Trace, record
+from archon_probe.measure.mla import observe_mla
 from archon_probe.measure.mlp import observe_mlp
+from archon_probe.measure.moe import observe_moe
 from archon_probe.measure.norm import observe_norm
+from archon_probe.measure.observation import Observation
 from archon_probe.measure.roles import (
     UnknownStructureError,
     attention_paths,
@@ -23,25 +25,6 @@ from archon_probe.measure.wiring import Wiring, wire
 
 LENGTH = 37
 """Tokens of the run: more than a tiny window, chunk or original length."""
-
-
-@dataclass
-class Observation:
-    """Is what was found of a model.
-
-    Args:
-        embedding: Features of what stands before the layers.
-        head: Of what stands after them.
-        layers: Of each layer: ``steps`` and ``modules`` by their Archon names.
-        tensors: Archon parameter name -> value.
-        paths: Archon module name -> Hugging Face module path.
-    """
-
-    embedding: dict[str, Any]
-    head: dict[str, Any]
-    layers: list[dict[str, Any]]
-    tensors: dict[str, Tensor] = field(default_factory=dict)
-    paths: dict[str, str] = field(default_factory=dict)
 
 
 def tokens_for(config: Any, length: int = LENGTH) -> Tensor:
@@ -129,10 +112,6 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
         try:
             return observe_attention(trace, call, config)
         except UnknownStructureError as error:
-            try:
-                from archon_probe.measure.mla import observe_mla
-            except ImportError:
-                raise error from None
             latent = observe_mla(trace, call, config)
             if latent is None:
                 raise error
@@ -145,8 +124,6 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
     if kind == "mlp":
         inner = [c for g in group for c in [*trace.under(g.path), g]]
         return observe_mlp(group, inner, config)
-    from archon_probe.measure.moe import observe_moe
-
     found = observe_moe(call.module, call.x.reshape(1, -1, call.x.shape[-1]), config)
     if found["unknown"]:
         raise UnknownStructureError(call.path, "; ".join(found["unknown"]))

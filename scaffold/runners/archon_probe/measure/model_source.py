@@ -8,6 +8,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import transformers
+from transformers import CONFIG_MAPPING, AutoConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.auto import modeling_auto
+from transformers.models.auto.configuration_auto import (
+    CONFIG_MAPPING_NAMES,
+    model_type_to_module_name,
+)
+
 from archon_probe.errors import ProbeError
 
 ROPE_FIELDS = ("rope_parameters", "rope_scaling")
@@ -42,12 +51,9 @@ def resolve(request: dict[str, Any]) -> Any:
 
 def decoder_types() -> dict[str, str]:
     """Returns every model_type of a decoder that transformers has, with a hash of its source."""
-    import transformers
-    from transformers.models.auto.configuration_auto import model_type_to_module_name
-
     models = Path(transformers.__file__).parent / "models"
     found: dict[str, str] = {}
-    for model_type in sorted(_causal()):
+    for model_type in sorted(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES):
         try:
             _check_decoder(model_type)
         except ProbeError:
@@ -59,8 +65,6 @@ def decoder_types() -> dict[str, str]:
 
 
 def _check_own_code(model_type: str, given: dict[str, Any] | None, is_trusted: bool) -> None:
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-
     if model_type in CONFIG_MAPPING_NAMES:
         return
     if given and given.get("auto_map"):
@@ -71,7 +75,7 @@ def _check_own_code(model_type: str, given: dict[str, Any] | None, is_trusted: b
             code="remote_code",
             hint="read that code, and run it with --trust-remote-code if you trust it",
         )
-    known = sorted(_causal())
+    known = sorted(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
     near = difflib.get_close_matches(model_type, known, n=3, cutoff=0.5)
     guess = f"; did you mean {', '.join(map(repr, near))}?" if near else ""
     raise ProbeError(
@@ -83,18 +87,13 @@ def _check_own_code(model_type: str, given: dict[str, Any] | None, is_trusted: b
 
 def _check_decoder(model_type: str) -> None:
     """Refuses what is no decoder of text, by the tasks that transformers has a class for."""
-    from transformers.models.auto import modeling_auto
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-
     if model_type not in CONFIG_MAPPING_NAMES:
         return  # of a checkpoint's own code, which somebody trusts
-    encoders = modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    pairs = modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
-    if model_type in pairs:
+    if model_type in modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         raise _no_decoder(model_type, "an encoder with a decoder")
-    if model_type in encoders:
+    if model_type in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise _no_decoder(model_type, "an encoder")
-    if model_type in _causal():
+    if model_type in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         return
     seen = [name for name in dir(modeling_auto) if name.endswith("_MAPPING_NAMES")]
     tasks = [n for n in seen if model_type in getattr(modeling_auto, n) and "TEXT_TO_TEXT" in n]
@@ -110,15 +109,7 @@ def _no_decoder(model_type: str, what: str) -> ProbeError:
     )
 
 
-def _causal() -> set[str]:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
-    return set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-
-
 def _build(model_type: str, given: dict[str, Any] | None, checkpoint: str | None) -> Any:
-    from transformers import CONFIG_MAPPING, AutoConfig
-
     try:
         if model_type not in CONFIG_MAPPING:  # trusted; see `_check_own_code`
             return AutoConfig.from_pretrained(checkpoint, trust_remote_code=True)
@@ -134,8 +125,6 @@ def _build(model_type: str, given: dict[str, Any] | None, checkpoint: str | None
 
 
 def _check_rope(given: dict[str, Any] | None) -> None:
-    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
     known = {"default", *ROPE_INIT_FUNCTIONS}
     for kind in sorted(_rope_kinds(given or {}) - known):
         near = difflib.get_close_matches(kind, known, n=1)

@@ -67,7 +67,7 @@ def observe_scores(products: Products, config: Any) -> dict[str, Any]:
     scale = float((x * y).sum() / x.square().sum())
     if is_close(x * scale, y):
         return features | {"scale": _scale(scale)}
-    for cap in _numbers(config):
+    for cap in config_numbers(config):
         if cap <= float(y.abs().max()):
             continue
         inner = cap * torch.atanh((y / cap).clamp(-1 + 1e-12, 1 - 1e-12))
@@ -175,7 +175,7 @@ def _row_means(x: Tensor, rows: Tensor, length: int) -> Tensor:
     return sums / counts[:, None].clamp_min(1)
 
 
-def _numbers(config: Any) -> list[float]:
+def config_numbers(config: Any) -> list[float]:
     """Returns the positive numbers of a configuration, once each."""
     values = [v for v in config.to_dict().values() if isinstance(v, (int, float))]
     return sorted({float(v) for v in values if not isinstance(v, bool) and v > 0})

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers import PretrainedConfig
 
-from archon_probe import tiny
+from archon_probe.measure import tiny
 from archon_probe.measure.random_weights import build_model
 
 LONGEST = 40  # more tokens than any window, chunk or trained length of a tiny config

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig
 from transformers.core_model_loading import revert_weight_conversion
 
-from archon_probe import oracle
 from archon_probe.measure.random_weights import random_model
-from archon_probe.proof.reference import Batch
+from archon_probe.proof.build import build, forward_packed, read_args
+from archon_probe.proof.reference import Batch, fresh_state, make_batch, save_and_load
 
 DIFFERENT = 3e-5
 """Of a tensor's standard deviation: more than rounding in a few layers."""
@@ -53,11 +53,9 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
         ``tensor``, ``error``, ``token``, ``values``, ``input_differs``; ``text`` for people.
         ``unknown`` says why where nothing was found.
     """
-    from archon_probe.proof.prove import build, read_args
-
     hf_model = random_model(config)
     with tempfile.TemporaryDirectory() as folder:
-        saved = oracle.save_and_load(hf_model, Path(folder))
+        saved = save_and_load(hf_model, Path(folder))
     args, refusal = read_args(spec, config)
     if refusal is not None:
         return _unknown(variation, f"the model refuses this config: {refusal}")
@@ -67,7 +65,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
         # What is wrong is then in the constructor or the adapter, and the error says it.
         return _unknown(variation, f"the weights do not load: {type(error).__name__}: {error}")
     pairs = pair_modules(hf_model, built)
-    batch = oracle.make_batch(config.vocab_size)
+    batch = make_batch(config.vocab_size)
     truth = _capture_alone(hf_model, [h for h, _ in pairs], batch)
     try:
         found = _capture_packed(built.model, [a for _, a in pairs], batch)
@@ -199,7 +197,7 @@ def _capture_alone(model: Any, names: list[str], batch: Batch) -> Traced:
     """Runs transformers on each sequence alone and lays what its modules gave end to end."""
     runs: list[_Capture] = []
     for start, end in batch.spans:
-        with _Capture(model, names) as capture, oracle.fresh_state(model):
+        with _Capture(model, names) as capture, fresh_state(model):
             logits = model(input_ids=batch.tokens[None, start:end], use_cache=False).logits[0]
             (logits * batch.cotangent[start:end]).sum().backward()
         runs.append(capture)
@@ -222,8 +220,6 @@ def _traced(runs: list[_Capture], lengths: tuple[int, ...]) -> Traced:
 
 
 def _capture_packed(model: Any, names: list[str], batch: Batch) -> Traced:
-    from archon_probe.proof.prove import forward_packed
-
     with _Capture(model, names) as capture:
         (forward_packed(model, batch) * batch.cotangent).sum().backward()
     return _traced([capture], (sum(batch.lengths),))

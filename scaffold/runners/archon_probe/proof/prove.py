@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import tempfile
 import time
@@ -16,12 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import CONFIG_MAPPING, PretrainedConfig
+from transformers.utils import logging as hf_logging
 
-from archon_probe import oracle
+from archon_probe.design.refusals import refusal
 from archon_probe.measure.random_weights import random_model
 from archon_probe.measure.tiny import tiny_config
 from archon_probe.measure.variations import Variation, variations
-from archon_probe.proof.reference import Batch, Reference, Run
+from archon_probe.proof.bisect import bisect
+from archon_probe.proof.build import build, load_spec, read_args, run_packed
+from archon_probe.proof.reference import (
+    NEGLIGIBLE,
+    Reference,
+    Run,
+    make_batch,
+    reference,
+    save_and_load,
+)
 from archon_probe.proof.roundtrip import Verdict, check_saved, check_weights
 from archon_probe.stages import stage
 
@@ -56,15 +65,6 @@ class Outcome:
     traceback: str = ""
 
 
-@dataclass
-class Built:
-    """An Archon model with the weights of a transformers model."""
-
-    args: Any
-    model: Any
-    adapter: Any
-
-
 def prove(request: dict[str, Any]) -> dict[str, Any]:
     """Proves the model that a spec names, for tiny configs of a model type.
 
@@ -94,8 +94,6 @@ def suggest_refusals(
 
     Empty where one of them cannot be told by its fields, or the default itself is wrong.
     """
-    from archon_probe.design.derive import refusal
-
     text = real.get_text_config(decoder=True)
     right = {o.field for o in outcomes if o.status == "proven"}
     found: dict[str, dict[str, str]] = {}
@@ -135,8 +133,6 @@ def report(
 @contextlib.contextmanager
 def _quiet() -> Any:
     """Silences what transformers says of odd configs, which is all that varied ones are."""
-    from transformers.utils import logging as hf_logging
-
     logging.disable(logging.WARNING)
     hf_logging.disable_progress_bar()
     try:
@@ -145,12 +141,6 @@ def _quiet() -> Any:
             yield
     finally:
         logging.disable(logging.NOTSET)
-
-
-def load_spec(path: str) -> Any:
-    """Returns the model's spec, given as ``module:NAME``."""
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)
 
 
 def _source(request: dict[str, Any]) -> PretrainedConfig:
@@ -197,9 +187,9 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
         return
     with tempfile.TemporaryDirectory() as folder:
         hf_model = random_model(config)
-        saved = oracle.save_and_load(hf_model, Path(folder))
-        batch = oracle.make_batch(config.vocab_size)
-        truth = oracle.reference(hf_model, batch)
+        saved = save_and_load(hf_model, Path(folder))
+        batch = make_batch(config.vocab_size)
+        truth = reference(hf_model, batch)
         built = build(spec, args, saved)
         run = run_packed(built, batch)
         outcome.forward = compare_logits(run, truth)
@@ -210,45 +200,6 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
     parts = {"forward": outcome.forward, "backward": outcome.backward, "weights": outcome.weights}
     wrong = [f"{name}: {v.message}" for name, v in parts.items() if not v.ok]
     outcome.status, outcome.message = ("failed" if wrong else "proven"), "; ".join(wrong)
-
-
-def read_args(spec: Any, config: PretrainedConfig) -> tuple[Any, str | None]:
-    """Returns the model's arguments, or why the model refuses the config."""
-    errors = importlib.import_module("areal.api.errors")
-    try:
-        return spec.model_args_class.from_hf_config(config), None
-    except errors.ConfigError as error:
-        return None, str(error)
-
-
-def build(spec: Any, args: Any, saved: dict[str, Tensor]) -> Built:
-    """Builds the Archon model and loads a checkpoint's tensors through its adapter."""
-    model = spec.model_class(args)
-    adapter = spec.state_dict_adapter_class(args)
-    # What is state, such as the bias that picks experts, comes with the checkpoint.
-    model.init_buffers(torch.device("cpu"))
-    model.load_state_dict(adapter.from_hf(dict(saved)), strict=True)
-    return Built(args, model.eval(), adapter)
-
-
-def run_packed(built: Built, batch: Batch) -> Run:
-    """Runs an Archon model once on all sequences, and its loss backwards."""
-    model = built.model
-    model.zero_grad(set_to_none=True)
-    logits = forward_packed(model, batch)
-    (logits * batch.cotangent).sum().backward()
-    given = {
-        name: torch.zeros_like(p) if p.grad is None else p.grad
-        for name, p in model.named_parameters(remove_duplicate=False)
-    }
-    state = {n: given.get(n, torch.zeros_like(t)) for n, t in model.state_dict().items()}
-    return Run(logits.detach(), built.adapter.to_hf(state))
-
-
-def forward_packed(model: Any, batch: Batch) -> Tensor:
-    """Returns the logits [T, vocab] of an Archon model for a packed batch."""
-    positions, cu_seqlens = batch.positions[None], batch.cu_seqlens
-    return model(batch.tokens[None], positions, cu_seqlens, max(batch.lengths))[0]
 
 
 def compare_logits(run: Run, truth: Reference) -> Verdict:
@@ -291,7 +242,7 @@ def gradient_error(
     """Returns a gradient's relative error and the most that it may be."""
     if found.shape != wanted.shape:
         return float("inf"), TOLERANCE
-    negligible = oracle.NEGLIGIBLE * truth.average * wanted.numel() ** 0.5
+    negligible = NEGLIGIBLE * truth.average * wanted.numel() ** 0.5
     norm, difference = float(wanted.norm()), float((found - wanted).norm())
     if norm <= negligible:
         return difference / max(negligible, 1e-30), 1.0
@@ -309,8 +260,6 @@ def _bisect(
     flips = variations(config) if outcome.name != DEFAULT else []
     found = next((v.config for v in flips if v.name == outcome.name), config)
     try:
-        from archon_probe.proof.bisect import bisect
-
         return bisect(spec, found, outcome.name)
     except Exception as error:
         # The port may be so broken that it cannot be run at all.

@@ -10,6 +10,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from archon_probe.proof.build import Built
+from archon_probe.proof.reference import Batch, run_alone
+
 SAME_LOGITS = 1e-5
 """Of their standard deviation: the same weights, but elsewhere in memory, so rounded otherwise."""
 
@@ -61,14 +64,12 @@ def differences(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> Verdict 
     return None
 
 
-def check_saved(hf_class: Any, built: Any, folder: Path, batch: Any, wanted: Tensor) -> Verdict:
+def check_saved(hf_class: Any, built: Built, folder: Path, batch: Batch, wanted: Tensor) -> Verdict:
     """Checks that transformers loads what the adapter writes, and computes the same logits.
 
     Args:
         folder: Holds what `save_pretrained` wrote; its weights are replaced.
     """
-    from archon_probe.proof.reference import run_alone
-
     for path in folder.glob("*.safetensors*"):
         path.unlink()
     tensors = {

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from areal.api.cli_args import GenerationHyperparameters
+from areal.engine.loading.huggingface import prepare_model
 from areal.engine.local.decoder import Decoder, FinishedRow, Row
-from areal.engine.model import prepare_model
 from tests.fakes import tiny_tokenizer
 from tests.tiny_archon import BACKENDS, archon_of, known, load_state
 from tests.tiny_models import VOCAB_SIZE, random_prompts, tiny_model

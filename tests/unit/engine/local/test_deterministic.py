@@ -13,9 +13,9 @@ import torch
 
 from areal.api import ModelRequest, RolloutWorkflow
 from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
+from areal.engine.loading.huggingface import prepare_model
 from areal.engine.local.engine import LocalInferenceEngine
-from areal.engine.model import prepare_model
-from areal.engine.weights import SharedWeights
+from areal.engine.model.shared_weights import SharedWeights
 from tests.tiny_archon import BACKENDS, archon_of
 from tests.tiny_models import random_prompts, tiny_model
 

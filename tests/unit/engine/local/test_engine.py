@@ -17,11 +17,11 @@ from torch import nn
 from areal.api.cli_args import GenerationHyperparameters, InferenceEngineConfig
 from areal.api.errors import ConfigError
 from areal.api.io_struct import ModelRequest, ModelResponse, WeightUpdateMeta
-from areal.engine.checkpoint import save_hf_model
+from areal.engine.loading.huggingface import prepare_model
 from areal.engine.local.decoder import Decoder, Row
 from areal.engine.local.engine import LocalInferenceEngine
-from areal.engine.model import prepare_model
-from areal.engine.weights import SharedWeights
+from areal.engine.model.checkpoint import save_hf_model
+from areal.engine.model.shared_weights import SharedWeights
 from areal.infra import workflow_context
 from areal.infra.workflow_context import WorkflowContext
 from tests.fakes import tiny_tokenizer

@@ -9,8 +9,8 @@ from areal.api.errors import ConfigError
 from areal.experimental.models.archon.attention import AttentionCore, packed_attention
 from areal.experimental.models.archon.attention import cpu as cpu_backend
 from areal.experimental.models.archon.attention import softcap as softcap_backend
-from areal.experimental.models.archon.packing import Packing
-from areal.experimental.models.archon.positions import AlibiSlopes, KeyBias, alibi_slopes
+from areal.experimental.models.archon.layers.packing import Packing
+from areal.experimental.models.archon.layers.positions import AlibiSlopes, KeyBias, alibi_slopes
 
 LENGTHS = (7, 1, 40, 23, 40, 12)
 HEADS, KV_HEADS, DIM = 4, 2, 8

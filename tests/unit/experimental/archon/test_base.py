@@ -7,7 +7,7 @@ from torch import nn
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon import get_model_spec
 from areal.experimental.models.archon.base import BaseModelArgs, keep_tokens
-from areal.experimental.models.archon.rope import RopeArgs
+from areal.experimental.models.archon.layers.rope import RopeArgs
 
 SPEC = get_model_spec("qwen3")
 SIZES = {

@@ -52,7 +52,7 @@ class Bench:
         self.wrong: list[dict[str, str]] = []
         self.tells_refusals = False
         self.refusal: TargetError | None = None
-        self.has_rope = True
+        self.has_plan = True
         self.remark = ""
 
     def probe(
@@ -89,7 +89,7 @@ class Bench:
             "model/model.py": MODEL.replace("{prefix}", prefix),
             "test.py": '"""Test."""\n\n\ndef test_it():\n    """Holds."""\n',
         }
-        return files | ({"model/rope.py": '"""Rope."""\n'} if self.has_rope else {})
+        return files | ({"infra/parallelize.py": '"""Plan."""\n'} if self.has_plan else {})
 
 
 def design_of(model_type: str) -> dict[str, Any]:
@@ -127,9 +127,9 @@ def proof_of(is_equal: bool) -> dict[str, Any]:
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Puts stand-ins in the place of the probes and of the writing."""
     made = Bench()
-    monkeypatch.setattr("scaffold.archon.probe.probe", made.probe)
+    monkeypatch.setattr("scaffold.archon.pipeline.probe", made.probe)
     monkeypatch.setattr("scaffold.archon.coverage.probe", made.probe)
-    monkeypatch.setattr("scaffold.archon.codegen.write_model", made.write)
+    monkeypatch.setattr("scaffold.archon.render.write_model", made.write)
     return made
 
 

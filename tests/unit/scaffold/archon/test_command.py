@@ -23,7 +23,9 @@ from tests.unit.scaffold.archon.conftest import ARCHON, TABLE, Bench
 ROOT = Path(__file__).parents[4]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
 TEST = "tests/unit/experimental/archon/models/test_foo.py"
-FILES = {f"{ARCHON}/foo/{name}.py" for name in ("__init__", "spec", "model/model", "model/rope")}
+FILES = {
+    f"{ARCHON}/foo/{name}.py" for name in ("__init__", "spec", "model/model", "infra/parallelize")
+}
 
 
 def run(root: Path, *argv: str) -> tuple[int, dict[str, Any]]:
@@ -64,7 +66,7 @@ def test_the_proof_runs_before_anything_is_written(models: Path, bench: Bench) -
         return bench.probe(name, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scaffold.archon.probe.probe", prove)
+        patch.setattr("scaffold.archon.pipeline.probe", prove)
         run(models, "add-archon-model", "foo")
     assert seen == [before, before]
     assert set(bench.staged) == {path.removeprefix(f"{ARCHON}/") for path in FILES}
@@ -182,9 +184,9 @@ def test_a_key_is_spelled_as_transformers_does(models: Path, bench: Bench) -> No
 
 
 def test_a_file_that_the_model_does_not_need_is_not_made(models: Path, bench: Bench) -> None:
-    bench.has_rope = False
+    bench.has_plan = False
     run(models, "add-archon-model", "foo")
-    assert not (models / ARCHON / "foo/model/rope.py").exists()
+    assert not (models / ARCHON / "foo/infra/parallelize.py").exists()
     assert "missing" not in text(models, "status")
 
 
@@ -315,11 +317,11 @@ def test_what_is_registered_without_a_record_is_verified_too(
     shutil.rmtree(models / ".scaffold")
     asked: list[dict[str, Any]] = []
 
-    def runner(bench: Any, path: Path, request: dict[str, Any], folder: Path) -> Level:
+    def probe(bench: Any, name: str, request: dict[str, Any], folder: Path) -> Level:
         asked.append(request)
         return not_run("episodes", "a stand-in")
 
-    monkeypatch.setattr("scaffold.verify.levels._run_runner", runner)
+    monkeypatch.setattr("scaffold.verify.levels._run_probe", probe)
     monkeypatch.setattr(Interpreter, "lack", lambda self, names: "")
     _, report = run(models, "verify", "archon/foo")
     levels = {row["level"]: row["status"] for row in report["units"][0]["levels"]}

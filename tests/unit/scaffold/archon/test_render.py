@@ -61,6 +61,6 @@ def test_a_composite_configuration_is_read_by_its_part_for_text(models: Path) ->
 def test_a_written_file_that_no_manifest_lists_is_a_fault(
     models: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scaffold.archon.codegen.write_model", lambda design: {"odd.py": ""})
+    monkeypatch.setattr("scaffold.archon.render.write_model", lambda design: {"odd.py": ""})
     with pytest.raises(TemplateError, match=r"lists no file 'default/odd\.py'"):
         with_written(request(models, "foo"), design_of("foo"), {})

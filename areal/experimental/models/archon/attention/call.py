@@ -8,7 +8,7 @@ from torch import Tensor
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.attention.core import AttentionCore
-from areal.experimental.models.archon.packing import refuse_tree_attention, whole_row
+from areal.experimental.models.archon.layers.packing import refuse_tree_attention, whole_row
 
 
 def packed_attention(

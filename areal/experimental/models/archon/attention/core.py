@@ -18,8 +18,8 @@ from areal.experimental.models.archon.attention.flex import flex_packed_attentio
 from areal.experimental.models.archon.attention.heads import pad_heads
 from areal.experimental.models.archon.attention.masked import masked_attention
 from areal.experimental.models.archon.attention.varlen import varlen_attention
-from areal.experimental.models.archon.packing import AttentionPlan, Packing
-from areal.experimental.models.archon.positions import KeyBias
+from areal.experimental.models.archon.layers.packing import AttentionPlan, Packing
+from areal.experimental.models.archon.layers.positions import KeyBias
 from areal.experimental.models.archon.ulysses import (
     gather_heads_scatter_seq,
     own_heads,

@@ -18,7 +18,7 @@ from areal.experimental.models.archon.attention.heads import pad_heads, with_key
 from areal.experimental.models.archon.attention.masked import masked_attention
 from areal.experimental.models.archon.attention.sinks import add_sinks, sink_gradient
 from areal.experimental.models.archon.attention.softcap import softcap_attention
-from areal.experimental.models.archon.packing import Packing
+from areal.experimental.models.archon.layers.packing import Packing
 
 # Windowed rows of at least this many blocks are attended to block by block; below, one mask costs
 # less than the copies.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.positions import KeyBias
+from areal.experimental.models.archon.layers.positions import KeyBias
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from areal.experimental.models.archon.attention.features import AttentionFeature
 from areal.experimental.models.archon.attention.flex import flex_packed_attention
 from areal.experimental.models.archon.attention.heads import pad_heads, with_key_bias
 from areal.experimental.models.archon.attention.sinks import add_sinks, sink_gradient
-from areal.experimental.models.archon.packing import Packing
+from areal.experimental.models.archon.layers.packing import Packing
 
 # What the kernel takes: 16-bit types, heads of a multiple of 8 up to 256.
 # Source: `aten::_flash_attention_forward`.

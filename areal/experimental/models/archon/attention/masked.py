@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from areal.experimental.models.archon.attention.features import AttentionFeatures
-from areal.experimental.models.archon.packing import Packing
+from areal.experimental.models.archon.layers.packing import Packing
 
 
 def masked_attention(

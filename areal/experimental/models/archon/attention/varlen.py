@@ -7,7 +7,7 @@ from torch import Tensor
 from areal.experimental.models.archon.attention.cpu import cpu_attention
 from areal.experimental.models.archon.attention.features import AttentionFeatures
 from areal.experimental.models.archon.attention.flash import cuda_attention
-from areal.experimental.models.archon.packing import Packing
+from areal.experimental.models.archon.layers.packing import Packing
 
 
 def varlen_attention(

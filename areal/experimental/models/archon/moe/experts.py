@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from areal.experimental.models.archon.feed_forward import get_activation
+from areal.experimental.models.archon.layers.feed_forward import get_activation
 from areal.experimental.models.archon.moe.args import MoEArgs
 from areal.experimental.models.archon.moe.grouped_mm import grouped_linear
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from areal.experimental.models.archon.feed_forward import GatedFeedForward
+from areal.experimental.models.archon.layers.feed_forward import GatedFeedForward
+from areal.experimental.models.archon.layers.norms import RMSNorm
 from areal.experimental.models.archon.moe.args import MoEArgs
 from areal.experimental.models.archon.moe.experts import GroupedExperts, to_local
 from areal.experimental.models.archon.moe.router import TokenChoiceTopKRouter
@@ -18,7 +19,6 @@ from areal.experimental.models.archon.moe.utils import (
     permute_tokens,
     unpermute_tokens,
 )
-from areal.experimental.models.archon.norms import RMSNorm
 
 
 class MoE(nn.Module):

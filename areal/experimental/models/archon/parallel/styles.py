@@ -19,7 +19,8 @@ from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.distributed.tensor.parallel import ParallelStyle
 
 from areal.api.errors import ConfigError
-from areal.experimental.models.archon.norms import RMSNorm
+from areal.experimental.models.archon.layers.norms import RMSNorm
+from areal.experimental.models.archon.layers.positions import AlibiSlopes
 from areal.experimental.models.archon.parallel.collectives import (
     Peers,
     gather_along,
@@ -28,7 +29,6 @@ from areal.experimental.models.archon.parallel.collectives import (
     sum_values,
 )
 from areal.experimental.models.archon.parallel.local import distribute_parameters, see_local
-from areal.experimental.models.archon.positions import AlibiSlopes
 
 _TOKENS = -2
 

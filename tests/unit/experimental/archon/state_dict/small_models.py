@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from areal.experimental.models.archon import state_dict
+from areal.experimental.models.archon.layers.rope import RopeArgs
 from areal.experimental.models.archon.qwen3.model.args import Qwen3ModelArgs
-from areal.experimental.models.archon.rope import RopeArgs
 from areal.experimental.models.archon.state_dict import RuleAdapter
 
 

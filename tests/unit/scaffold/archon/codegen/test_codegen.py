@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -33,7 +34,6 @@ FILES = {
     "model/__init__.py",
     "model/args.py",
     "model/model.py",
-    "model/rope.py",
     "model/state_dict_adapter.py",
     "infra/__init__.py",
     "infra/parallelize.py",
@@ -116,10 +116,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def comments(files: dict[str, str]) -> dict[str, str]:
+    """Return what is written beside or above each field of a model's arguments."""
+    field = r"^    (?:# (.+)\n    )?(\w+): .+? = (?:.+?  # (.+)|.+)$"
+    found = re.findall(field, files["model/args.py"], re.MULTILINE)
+    return {name: above or beside for above, name, beside in found}
+
+
 @pytest.mark.parametrize("folder", DESIGNS)
 def test_every_file_is_written(folder: str) -> None:
-    ropes = set() if DESIGNS[folder]["ropes"] else {"model/rope.py"}
-    assert write_model(DESIGNS[folder]).keys() == FILES - ropes
+    assert write_model(DESIGNS[folder]).keys() == FILES
 
 
 def test_text_is_clean(written: Path) -> None:
@@ -227,7 +233,7 @@ def test_the_config_may_choose_what_a_gate_scales() -> None:
     assert 'self.gate_dim = 1 if args.gate_per == "head" else args.head_dim' in text
     assert "self.gate = nn.Linear(args.dim, args.n_heads * self.gate_dim, bias=False)" in text
     assert "split_heads(self.gate(x), self.gate_dim) + self.gate_bias[:, None, None]" in text
-    assert "gate_per: What has a gate of its own" in files["model/args.py"]
+    assert comments(files)["gate_per"].startswith("What has a gate of its own")
 
 
 def test_the_config_may_choose_which_dimensions_turn_together() -> None:
@@ -241,14 +247,14 @@ def test_the_config_may_choose_which_dimensions_turn_together() -> None:
     text = " ".join(files["model/model.py"].split())
     assert 'args.rope, pairing="interleaved" if args.rope_interleave else "half"' in text
     assert '"rope_interleave": hf_config.rope_interleave,' in files["model/args.py"]
-    assert "rope_interleave: Whether dimensions next to each other" in files["model/args.py"]
+    assert "rotate interleaved pairs" in comments(files)["rope_interleave"]
 
 
 def test_a_scale_that_reads_the_rope_says_nothing_of_what_it_is() -> None:
     design = designs.qwen3()
     scale = {"expr": "args.head_dim**-0.5 * args.rope.score_multiplier"}
     design = {**design, "attention": {**design["attention"], "scale": scale}}
-    assert "rope: Rotary positions.\n" in write_model(design)["model/args.py"]
+    assert comments(write_model(design))["rope"].endswith("the RoPE embeddings.")
 
 
 def test_the_config_may_choose_the_kind_of_norms() -> None:
@@ -266,7 +272,7 @@ def test_the_config_may_choose_the_kind_of_norms() -> None:
         found = " ".join(files["model/model.py"].split()).replace("( ", "(").replace(" )", ")")
         assert text.format(layer, 'args.norm_kind == "layer"', rms) in found
         ast.parse(files["model/model.py"])
-        assert "norm_kind: Whether norms are RMS norms" in files["model/args.py"]
+        assert comments(files)["norm_kind"].startswith("Whether norms are RMS norms")
 
 
 def test_the_config_may_choose_whether_layer_norms_have_weights() -> None:
@@ -302,11 +308,22 @@ def test_a_design_without_its_parts_is_refused() -> None:
 
 
 def test_fields_say_what_the_model_uses_them_for() -> None:
-    text = write_model(DESIGNS["gemma2"])["model/args.py"]
-    assert "attn_logit_softcapping: Bound of the scores; None for none.\n" in text
-    assert "windows: By layer: keys that a query sees, itself included; None for all.\n" in text
-    sparse = write_model(DESIGNS["half_sparse"])["model/args.py"]
-    assert "has_experts: By layer: whether a block has experts.\n" in sparse
+    found = comments(write_model(DESIGNS["gemma2"]))
+    assert found["attn_logit_softcapping"].startswith("Tanh soft-capping value of the attention")
+    assert found["windows"].startswith("By layer: sliding window attention window size")
+    sparse = comments(write_model(DESIGNS["half_sparse"]))
+    assert sparse["has_experts"] == "By layer: whether a block has experts."
+
+
+def test_rules_stand_in_the_order_of_the_model() -> None:
+    design = designs.qwen3()
+    shuffled = {**design, "weights": design["weights"][::-1]}
+    text = write_model(shuffled)["model/state_dict_adapter.py"]
+    order = ["tok_embeddings", "attention_norm", "attention.wq", "attention.wo", "ffn_norm"]
+    order += ["feed_forward.w", '"norm.weight"', "Tied(", '"output.weight"']
+    places = [text.index(part) for part in order if part in text]
+    assert places == sorted(places)
+    assert len(places) > 6
 
 
 def test_tensors_that_nothing_computes_with_need_not_come_back() -> None:

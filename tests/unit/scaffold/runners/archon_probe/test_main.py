@@ -147,7 +147,7 @@ def test_errors_of_probes_are_told_apart() -> None:
 
 
 def test_staged_modules_come_before_the_targets_own(tmp_path: Path) -> None:
-    from archon_probe.__main__ import lay_over
+    from archon_probe.overlay import lay_over
 
     for folder, text in (("own", "WHERE = 'own'\n"), ("staged", "WHERE = 'staged'\n")):
         place = tmp_path / folder
@@ -158,7 +158,7 @@ def test_staged_modules_come_before_the_targets_own(tmp_path: Path) -> None:
     (tmp_path / "own/shared.py").write_text("SHARED = 1\n")
     code = (
         f"import sys; sys.path[:0] = [{str(RUNNERS)!r}, {str(tmp_path)!r}]\n"
-        "from pathlib import Path\nfrom archon_probe.__main__ import lay_over\n"
+        "from pathlib import Path\nfrom archon_probe.overlay import lay_over\n"
         f"lay_over('own', Path({str(tmp_path / 'staged')!r}))\n"
         "from own.model.spec import WHERE\nfrom own.shared import SHARED\nprint(WHERE, SHARED)\n"
     )

@@ -13,7 +13,7 @@ RUNNERS = str(Path(__file__).parents[5] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe.design.derive import narrowed, refusal  # noqa: E402
+from archon_probe.design.refusals import narrowed, refusal  # noqa: E402
 from archon_probe.measure.tiny import tiny_config  # noqa: E402
 
 ROPE = "(getattr(hf_config, 'rope_parameters', None) or {})"

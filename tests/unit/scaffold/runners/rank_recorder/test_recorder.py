@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-BROUGHT = Path(__file__).parents[5] / "scaffold" / "runners" / "rank_recorder" / "startup"
+RUNNERS = Path(__file__).parents[5] / "scaffold" / "runners"
+BROUGHT = RUNNERS / "rank_recorder" / "startup"
 
 
 def run(
@@ -38,7 +39,7 @@ def run(
 def test_the_program_runs_as_without_it(tmp_path: Path) -> None:
     code = (
         "import sys; print(sys.argv, 'rank_recorder' in sys.path[0]);"
-        "print([p for p in sys.path if 'runners' in p]); sys.exit(3)"
+        f"print([p for p in sys.path if p.startswith({str(RUNNERS)!r})]); sys.exit(3)"
     )
     done, rows = run(tmp_path, code)
     assert done.stdout == "['-c'] False\n[]\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scaffold.units.init import source_files as survey
-from scaffold.units.init.source_files import list_files, read_texts
+from scaffold.units.init.source_files import read_texts, source_files
 
 TEXTS = {
     "a.py": "x",
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_without_git_folders_without_sources_are_passed_over(root: Path):
-    assert list_files(root) == ([".github/CODEOWNERS", "a.py", "h.log", "pkg/b.py"], True)
+    assert source_files(root) == ([".github/CODEOWNERS", "a.py", "h.log", "pkg/b.py"], True)
 
 
 def test_with_git_what_it_ignores_is_left_out_and_the_rest_stays_below_the_root(root: Path):
@@ -41,8 +41,8 @@ def test_with_git_what_it_ignores_is_left_out_and_the_rest_stays_below_the_root(
     (root / ".gitignore").write_text("*.log\nbuild/\nnode_modules/\n.venv/\n*.egg-info\n")
     subprocess.run(["git", "add", "a.py"], cwd=root, check=True)
     expected = [".github/CODEOWNERS", ".gitignore", "a.py", "pkg/b.py"]
-    assert list_files(root) == (expected, True)
-    assert list_files(root / "pkg") == (["b.py"], True)
+    assert source_files(root) == (expected, True)
+    assert source_files(root / "pkg") == (["b.py"], True)
 
 
 @pytest.mark.parametrize("has_git", [True, False])
@@ -52,7 +52,7 @@ def test_no_more_than_so_many_files_are_listed(
     if has_git:
         subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     monkeypatch.setattr(survey, "MAX_FILES", 2)
-    found, is_all = list_files(root)
+    found, is_all = source_files(root)
     assert (len(found), is_all) == (2, False)
 
 
@@ -84,7 +84,7 @@ def test_no_program_of_the_repository_is_run_and_no_pipe_read(root: Path):
     assert spy.read_text() != "x", "git runs the program unless it is told not to"
     spy.write_text("x")
     os.mkfifo(root / "pipe.py")
-    texts, is_all = read_texts(root, [*list_files(root)[0], "pipe.py"])
+    texts, is_all = read_texts(root, [*source_files(root)[0], "pipe.py"])
     assert spy.read_text() == "x"
     assert is_all
     assert "a.py" in texts

@@ -6,70 +6,44 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from areal.experimental.models.archon.base import BaseModelArgs
+from areal.experimental.models.archon.layers.rope import RopeArgs
 from areal.experimental.models.archon.moe import MoEArgs
-from areal.experimental.models.archon.rope import RopeArgs
 
 
 @dataclass
 class DeepseekV3ModelArgs(BaseModelArgs):
-    """Holds what DeepseekV3 is built from.
+    """What DeepseekV3 is built from, in the words of its configuration."""
 
-    Attributes:
-        dim: Width of the residual stream.
-        n_layers: Number of blocks.
-        n_heads: Heads of queries.
-        n_kv_heads: Heads of keys and values.
-        head_dim: Dimensions of a head.
-        hidden_dim: Width of a feed-forward.
-        vocab_size: Tokens that there are.
-        norm_eps: What norms add before they divide.
-        max_seq_len: Context that the config states.
-        enable_weight_tying: Whether the output layer is the embedding.
-        eos_id: Token or tokens that end a text.
-        pad_token_id: Token whose embedding does not learn.
-        has_feed_forward: By layer: whether a block has a feed-forward.
-        has_moe: By layer: whether a block has experts.
-        kv_lora_rank: Size of the latent state of keys and values.
-        qk_nope_head_dim: Dimensions of a head that do not rotate.
-        qk_rope_head_dim: Dimensions of a head that rotate.
-        v_head_dim: Dimensions of a head's values.
-        q_lora_rank: Size of the latent state of queries; None for none.
-        attention_bias: Whether the projections of attention have biases.
-        has_attention_q_norm: Whether queries and keys are normed.
-        hidden_act: Activation of the feed-forward, as transformers calls it.
-        moe_inter_dim: Width of an expert.
-        rope_interleave: Whether dimensions next to each other turn together.
-        rope: Rotary positions.
-        moe_args: Experts, and how a token chooses among them.
-        is_critic: Whether ``score`` stands in the place of ``output``.
-        num_labels: Scores that a critic gives each token.
-    """
-
-    dim: int = 7168
-    n_layers: int = 61
-    n_heads: int = 128
-    n_kv_heads: int = 128
-    head_dim: int = 192
-    hidden_dim: int = 18432
-    vocab_size: int = 129280
-    norm_eps: float = 1e-06
-    max_seq_len: int = 4096
-    enable_weight_tying: bool = False
-    eos_id: int | list[int] | None = 1
-    pad_token_id: int | None = None
+    dim: int = 7168  # Dimension of the hidden representations.
+    n_layers: int = 61  # Number of hidden layers in the Transformer decoder.
+    n_heads: int = 128  # Number of attention heads for each attention layer.
+    n_kv_heads: int = 128  # Number of key_value heads for each attention layer.
+    head_dim: int = 192  # The attention head dimension.
+    hidden_dim: int = 18432  # Dimension of the MLP representations.
+    vocab_size: int = 129280  # Vocabulary size of the model.
+    norm_eps: float = 1e-06  # The epsilon used by the normalization layers.
+    max_seq_len: int = 4096  # The maximum sequence length that the model might ever be used with.
+    enable_weight_tying: bool = False  # Whether to tie the output layer to the word embeddings.
+    eos_id: int | list[int] | None = 1  # Token id used for end-of-stream in the vocabulary.
+    pad_token_id: int | None = None  # Token id used for padding in the vocabulary.
+    # By layer: whether a block has a feed-forward.
     has_feed_forward: tuple[bool, ...] = (True,) * 3 + (False,) * 58
+    # By layer: whether a block has experts.
     has_moe: tuple[bool, ...] = (False,) * 3 + (True,) * 58
-    kv_lora_rank: int = 512
-    qk_nope_head_dim: int = 128
-    qk_rope_head_dim: int = 64
-    v_head_dim: int = 128
+    kv_lora_rank: int = 512  # Rank of the LoRA matrices for key and value projections.
+    qk_nope_head_dim: int = 128  # Dimension of the query/key heads that do not rotate.
+    qk_rope_head_dim: int = 64  # Dimension of the query/key heads that rotate.
+    v_head_dim: int = 128  # Dimension of the value heads.
+    # Rank of the LoRA matrices for query projections; None for none.
     q_lora_rank: int | None = 1536
-    attention_bias: bool = False
-    has_attention_q_norm: bool = True
-    hidden_act: str = "silu"
-    moe_inter_dim: int = 2048
-    rope_interleave: bool = True
+    attention_bias: bool = False  # Whether to use a bias in the attention projection layers.
+    has_attention_q_norm: bool = True  # Whether queries and keys are normed.
+    hidden_act: str = "silu"  # The non-linear activation function in the decoder.
+    moe_inter_dim: int = 2048  # Intermediate size of the routed expert MLPs.
+    rope_interleave: bool = True  # Whether rotary position embeddings rotate interleaved pairs.
+    # Configuration parameters for the RoPE embeddings.
     rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=192))
+    # Experts, and how a token chooses among them.
     moe_args: MoEArgs = field(
         default_factory=lambda: MoEArgs(
             num_experts=256,
@@ -86,21 +60,13 @@ class DeepseekV3ModelArgs(BaseModelArgs):
             shared_expert_intermediate_size=2048,
         )
     )
-    is_critic: bool = False
-    num_labels: int = 1
+    is_critic: bool = False  # Whether `score` replaces `output`.
+    num_labels: int = 1  # Number of scores that a critic gives each token.
 
     @classmethod
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> DeepseekV3ModelArgs:
-        """Reads the arguments from a Hugging Face config.
-
-        Args:
-            kwargs: Fields to set by hand, such as ``attn_type``.
-
-        Raises:
-            ConfigError: The config asks for something that is not implemented here.
-        """
         n_layers = hf_config.num_hidden_layers
         qk_rope_head_dim = hf_config.qk_rope_head_dim
         hidden_act = hf_config.hidden_act

@@ -12,10 +12,14 @@ class DeepseekV3StateDictAdapter(RuleAdapter):
     model_class = DeepseekV3Model
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
-        Rename("model.layers.{}.self_attn.kv_b_proj.weight", "layers.{}.attention.wkv_b.weight"),
+        Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),
+        Rename("model.layers.{}.self_attn.q_proj.weight", "layers.{}.attention.wq.weight"),
+        Rename("model.layers.{}.self_attn.q_a_proj.weight", "layers.{}.attention.wq_a.weight"),
+        Rename("model.layers.{}.self_attn.q_a_proj.bias", "layers.{}.attention.wq_a.bias"),
         Rename(
-            "model.layers.{}.self_attn.kv_a_layernorm.weight", "layers.{}.attention.kv_norm.weight"
+            "model.layers.{}.self_attn.q_a_layernorm.weight", "layers.{}.attention.q_norm.weight"
         ),
+        Rename("model.layers.{}.self_attn.q_b_proj.weight", "layers.{}.attention.wq_b.weight"),
         Rename(
             "model.layers.{}.self_attn.kv_a_proj_with_mqa.weight",
             "layers.{}.attention.wkv_a.weight",
@@ -23,20 +27,16 @@ class DeepseekV3StateDictAdapter(RuleAdapter):
         Rename(
             "model.layers.{}.self_attn.kv_a_proj_with_mqa.bias", "layers.{}.attention.wkv_a.bias"
         ),
-        Rename("model.layers.{}.self_attn.q_proj.weight", "layers.{}.attention.wq.weight"),
-        Rename("model.layers.{}.self_attn.q_b_proj.weight", "layers.{}.attention.wq_b.weight"),
-        Rename("model.layers.{}.self_attn.q_a_proj.weight", "layers.{}.attention.wq_a.weight"),
-        Rename("model.layers.{}.self_attn.q_a_proj.bias", "layers.{}.attention.wq_a.bias"),
         Rename(
-            "model.layers.{}.self_attn.q_a_layernorm.weight", "layers.{}.attention.q_norm.weight"
+            "model.layers.{}.self_attn.kv_a_layernorm.weight", "layers.{}.attention.kv_norm.weight"
         ),
+        Rename("model.layers.{}.self_attn.kv_b_proj.weight", "layers.{}.attention.wkv_b.weight"),
         Rename("model.layers.{}.self_attn.o_proj.weight", "layers.{}.attention.wo.weight"),
         Rename("model.layers.{}.self_attn.o_proj.bias", "layers.{}.attention.wo.bias"),
+        Rename("model.layers.{}.post_attention_layernorm.weight", "layers.{}.ffn_norm.weight"),
         Rename("model.layers.{}.mlp.gate_proj.weight", "layers.{}.feed_forward.w1.weight"),
         Rename("model.layers.{}.mlp.up_proj.weight", "layers.{}.feed_forward.w3.weight"),
         Rename("model.layers.{}.mlp.down_proj.weight", "layers.{}.feed_forward.w2.weight"),
-        Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),
-        Rename("model.layers.{}.post_attention_layernorm.weight", "layers.{}.ffn_norm.weight"),
         Rename("model.layers.{}.mlp.gate.weight", "layers.{}.moe.router.gate.weight"),
         Rename("model.layers.{}.mlp.gate.e_score_correction_bias", "layers.{}.moe.expert_bias"),
         Stacked("model.layers.{}.mlp.experts.{e}.gate_proj.weight", "layers.{}.moe.experts.w1"),

@@ -7,76 +7,49 @@ from typing import Any
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.base import BaseModelArgs
-from areal.experimental.models.archon.rope import RopeArgs
+from areal.experimental.models.archon.layers.rope import RopeArgs
 
 
 @dataclass
 class Gemma3ModelArgs(BaseModelArgs):
-    """Holds what Gemma3 is built from.
+    """What Gemma3 is built from, in the words of its configuration."""
 
-    Attributes:
-        dim: Width of the residual stream.
-        n_layers: Number of blocks.
-        n_heads: Heads of queries.
-        n_kv_heads: Heads of keys and values.
-        head_dim: Dimensions of a head.
-        hidden_dim: Width of a feed-forward.
-        vocab_size: Tokens that there are.
-        norm_eps: What norms add before they divide.
-        max_seq_len: Context that the config states.
-        enable_weight_tying: Whether the output layer is the embedding.
-        eos_id: Token or tokens that end a text.
-        pad_token_id: Token whose embedding does not learn.
-        attention_bias: Whether the projections of attention have biases.
-        attention_scale: What scores are multiplied by.
-        windows: By layer: keys that a query sees, itself included; None for all.
-        hidden_activation: Activation of the feed-forward, as transformers calls it.
-        layer_types: By layer: kind of layer, each with rotary positions of its own.
-        final_logit_softcapping: Bound of the logits; None for none.
-        rope_sliding_attention: Rotary positions of layers of type sliding_attention.
-        rope_full_attention: Rotary positions of layers of type full_attention.
-        is_critic: Whether ``score`` stands in the place of ``output``.
-        num_labels: Scores that a critic gives each token.
-    """
-
-    dim: int = 2304
-    n_layers: int = 26
-    n_heads: int = 8
-    n_kv_heads: int = 4
-    head_dim: int = 256
-    hidden_dim: int = 9216
-    vocab_size: int = 262208
-    norm_eps: float = 1e-06
-    max_seq_len: int = 131072
-    enable_weight_tying: bool = True
-    eos_id: int | list[int] | None = 1
-    pad_token_id: int | None = 0
-    attention_bias: bool = False
-    attention_scale: float = 0.0625
+    dim: int = 2304  # Dimension of the hidden representations.
+    n_layers: int = 26  # Number of hidden layers in the Transformer decoder.
+    n_heads: int = 8  # Number of attention heads for each attention layer.
+    n_kv_heads: int = 4  # Number of key_value heads for each attention layer.
+    head_dim: int = 256  # The attention head dimension.
+    hidden_dim: int = 9216  # Dimension of the MLP representations.
+    vocab_size: int = 262208  # Vocabulary size of the model.
+    norm_eps: float = 1e-06  # The epsilon used by the normalization layers.
+    max_seq_len: int = 131072  # The maximum sequence length that the model might ever be used with.
+    enable_weight_tying: bool = True  # Whether to tie the output layer to the word embeddings.
+    eos_id: int | list[int] | None = 1  # Token id used for end-of-stream in the vocabulary.
+    pad_token_id: int | None = 0  # Token id used for padding in the vocabulary.
+    attention_bias: bool = False  # Whether to use a bias in the attention projection layers.
+    attention_scale: float = 0.0625  # Scaling factor used on the attention scores.
+    # By layer: sliding window attention window size; None for no window.
     windows: tuple[int | None, ...] = (4096, 4096, 4096, 4096, 4096, None) * 4 + (4096, 4096)
+    # The non-linear activation function in the decoder.
     hidden_activation: str = "gelu_pytorch_tanh"
+    # By layer: layer type, each with RoPE parameters of its own.
     layer_types: tuple[str, ...] = (("sliding_attention",) * 5 + ("full_attention",)) * 4 + (
         "sliding_attention",
         "sliding_attention",
     )
+    # Tanh soft-capping value of the logits; None for none.
     final_logit_softcapping: float | None = None
+    # Configuration parameters for the RoPE embeddings of layers of type sliding_attention.
     rope_sliding_attention: RopeArgs = field(default_factory=lambda: RopeArgs(dim=256))
+    # Configuration parameters for the RoPE embeddings of layers of type full_attention.
     rope_full_attention: RopeArgs = field(default_factory=lambda: RopeArgs(dim=256))
-    is_critic: bool = False
-    num_labels: int = 1
+    is_critic: bool = False  # Whether `score` replaces `output`.
+    num_labels: int = 1  # Number of scores that a critic gives each token.
 
     @classmethod
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Gemma3ModelArgs:
-        """Reads the arguments from a Hugging Face config.
-
-        Args:
-            kwargs: Fields to set by hand, such as ``attn_type``.
-
-        Raises:
-            ConfigError: The config asks for something that is not implemented here.
-        """
         _refuse_what_is_missing(hf_config)
         head_dim = hf_config.head_dim
         values: dict[str, Any] = {

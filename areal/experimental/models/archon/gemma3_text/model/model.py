@@ -5,22 +5,16 @@ Source: transformers 5.23.0, Gemma3ForCausalLM.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from areal.experimental.models.archon.attention import AttentionCore, merge_heads, split_heads
-from areal.experimental.models.archon.base import (
-    BaseArchonModel,
-    keep_tokens,
-    refuse_tree_attention,
-)
-from areal.experimental.models.archon.feed_forward import GatedFeedForward
+from areal.experimental.models.archon.decoder import BaseDecoder
 from areal.experimental.models.archon.gemma3_text.model.args import Gemma3ModelArgs
-from areal.experimental.models.archon.norms import RMSNorm
-from areal.experimental.models.archon.packing import AttentionPlan, Packing
-from areal.experimental.models.archon.rope import RopeTable, RotaryEmbedding, apply_rotary
+from areal.experimental.models.archon.layers.feed_forward import GatedFeedForward
+from areal.experimental.models.archon.layers.norms import RMSNorm
+from areal.experimental.models.archon.layers.packing import Packing
+from areal.experimental.models.archon.layers.rope import RopeTable, RotaryEmbedding, apply_rotary
 
 
 class Attention(nn.Module):
@@ -65,7 +59,7 @@ class TransformerBlock(nn.Module):
         return h + self.ffn_post_norm(self.feed_forward(self.ffn_norm(h)))
 
 
-class Gemma3Model(BaseArchonModel):
+class Gemma3Model(BaseDecoder):
     """Gemma3 for causal language modelling, or as a critic."""
 
     def __init__(self, args: Gemma3ModelArgs) -> None:
@@ -88,33 +82,16 @@ class Gemma3Model(BaseArchonModel):
             self.output = nn.Linear(args.dim, args.vocab_size, bias=False)
         self.tie_weights()
 
-    def forward(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        cu_seqlens: Tensor,
-        max_seqlen: int | Tensor,
-        tree_attn_meta: Any = None,
-        *,
-        logits_to_keep: Tensor | None = None,
-        attention_plan: AttentionPlan | None = None,
-    ) -> Tensor:
-        refuse_tree_attention(tree_attn_meta)
-        packing = Packing.of(positions, cu_seqlens, max_seqlen, attention_plan)
-        h = tokens if self.tok_embeddings is None else self._embed(tokens)
-        ropes = {kind: rope(packing, h.dtype) for kind, rope in self.ropes.items()}
-        for layer_id, layer in self.layers.items():
-            h = layer(h, ropes[self.model_args.layer_types[int(layer_id)]], packing)
-        head = self.score if self.model_args.is_critic else self.output
-        if head is None:
-            return h
-        h = keep_tokens(self.norm(h), logits_to_keep)
-        return self.score(h) if self.model_args.is_critic else self._logits(h)
-
-    def _embed(self, tokens: Tensor) -> Tensor:
+    def embed(self, tokens: Tensor, packing: Packing) -> Tensor:
         h = self.tok_embeddings(tokens)
         return h * self.model_args.dim**0.5
 
-    def _logits(self, h: Tensor) -> Tensor:
+    def run_layers(self, h: Tensor, packing: Packing) -> Tensor:
+        ropes = {kind: rope(packing, h.dtype) for kind, rope in self.ropes.items()}
+        for layer_id, layer in self.layers.items():
+            h = layer(h, ropes[self.model_args.layer_types[int(layer_id)]], packing)
+        return h
+
+    def logits(self, h: Tensor) -> Tensor:
         cap, logits = self.model_args.final_logit_softcapping, self.output(h)
         return logits if cap is None else cap * torch.tanh(logits / cap)

@@ -12,25 +12,25 @@ class Gemma3StateDictAdapter(RuleAdapter):
     model_class = Gemma3Model
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
+        Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),
         Rename("model.layers.{}.self_attn.q_proj.weight", "layers.{}.attention.wq.weight"),
         Rename("model.layers.{}.self_attn.q_proj.bias", "layers.{}.attention.wq.bias"),
-        Rename("model.layers.{}.self_attn.q_norm.weight", "layers.{}.attention.q_norm.weight"),
         Rename("model.layers.{}.self_attn.k_proj.weight", "layers.{}.attention.wk.weight"),
         Rename("model.layers.{}.self_attn.k_proj.bias", "layers.{}.attention.wk.bias"),
-        Rename("model.layers.{}.self_attn.k_norm.weight", "layers.{}.attention.k_norm.weight"),
         Rename("model.layers.{}.self_attn.v_proj.weight", "layers.{}.attention.wv.weight"),
         Rename("model.layers.{}.self_attn.v_proj.bias", "layers.{}.attention.wv.bias"),
         Rename("model.layers.{}.self_attn.o_proj.weight", "layers.{}.attention.wo.weight"),
         Rename("model.layers.{}.self_attn.o_proj.bias", "layers.{}.attention.wo.bias"),
-        Rename("model.layers.{}.mlp.gate_proj.weight", "layers.{}.feed_forward.w1.weight"),
-        Rename("model.layers.{}.mlp.up_proj.weight", "layers.{}.feed_forward.w3.weight"),
-        Rename("model.layers.{}.mlp.down_proj.weight", "layers.{}.feed_forward.w2.weight"),
-        Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),
+        Rename("model.layers.{}.self_attn.q_norm.weight", "layers.{}.attention.q_norm.weight"),
+        Rename("model.layers.{}.self_attn.k_norm.weight", "layers.{}.attention.k_norm.weight"),
         Rename(
             "model.layers.{}.post_attention_layernorm.weight",
             "layers.{}.attention_post_norm.weight",
         ),
         Rename("model.layers.{}.pre_feedforward_layernorm.weight", "layers.{}.ffn_norm.weight"),
+        Rename("model.layers.{}.mlp.gate_proj.weight", "layers.{}.feed_forward.w1.weight"),
+        Rename("model.layers.{}.mlp.up_proj.weight", "layers.{}.feed_forward.w3.weight"),
+        Rename("model.layers.{}.mlp.down_proj.weight", "layers.{}.feed_forward.w2.weight"),
         Rename(
             "model.layers.{}.post_feedforward_layernorm.weight", "layers.{}.ffn_post_norm.weight"
         ),

@@ -12,6 +12,7 @@ class GptOssStateDictAdapter(RuleAdapter):
     model_class = GptOssModel
     RULES = (
         Rename("model.embed_tokens.weight", "tok_embeddings.weight"),
+        Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),
         Rename("model.layers.{}.self_attn.q_proj.weight", "layers.{}.attention.wq.weight"),
         Rename("model.layers.{}.self_attn.q_proj.bias", "layers.{}.attention.wq.bias"),
         Rename("model.layers.{}.self_attn.k_proj.weight", "layers.{}.attention.wk.weight"),
@@ -21,6 +22,7 @@ class GptOssStateDictAdapter(RuleAdapter):
         Rename("model.layers.{}.self_attn.o_proj.weight", "layers.{}.attention.wo.weight"),
         Rename("model.layers.{}.self_attn.o_proj.bias", "layers.{}.attention.wo.bias"),
         Rename("model.layers.{}.self_attn.sinks", "layers.{}.attention.sinks"),
+        Rename("model.layers.{}.post_attention_layernorm.weight", "layers.{}.ffn_norm.weight"),
         Rename("model.layers.{}.mlp.router.weight", "layers.{}.moe.router.gate.weight"),
         Rename("model.layers.{}.mlp.router.bias", "layers.{}.moe.router.gate.bias"),
         Fused(
@@ -38,8 +40,6 @@ class GptOssStateDictAdapter(RuleAdapter):
             axis=1,
         ),
         Rename("model.layers.{}.mlp.experts.down_proj_bias", "layers.{}.moe.experts.b2"),
-        Rename("model.layers.{}.input_layernorm.weight", "layers.{}.attention_norm.weight"),
-        Rename("model.layers.{}.post_attention_layernorm.weight", "layers.{}.ffn_norm.weight"),
         Rename("model.norm.weight", "norm.weight"),
         Tied("lm_head.weight", "model.embed_tokens.weight"),
         Rename("lm_head.weight", "output.weight"),

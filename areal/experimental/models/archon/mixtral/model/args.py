@@ -6,64 +6,38 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from areal.experimental.models.archon.base import BaseModelArgs
+from areal.experimental.models.archon.layers.rope import RopeArgs
 from areal.experimental.models.archon.moe import MoEArgs
-from areal.experimental.models.archon.rope import RopeArgs
 
 
 @dataclass
 class MixtralModelArgs(BaseModelArgs):
-    """Holds what Mixtral is built from.
+    """What Mixtral is built from, in the words of its configuration."""
 
-    Attributes:
-        dim: Width of the residual stream.
-        n_layers: Number of blocks.
-        n_heads: Heads of queries.
-        n_kv_heads: Heads of keys and values.
-        head_dim: Dimensions of a head.
-        hidden_dim: Width of a feed-forward.
-        vocab_size: Tokens that there are.
-        norm_eps: What norms add before they divide.
-        max_seq_len: Context that the config states.
-        enable_weight_tying: Whether the output layer is the embedding.
-        eos_id: Token or tokens that end a text.
-        pad_token_id: Token whose embedding does not learn.
-        windows: Keys that a query sees, itself included; None for all.
-        rope: Rotary positions.
-        moe_args: Experts, and how a token chooses among them.
-        is_critic: Whether ``score`` stands in the place of ``output``.
-        num_labels: Scores that a critic gives each token.
-    """
-
-    dim: int = 4096
-    n_layers: int = 32
-    n_heads: int = 32
-    n_kv_heads: int = 8
-    head_dim: int = 128
-    hidden_dim: int = 14336
-    vocab_size: int = 32000
-    norm_eps: float = 1e-05
-    max_seq_len: int = 131072
-    enable_weight_tying: bool = False
-    eos_id: int | list[int] | None = 2
-    pad_token_id: int | None = None
-    windows: int | None = None
+    dim: int = 4096  # Dimension of the hidden representations.
+    n_layers: int = 32  # Number of hidden layers in the Transformer decoder.
+    n_heads: int = 32  # Number of attention heads for each attention layer.
+    n_kv_heads: int = 8  # Number of key_value heads for each attention layer.
+    head_dim: int = 128  # The attention head dimension.
+    hidden_dim: int = 14336  # Dimension of the MLP representations.
+    vocab_size: int = 32000  # Vocabulary size of the model.
+    norm_eps: float = 1e-05  # The epsilon used by the normalization layers.
+    max_seq_len: int = 131072  # The maximum sequence length that the model might ever be used with.
+    enable_weight_tying: bool = False  # Whether to tie the output layer to the word embeddings.
+    eos_id: int | list[int] | None = 2  # Token id used for end-of-stream in the vocabulary.
+    pad_token_id: int | None = None  # Token id used for padding in the vocabulary.
+    windows: int | None = None  # Sliding window attention window size; None for no window.
+    # Configuration parameters for the RoPE embeddings.
     rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=128))
+    # Experts, and how a token chooses among them.
     moe_args: MoEArgs = field(default_factory=lambda: MoEArgs(top_k=2, route_norm=True))
-    is_critic: bool = False
-    num_labels: int = 1
+    is_critic: bool = False  # Whether `score` replaces `output`.
+    num_labels: int = 1  # Number of scores that a critic gives each token.
 
     @classmethod
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> MixtralModelArgs:
-        """Reads the arguments from a Hugging Face config.
-
-        Args:
-            kwargs: Fields to set by hand, such as ``attn_type``.
-
-        Raises:
-            ConfigError: The config asks for something that is not implemented here.
-        """
         head_dim = hf_config.head_dim or 4 * hf_config.num_hidden_layers
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,

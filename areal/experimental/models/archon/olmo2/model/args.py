@@ -6,63 +6,36 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from areal.experimental.models.archon.base import BaseModelArgs
-from areal.experimental.models.archon.rope import RopeArgs
+from areal.experimental.models.archon.layers.rope import RopeArgs
 
 
 @dataclass
 class Olmo2ModelArgs(BaseModelArgs):
-    """Holds what Olmo2 is built from.
+    """What Olmo2 is built from, in the words of its configuration."""
 
-    Attributes:
-        dim: Width of the residual stream.
-        n_layers: Number of blocks.
-        n_heads: Heads of queries.
-        n_kv_heads: Heads of keys and values.
-        head_dim: Dimensions of a head.
-        hidden_dim: Width of a feed-forward.
-        vocab_size: Tokens that there are.
-        norm_eps: What norms add before they divide.
-        max_seq_len: Context that the config states.
-        enable_weight_tying: Whether the output layer is the embedding.
-        eos_id: Token or tokens that end a text.
-        pad_token_id: Token whose embedding does not learn.
-        attention_bias: Whether the projections of attention have biases.
-        hidden_act: Activation of the feed-forward, as transformers calls it.
-        rope: Rotary positions.
-        is_critic: Whether ``score`` stands in the place of ``output``.
-        num_labels: Scores that a critic gives each token.
-    """
-
-    dim: int = 4096
-    n_layers: int = 32
-    n_heads: int = 32
-    n_kv_heads: int = 32
-    head_dim: int = 128
-    hidden_dim: int = 11008
-    vocab_size: int = 50304
-    norm_eps: float = 1e-05
-    max_seq_len: int = 2048
-    enable_weight_tying: bool = False
-    eos_id: int | list[int] | None = 50279
-    pad_token_id: int | None = 1
-    attention_bias: bool = False
-    hidden_act: str = "silu"
+    dim: int = 4096  # Dimension of the hidden representations.
+    n_layers: int = 32  # Number of hidden layers in the Transformer decoder.
+    n_heads: int = 32  # Number of attention heads for each attention layer.
+    n_kv_heads: int = 32  # Number of key_value heads for each attention layer.
+    head_dim: int = 128  # The attention head dimension.
+    hidden_dim: int = 11008  # Dimension of the MLP representations.
+    vocab_size: int = 50304  # Vocabulary size of the model.
+    norm_eps: float = 1e-05  # The epsilon used by the normalization layers.
+    max_seq_len: int = 2048  # The maximum sequence length that the model might ever be used with.
+    enable_weight_tying: bool = False  # Whether to tie the output layer to the word embeddings.
+    eos_id: int | list[int] | None = 50279  # Token id used for end-of-stream in the vocabulary.
+    pad_token_id: int | None = 1  # Token id used for padding in the vocabulary.
+    attention_bias: bool = False  # Whether to use a bias in the attention projection layers.
+    hidden_act: str = "silu"  # The non-linear activation function in the decoder.
+    # Configuration parameters for the RoPE embeddings.
     rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=128))
-    is_critic: bool = False
-    num_labels: int = 1
+    is_critic: bool = False  # Whether `score` replaces `output`.
+    num_labels: int = 1  # Number of scores that a critic gives each token.
 
     @classmethod
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Olmo2ModelArgs:
-        """Reads the arguments from a Hugging Face config.
-
-        Args:
-            kwargs: Fields to set by hand, such as ``attn_type``.
-
-        Raises:
-            ConfigError: The config asks for something that is not implemented here.
-        """
         head_dim = hf_config.hidden_size // hf_config.num_attention_heads
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,

@@ -5,21 +5,15 @@ Source: transformers 5.23.0, Qwen2ForCausalLM.
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor, nn
 
 from areal.experimental.models.archon.attention import AttentionCore, merge_heads, split_heads
-from areal.experimental.models.archon.base import (
-    BaseArchonModel,
-    keep_tokens,
-    refuse_tree_attention,
-)
-from areal.experimental.models.archon.feed_forward import GatedFeedForward
-from areal.experimental.models.archon.norms import RMSNorm
-from areal.experimental.models.archon.packing import AttentionPlan, Packing
+from areal.experimental.models.archon.decoder import BaseDecoder
+from areal.experimental.models.archon.layers.feed_forward import GatedFeedForward
+from areal.experimental.models.archon.layers.norms import RMSNorm
+from areal.experimental.models.archon.layers.packing import Packing
+from areal.experimental.models.archon.layers.rope import RopeTable, RotaryEmbedding, apply_rotary
 from areal.experimental.models.archon.qwen2.model.args import Qwen2ModelArgs
-from areal.experimental.models.archon.rope import RopeTable, RotaryEmbedding, apply_rotary
 
 
 class Attention(nn.Module):
@@ -60,7 +54,7 @@ class TransformerBlock(nn.Module):
         return h + self.feed_forward(self.ffn_norm(h))
 
 
-class Qwen2Model(BaseArchonModel):
+class Qwen2Model(BaseDecoder):
     """Qwen2 for causal language modelling, or as a critic."""
 
     def __init__(self, args: Qwen2ModelArgs) -> None:
@@ -77,25 +71,3 @@ class Qwen2Model(BaseArchonModel):
         else:
             self.output = nn.Linear(args.dim, args.vocab_size, bias=False)
         self.tie_weights()
-
-    def forward(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        cu_seqlens: Tensor,
-        max_seqlen: int | Tensor,
-        tree_attn_meta: Any = None,
-        *,
-        logits_to_keep: Tensor | None = None,
-        attention_plan: AttentionPlan | None = None,
-    ) -> Tensor:
-        refuse_tree_attention(tree_attn_meta)
-        packing = Packing.of(positions, cu_seqlens, max_seqlen, attention_plan)
-        h = tokens if self.tok_embeddings is None else self.tok_embeddings(tokens)
-        rope = self.rope(packing, h.dtype)
-        for layer in self.layers.values():
-            h = layer(h, rope, packing)
-        head = self.score if self.model_args.is_critic else self.output
-        if head is None:
-            return h
-        return head(keep_tokens(self.norm(h), logits_to_keep))

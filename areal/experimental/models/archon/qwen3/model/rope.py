@@ -1,10 +1,6 @@
-"""Rotary positions of Qwen3."""
+"""Where code written for AReaL finds the functions of rotary positions."""
 
-from areal.experimental.models.archon.rope import (
-    RopeArgs,
-    RopeTable,
-    RotaryEmbedding,
-    apply_rotary,
+from areal.experimental.models.archon.layers.rope import (
     apply_rotary_emb,
     precompute_rope_cache,
     repeat_kv,
@@ -13,10 +9,6 @@ from areal.experimental.models.archon.rope import (
 )
 
 __all__ = [
-    "RopeArgs",
-    "RopeTable",
-    "RotaryEmbedding",
-    "apply_rotary",
     "apply_rotary_emb",
     "precompute_rope_cache",
     "repeat_kv",

@@ -6,72 +6,43 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from areal.experimental.models.archon.base import BaseModelArgs
+from areal.experimental.models.archon.layers.rope import RopeArgs
 from areal.experimental.models.archon.moe import MoEArgs
-from areal.experimental.models.archon.rope import RopeArgs
 
 
 @dataclass
 class Qwen3MoeModelArgs(BaseModelArgs):
-    """Holds what Qwen3Moe is built from.
+    """What Qwen3Moe is built from, in the words of its configuration."""
 
-    Attributes:
-        dim: Width of the residual stream.
-        n_layers: Number of blocks.
-        n_heads: Heads of queries.
-        n_kv_heads: Heads of keys and values.
-        head_dim: Dimensions of a head.
-        hidden_dim: Width of a feed-forward.
-        vocab_size: Tokens that there are.
-        norm_eps: What norms add before they divide.
-        max_seq_len: Context that the config states.
-        enable_weight_tying: Whether the output layer is the embedding.
-        eos_id: Token or tokens that end a text.
-        pad_token_id: Token whose embedding does not learn.
-        has_moe: By layer: whether a block has experts.
-        has_feed_forward: By layer: whether a block has a feed-forward.
-        attention_bias: Whether the projections of attention have biases.
-        windows: Keys that a query sees, itself included; None for all.
-        moe_inter_dim: Width of an expert.
-        rope: Rotary positions.
-        moe_args: Experts, and how a token chooses among them.
-        is_critic: Whether ``score`` stands in the place of ``output``.
-        num_labels: Scores that a critic gives each token.
-    """
-
-    dim: int = 2048
-    n_layers: int = 24
-    n_heads: int = 32
-    n_kv_heads: int = 4
-    head_dim: int = 64
-    hidden_dim: int = 6144
-    vocab_size: int = 151936
-    norm_eps: float = 1e-06
-    max_seq_len: int = 32768
-    enable_weight_tying: bool = False
-    eos_id: int | list[int] | None = None
-    pad_token_id: int | None = None
-    has_moe: tuple[bool, ...] = (True,) * 24
+    dim: int = 2048  # Dimension of the hidden representations.
+    n_layers: int = 24  # Number of hidden layers in the Transformer decoder.
+    n_heads: int = 32  # Number of attention heads for each attention layer.
+    n_kv_heads: int = 4  # Number of key_value heads for each attention layer.
+    head_dim: int = 64  # The attention head dimension.
+    hidden_dim: int = 6144  # Dimension of the MLP representations.
+    vocab_size: int = 151936  # Vocabulary size of the model.
+    norm_eps: float = 1e-06  # The epsilon used by the normalization layers.
+    max_seq_len: int = 32768  # The maximum sequence length that the model might ever be used with.
+    enable_weight_tying: bool = False  # Whether to tie the output layer to the word embeddings.
+    eos_id: int | list[int] | None = None  # Token id used for end-of-stream in the vocabulary.
+    pad_token_id: int | None = None  # Token id used for padding in the vocabulary.
+    has_moe: tuple[bool, ...] = (True,) * 24  # By layer: whether a block has experts.
+    # By layer: whether a block has a feed-forward.
     has_feed_forward: tuple[bool, ...] = (False,) * 24
-    attention_bias: bool = False
-    windows: int | None = None
-    moe_inter_dim: int = 768
+    attention_bias: bool = False  # Whether to use a bias in the attention projection layers.
+    windows: int | None = None  # Sliding window attention window size; None for no window.
+    moe_inter_dim: int = 768  # Intermediate size of the routed expert MLPs.
+    # Configuration parameters for the RoPE embeddings.
     rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=64))
+    # Experts, and how a token chooses among them.
     moe_args: MoEArgs = field(default_factory=lambda: MoEArgs(num_experts=128, top_k=8))
-    is_critic: bool = False
-    num_labels: int = 1
+    is_critic: bool = False  # Whether `score` replaces `output`.
+    num_labels: int = 1  # Number of scores that a critic gives each token.
 
     @classmethod
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Qwen3MoeModelArgs:
-        """Reads the arguments from a Hugging Face config.
-
-        Args:
-            kwargs: Fields to set by hand, such as ``attn_type``.
-
-        Raises:
-            ConfigError: The config asks for something that is not implemented here.
-        """
         n_layers = hf_config.num_hidden_layers
         head_dim = hf_config.hidden_size // hf_config.num_attention_heads
         values: dict[str, Any] = {

@@ -7,89 +7,54 @@ from typing import Any
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.base import BaseModelArgs
-from areal.experimental.models.archon.rope import RopeArgs
+from areal.experimental.models.archon.layers.rope import RopeArgs
 
 
 @dataclass
 class EveryThingModelArgs(BaseModelArgs):
-    """Holds what EveryThing is built from.
+    """What EveryThing is built from, in the words of its configuration."""
 
-    Attributes:
-        dim: Width of the residual stream.
-        n_layers: Number of blocks.
-        n_heads: Heads of queries.
-        n_kv_heads: Heads of keys and values.
-        head_dim: Dimensions of a head.
-        hidden_dim: Width of a feed-forward.
-        vocab_size: Tokens that there are.
-        norm_eps: What norms add before they divide.
-        max_seq_len: Context that the config states.
-        enable_weight_tying: Whether the output layer is the embedding.
-        eos_id: Token or tokens that end a text.
-        residual_multiplier: What a branch is multiplied by before it is added.
-        v_head_dim: Dimensions of a head's values.
-        clip_qkv: Bound of queries, keys and values; None for none.
-        use_qk_norm: Whether queries and keys are normed.
-        use_sinks: Whether heads can attend to nothing.
-        use_gate: Whether a gate scales the output of attention.
-        use_swapped: Whether blocks add their branches in this order.
-        attn_scale: How much queries grow for each e-fold of positions.
-        value_scale: What values are multiplied by.
-        logits_scaling: What logits are divided by.
-        hidden_act: Activation of the feed-forward, as transformers calls it.
-        has_rope: By layer: whether queries and keys rotate.
-        layer_types: By layer: kind of layer, each with rotary positions of its own.
-        windows: By layer: keys that a query sees, itself included; None for all.
-        scales: By layer: what a branch is multiplied by before it is added.
-        rope_near: Rotary positions of layers of type near.
-        rope_far: Rotary positions of layers of type far.
-        is_critic: Whether ``score`` stands in the place of ``output``.
-        num_labels: Scores that a critic gives each token.
-    """
-
-    dim: int = 64
-    n_layers: int = 4
-    n_heads: int = 4
-    n_kv_heads: int = 2
-    head_dim: int = 16
-    hidden_dim: int = 128
-    vocab_size: int = 512
-    norm_eps: float = 1e-06
-    max_seq_len: int = 256
-    enable_weight_tying: bool = False
-    eos_id: int | list[int] | None = None
-    residual_multiplier: float = 0.25
-    v_head_dim: int = 12
-    clip_qkv: float | None = 3.0
-    use_qk_norm: bool = True
-    use_sinks: bool = True
-    use_gate: bool = True
-    use_swapped: bool = False
-    attn_scale: float = 0.1
-    value_scale: float = 2.0
-    logits_scaling: float = 4.0
-    hidden_act: str = "relu2"
+    dim: int = 64  # Dimension of the hidden representations.
+    n_layers: int = 4  # Number of hidden layers in the Transformer decoder.
+    n_heads: int = 4  # Number of attention heads for each attention layer.
+    n_kv_heads: int = 2  # Number of key_value heads for each attention layer.
+    head_dim: int = 16  # The attention head dimension.
+    hidden_dim: int = 128  # Dimension of the MLP representations.
+    vocab_size: int = 512  # Vocabulary size of the model.
+    norm_eps: float = 1e-06  # The epsilon used by the normalization layers.
+    max_seq_len: int = 256  # The maximum sequence length that the model might ever be used with.
+    enable_weight_tying: bool = False  # Whether to tie the output layer to the word embeddings.
+    eos_id: int | list[int] | None = None  # Token id used for end-of-stream in the vocabulary.
+    residual_multiplier: float = 0.25  # What a branch is multiplied by before it is added.
+    v_head_dim: int = 12  # Dimension of the value heads.
+    clip_qkv: float | None = 3.0  # Bound of queries, keys and values; None for none.
+    use_qk_norm: bool = True  # Whether queries and keys are normed.
+    use_sinks: bool = True  # Whether heads can attend to nothing.
+    use_gate: bool = True  # Whether a gate scales the output of attention.
+    use_swapped: bool = False  # Whether blocks add their branches in this order.
+    attn_scale: float = 0.1  # How much queries grow for each e-fold of positions.
+    value_scale: float = 2.0  # What values are multiplied by.
+    logits_scaling: float = 4.0  # What logits are divided by.
+    hidden_act: str = "relu2"  # The non-linear activation function in the decoder.
+    # By layer: whether to use rotary position embeddings.
     has_rope: tuple[bool, ...] = (True, False, True, False)
+    # By layer: layer type, each with RoPE parameters of its own.
     layer_types: tuple[str, ...] = ("near", "far", "near", "far")
+    # By layer: sliding window attention window size; None for no window.
     windows: tuple[int | None, ...] = (3, None, 3, None)
+    # By layer: what a branch is multiplied by before it is added.
     scales: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125)
+    # Configuration parameters for the RoPE embeddings of layers of type near.
     rope_near: RopeArgs = field(default_factory=lambda: RopeArgs(dim=8))
+    # Configuration parameters for the RoPE embeddings of layers of type far.
     rope_far: RopeArgs = field(default_factory=lambda: RopeArgs(dim=16, theta=1000000.0))
-    is_critic: bool = False
-    num_labels: int = 1
+    is_critic: bool = False  # Whether `score` replaces `output`.
+    num_labels: int = 1  # Number of scores that a critic gives each token.
 
     @classmethod
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> EveryThingModelArgs:
-        """Reads the arguments from a Hugging Face config.
-
-        Args:
-            kwargs: Fields to set by hand, such as ``attn_type``.
-
-        Raises:
-            ConfigError: The config asks for something that is not implemented here.
-        """
         _refuse_what_is_missing(hf_config)
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,

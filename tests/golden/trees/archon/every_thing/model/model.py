@@ -8,24 +8,18 @@ Source: transformers 5.23.0, Qwen3ForCausalLM.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from areal.experimental.models.archon.attention import AttentionCore, merge_heads, split_heads
-from areal.experimental.models.archon.base import (
-    BaseArchonModel,
-    keep_tokens,
-    refuse_tree_attention,
-)
+from areal.experimental.models.archon.decoder import BaseDecoder
 from areal.experimental.models.archon.every_thing.model.args import EveryThingModelArgs
-from areal.experimental.models.archon.feed_forward import FeedForward, get_activation
-from areal.experimental.models.archon.norms import LayerNorm, RMSNorm
-from areal.experimental.models.archon.packing import AttentionPlan, Packing
-from areal.experimental.models.archon.positions import LearnedPositions, log_temperature
-from areal.experimental.models.archon.rope import RopeTable, RotaryEmbedding, apply_rotary
+from areal.experimental.models.archon.layers.feed_forward import FeedForward, get_activation
+from areal.experimental.models.archon.layers.norms import LayerNorm, RMSNorm
+from areal.experimental.models.archon.layers.packing import Packing
+from areal.experimental.models.archon.layers.positions import LearnedPositions, log_temperature
+from areal.experimental.models.archon.layers.rope import RopeTable, RotaryEmbedding, apply_rotary
 
 
 class Attention(nn.Module):
@@ -136,7 +130,7 @@ class TransformerBlock(nn.Module):
         return self.ffn_post_norm(h + self.residual_scale * self.feed_forward(self.ffn_norm(h)))
 
 
-class EveryThingModel(BaseArchonModel):
+class EveryThingModel(BaseDecoder):
     """EveryThing for causal language modelling, or as a critic."""
 
     def __init__(self, args: EveryThingModelArgs) -> None:
@@ -165,36 +159,19 @@ class EveryThingModel(BaseArchonModel):
             self.output = nn.Linear(args.dim, args.vocab_size, bias=True)
         self.tie_weights()
 
-    def forward(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        cu_seqlens: Tensor,
-        max_seqlen: int | Tensor,
-        tree_attn_meta: Any = None,
-        *,
-        logits_to_keep: Tensor | None = None,
-        attention_plan: AttentionPlan | None = None,
-    ) -> Tensor:
-        refuse_tree_attention(tree_attn_meta)
-        packing = Packing.of(positions, cu_seqlens, max_seqlen, attention_plan)
-        h = tokens if self.tok_embeddings is None else self._embed(tokens, packing)
-        ropes = {kind: rope(packing, h.dtype) for kind, rope in self.ropes.items()}
-        for layer_id, layer in self.layers.items():
-            h = layer(h, ropes[self.model_args.layer_types[int(layer_id)]], packing)
-        head = self.score if self.model_args.is_critic else self.output
-        if head is None:
-            return h
-        h = keep_tokens(self.norm(h), logits_to_keep)
-        return self.score(h) if self.model_args.is_critic else self._logits(h)
-
-    def _embed(self, tokens: Tensor, packing: Packing) -> Tensor:
+    def embed(self, tokens: Tensor, packing: Packing) -> Tensor:
         h = self.tok_embeddings(tokens)
         h = self.embedding_proj(h)
         h = h * self.model_args.dim**0.5
         h = h + self.pos_embeddings(packing)
         return self.embedding_norm(h)
 
-    def _logits(self, h: Tensor) -> Tensor:
+    def run_layers(self, h: Tensor, packing: Packing) -> Tensor:
+        ropes = {kind: rope(packing, h.dtype) for kind, rope in self.ropes.items()}
+        for layer_id, layer in self.layers.items():
+            h = layer(h, ropes[self.model_args.layer_types[int(layer_id)]], packing)
+        return h
+
+    def logits(self, h: Tensor) -> Tensor:
         h = self.head_norm(self.head_act(self.head_dense(h)))
         return 30.0 * torch.tanh(self.output(h) / self.model_args.logits_scaling / 30.0)

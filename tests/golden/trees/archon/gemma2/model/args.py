@@ -7,69 +7,43 @@ from typing import Any
 
 from areal.api.errors import ConfigError
 from areal.experimental.models.archon.base import BaseModelArgs
-from areal.experimental.models.archon.rope import RopeArgs
+from areal.experimental.models.archon.layers.rope import RopeArgs
 
 
 @dataclass
 class Gemma2ModelArgs(BaseModelArgs):
-    """Holds what Gemma2 is built from.
+    """What Gemma2 is built from, in the words of its configuration."""
 
-    Attributes:
-        dim: Width of the residual stream.
-        n_layers: Number of blocks.
-        n_heads: Heads of queries.
-        n_kv_heads: Heads of keys and values.
-        head_dim: Dimensions of a head.
-        hidden_dim: Width of a feed-forward.
-        vocab_size: Tokens that there are.
-        norm_eps: What norms add before they divide.
-        max_seq_len: Context that the config states.
-        enable_weight_tying: Whether the output layer is the embedding.
-        eos_id: Token or tokens that end a text.
-        hidden_activation: Activation of the feed-forward, as transformers calls it.
-        query_pre_attn_scalar: What scores are multiplied by.
-        attn_logit_softcapping: Bound of the scores; None for none.
-        final_logit_softcapping: Bound of the logits; None for none.
-        embedding_multiplier: What embeddings are multiplied by.
-        windows: By layer: keys that a query sees, itself included; None for all.
-        rope: Rotary positions.
-        is_critic: Whether ``score`` stands in the place of ``output``.
-        num_labels: Scores that a critic gives each token.
-    """
-
-    dim: int = 64
-    n_layers: int = 4
-    n_heads: int = 4
-    n_kv_heads: int = 2
-    head_dim: int = 16
-    hidden_dim: int = 128
-    vocab_size: int = 512
-    norm_eps: float = 1e-06
-    max_seq_len: int = 256
-    enable_weight_tying: bool = True
-    eos_id: int | list[int] | None = None
+    dim: int = 64  # Dimension of the hidden representations.
+    n_layers: int = 4  # Number of hidden layers in the Transformer decoder.
+    n_heads: int = 4  # Number of attention heads for each attention layer.
+    n_kv_heads: int = 2  # Number of key_value heads for each attention layer.
+    head_dim: int = 16  # The attention head dimension.
+    hidden_dim: int = 128  # Dimension of the MLP representations.
+    vocab_size: int = 512  # Vocabulary size of the model.
+    norm_eps: float = 1e-06  # The epsilon used by the normalization layers.
+    max_seq_len: int = 256  # The maximum sequence length that the model might ever be used with.
+    enable_weight_tying: bool = True  # Whether to tie the output layer to the word embeddings.
+    eos_id: int | list[int] | None = None  # Token id used for end-of-stream in the vocabulary.
+    # The non-linear activation function in the decoder.
     hidden_activation: str = "gelu_pytorch_tanh"
-    query_pre_attn_scalar: float = 16
+    query_pre_attn_scalar: float = 16  # Scaling factor used on the attention scores.
+    # Tanh soft-capping value of the attention scores; None for none.
     attn_logit_softcapping: float | None = 50.0
+    # Tanh soft-capping value of the logits; None for none.
     final_logit_softcapping: float | None = 30.0
-    embedding_multiplier: float = 8.0
+    embedding_multiplier: float = 8.0  # What embeddings are multiplied by.
+    # By layer: sliding window attention window size; None for no window.
     windows: tuple[int | None, ...] = (4096, None, 4096, None)
+    # Configuration parameters for the RoPE embeddings.
     rope: RopeArgs = field(default_factory=lambda: RopeArgs(dim=16))
-    is_critic: bool = False
-    num_labels: int = 1
+    is_critic: bool = False  # Whether `score` replaces `output`.
+    num_labels: int = 1  # Number of scores that a critic gives each token.
 
     @classmethod
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> Gemma2ModelArgs:
-        """Reads the arguments from a Hugging Face config.
-
-        Args:
-            kwargs: Fields to set by hand, such as ``attn_type``.
-
-        Raises:
-            ConfigError: The config asks for something that is not implemented here.
-        """
         _refuse_what_is_missing(hf_config)
         values: dict[str, Any] = {
             "dim": hf_config.hidden_size,

@@ -13,7 +13,14 @@ RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe import fit  # noqa: E402
+from archon_probe.design.expressions import (  # noqa: E402
+    ABSENT,
+    Case,
+    Fields,
+    evaluate,
+    fit,
+    fit_layers,
+)
 
 Json = dict[str, Any]
 
@@ -44,8 +51,8 @@ BASE: Json = {
 
 def cases(*flips: Json) -> list[Any]:
     """Returns the base and one case for each flip."""
-    found = [fit.Case("default", Config(**BASE), 4)]
-    return found + [fit.Case(str(f), Config(**{**BASE, **f}), 4) for f in flips]
+    found = [Case("default", Config(**BASE), 4)]
+    return found + [Case(str(f), Config(**{**BASE, **f}), 4) for f in flips]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,7 @@ def test_an_option_follows_from_the_simplest_expression(
 ) -> None:
     every = cases(*flips)
 
-    found = fit.fit(measured, fit.Fields(every))
+    found = fit(measured, Fields(every))
 
     assert (found.text, found.missed) == (text, [])
 
@@ -87,7 +94,7 @@ def test_an_option_follows_from_the_simplest_expression(
 def test_what_never_changes_is_a_constant() -> None:
     every = cases({"eps": 1e-5})
 
-    found = fit.fit([0.5, 0.5], fit.Fields(every))
+    found = fit([0.5, 0.5], Fields(every))
 
     assert (found.text, found.constant) == (None, 0.5)
 
@@ -95,22 +102,22 @@ def test_what_never_changes_is_a_constant() -> None:
 def test_a_size_follows_from_a_field_although_it_never_changed() -> None:
     every = cases()
 
-    assert fit.fit([64], fit.Fields(every), is_size=True).text == "hf_config.hidden_size"
+    assert fit([64], Fields(every), is_size=True).text == "hf_config.hidden_size"
 
 
 def test_a_measurement_that_no_expression_gives_is_named() -> None:
     every = cases({"eps": 1e-5}, {"eps": 1e-5, "every": 2})
 
-    found = fit.fit([1e-6, 1e-5, 123.456], fit.Fields(every))
+    found = fit([1e-6, 1e-5, 123.456], Fields(every))
 
     assert found.missed == ["{'eps': 1e-05, 'every': 2}"]
 
 
 def test_of_fields_with_one_value_the_one_that_is_called_alike_wins() -> None:
-    fields = fit.Fields(cases({"window": 7, "every": 7}, {"window": 9, "every": 9}))
+    fields = Fields(cases({"window": 7, "every": 7}, {"window": 9, "every": 9}))
     fields.prefer("attention.window")
 
-    assert fit.fit([5, 7, 9], fields).text == "hf_config.window"
+    assert fit([5, 7, 9], fields).text == "hf_config.window"
 
 
 @pytest.mark.parametrize(
@@ -135,18 +142,18 @@ def test_an_option_of_layers_follows_from_their_number(
 ) -> None:
     every = cases(flip)
 
-    found = fit.fit_layers(rows, fit.Fields(every))
+    found = fit_layers(rows, Fields(every))
 
     assert found.missed == []
     assert text in found.text
     for case, row in zip(every, rows, strict=True):
-        assert [fit.evaluate(found.text, case, i) for i in range(4)] == row
+        assert [evaluate(found.text, case, i) for i in range(4)] == row
 
 
 def test_what_an_instance_lacks_says_nothing() -> None:
     every = cases({"use_bias": True}, {"eps": 1e-5})
 
-    found = fit.fit([fit.ABSENT, 1e-6, 1e-5], fit.Fields(every))
+    found = fit([ABSENT, 1e-6, 1e-5], Fields(every))
 
     assert (found.text, found.missed) == ("hf_config.eps", [])
 
@@ -178,14 +185,14 @@ def test_layers_may_be_a_range_that_ends(
         *flips,
     ]
     base = {**BASE, **RANGE, "last": last}
-    every = [fit.Case(str(flip), Config(**{**base, **flip}), 4) for flip, _ in changes]
+    every = [Case(str(flip), Config(**{**base, **flip}), 4) for flip, _ in changes]
     rows = [row for _, row in changes]
 
-    inside = fit.fit_layers(rows, fit.Fields(every))
-    outside = fit.fit_layers([[not v for v in row] for row in rows], fit.Fields(every))
+    inside = fit_layers(rows, Fields(every))
+    outside = fit_layers([[not v for v in row] for row in rows], Fields(every))
 
     assert inside.missed == outside.missed == []
     assert until in inside.text
     for case, row in zip(every, rows, strict=True):
-        assert [fit.evaluate(inside.text, case, i) for i in range(4)] == row
-        assert [not fit.evaluate(outside.text, case, i) for i in range(4)] == row
+        assert [evaluate(inside.text, case, i) for i in range(4)] == row
+        assert [not evaluate(outside.text, case, i) for i in range(4)] == row

@@ -13,7 +13,8 @@ if RUNNERS not in sys.path:
 
 from archon_probe.design.arguments import Arguments  # noqa: E402
 from archon_probe.design.expressions import Case  # noqa: E402
-from archon_probe.design.shaping import Shaper, _variants  # noqa: E402
+from archon_probe.design.shaper import Shaper  # noqa: E402
+from archon_probe.design.shaping import _variants  # noqa: E402
 
 
 class Config(SimpleNamespace):

@@ -15,7 +15,7 @@ if RUNNERS not in sys.path:
 
 from archon_probe.design.arguments import Arguments  # noqa: E402
 from archon_probe.design.expressions import Case  # noqa: E402
-from archon_probe.design.shaping import Shaper  # noqa: E402
+from archon_probe.design.shaper import Shaper  # noqa: E402
 from archon_probe.design.shaping_rope import shape_ropes  # noqa: E402
 
 

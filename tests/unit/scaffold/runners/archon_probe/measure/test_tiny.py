@@ -15,10 +15,10 @@ RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe import oracle  # noqa: E402
 from archon_probe.measure.random_weights import build_model, random_model  # noqa: E402
 from archon_probe.measure.tiny import field_names, tiny_config  # noqa: E402
 from archon_probe.measure.variations import LONGEST, base_values, runs, variations  # noqa: E402
+from archon_probe.proof.reference import make_batch, run_alone  # noqa: E402
 
 TYPES = (
     "afmoe",
@@ -161,7 +161,7 @@ def test_a_tiny_config_runs(model_type: str) -> None:
 @pytest.mark.parametrize("model_type", TYPES)
 def test_every_tiny_config_runs_with_uneven_weights(model_type: str) -> None:
     model = random_model(tiny_config(model_type))
-    logits = oracle.run_alone(model, oracle.make_batch(96)).logits
+    logits = run_alone(model, make_batch(96)).logits
 
     assert 0.02 < float(logits.std()) < 10
 

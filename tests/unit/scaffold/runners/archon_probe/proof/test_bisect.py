@@ -16,7 +16,7 @@ if RUNNERS not in sys.path:
 
 from archon_probe.measure.tiny import tiny_config  # noqa: E402
 from archon_probe.proof.bisect import bisect  # noqa: E402
-from archon_probe.proof.prove import load_spec  # noqa: E402
+from archon_probe.proof.build import load_spec  # noqa: E402
 
 from areal.api.errors import ConfigError  # noqa: E402
 

@@ -14,12 +14,11 @@ RUNNERS = str(Path(__file__).parents[6] / "scaffold" / "runners")
 if RUNNERS not in sys.path:
     sys.path.append(RUNNERS)
 
-from archon_probe import oracle  # noqa: E402
-from archon_probe import prove as proofs  # noqa: E402
 from archon_probe.measure.random_weights import random_model  # noqa: E402
 from archon_probe.measure.tiny import tiny_config  # noqa: E402
 from archon_probe.measure.variations import Variation  # noqa: E402
-from archon_probe.proof.reference import Reference, Run  # noqa: E402
+from archon_probe.proof import prove as proofs  # noqa: E402
+from archon_probe.proof.reference import Reference, Run, make_batch, reference  # noqa: E402
 
 from tests.unit.scaffold.archon.ports import Port, PortAdapter, port  # noqa: E402
 
@@ -196,7 +195,7 @@ def test_double_precision_tells_what_rounding_does() -> None:
     with proofs._quiet():
         config = tiny_config("flex_olmo")
         config.num_experts_per_tok = 1
-        truth = oracle.reference(random_model(config), oracle.make_batch(config.vocab_size))
+        truth = reference(random_model(config), make_batch(config.vocab_size))
 
     router, other = (f"model.layers.0.{n}.weight" for n in ("mlp.gate", "self_attn.q_proj"))
 

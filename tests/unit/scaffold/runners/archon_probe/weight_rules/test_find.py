@@ -316,14 +316,15 @@ def test_distinct_values_are_distinct() -> None:
 def test_a_checkpoint_with_tensors_of_no_parameter_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from archon_probe import derive
+    from archon_probe.design import derive
+    from archon_probe.measure.model_source import resolve
 
     def only_cross_attention(config: Any) -> list[Any]:
         return [v for v in every(config) if v.name == "add_cross_attention=True"]
 
     every = derive.variations
     monkeypatch.setattr(derive, "variations", only_cross_attention)
-    design = derive.derive({"model_type": "gpt2", "config": None})
+    design = derive.derive(resolve({"model_type": "gpt2", "config": None}))
     assert [r["condition"] for r in design["refusals"]] == ["hf_config.add_cross_attention is True"]
     assert "crossattention" in design["refusals"][0]["message"]
     assert not any("cross" in rule["hub"] for rule in design["weights"])

@@ -1,0 +1,1 @@
+"""Processes that compute rewards, and the dispatcher that feeds them."""

@@ -1,0 +1,1 @@
+"""Models as the train engines see them: logits, kernels and checkpoints."""

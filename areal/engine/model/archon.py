@@ -1,0 +1,222 @@
+"""Archon models as the engines run them: called on packed batches, shared out, saved.
+
+Shape letters: T packed tokens, N tokens whose logits are wanted, V vocabulary, B sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from areal.api.cli_args import ArchonEngineConfig
+from areal.api.errors import ConfigError
+from areal.engine.model.attention import AttentionPlan
+from areal.engine.model.causal_lm import UNLIMITED, CausalLM
+from areal.engine.processes import is_first
+from areal.experimental.models.archon import ModelSpec
+from areal.experimental.models.archon.activation_checkpoint import (
+    ActivationCheckpointConfig,
+    apply_ac,
+)
+from areal.experimental.models.archon.base import BaseArchonModel
+from areal.experimental.models.archon.compile import apply_compile
+from areal.experimental.models.archon.layers.rope import RopeArgs
+from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
+from areal.experimental.models.archon.state_dict import load_checkpoint, save_checkpoint
+from areal.experimental.models.archon.ulysses import (
+    ulysses_gather_output,
+    ulysses_slice_inputs,
+)
+
+# Rope kinds whose frequencies change with the length of the sequence, beyond the length that the
+# model was pretrained on. Cached keys keep those of the length at which they were computed.
+_LENGTH_DEPENDENT = ("dynamic", "longrope")
+
+
+class ArchonCausalLM(CausalLM):
+    """Is an Archon model with what its files need.
+
+    Args:
+        module: The model.
+        hf_config: The Hugging Face configuration that it was made from.
+        spec: What the package knows of its model_type.
+        options: Of the engine.
+        try_plans: Refuses, by a ConfigError, a model that plans cannot steer.
+
+    Attributes:
+        source: Folder of the checkpoint it came from, whose generation settings are kept.
+    """
+
+    source: str | None = None
+    dims: ArchonParallelDims | None = None  # of a model that several processes share
+    recomputed: ActivationCheckpointConfig | None = None  # what the backward computes again
+
+    def __init__(
+        self,
+        module: BaseArchonModel,
+        hf_config: Any,
+        spec: ModelSpec,
+        options: ArchonEngineConfig,
+        try_plans: Callable[[ArchonCausalLM], None],
+    ) -> None:
+        super().__init__(module)
+        self._try_plans = try_plans
+        self.args: Any = module.model_args
+        self.hf_config = hf_config
+        self.spec = spec
+        self.options = options
+        self.adapter = spec.state_dict_adapter_class(self.args)
+        self.num_layers = self.args.n_layers
+        self.vocab_size = self.args.vocab_size
+        self.num_embeddings = len(module.tok_embeddings.weight)
+        self.max_length = _max_length(hf_config.get_text_config(), self.args)
+
+    def logits(
+        self,
+        tokens_T: Tensor,
+        positions_T: Tensor,
+        lengths: Sequence[int],
+        plan: AttentionPlan | None = None,
+        keep_N: Tensor | None = None,
+    ) -> Tensor:
+        if self.dims is not None:
+            logits_TV = self._split_logits(tokens_T, positions_T, lengths, self.dims)
+            return logits_TV if keep_N is None else logits_TV[keep_N]
+        ends_B1 = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32)
+        out = self.module(
+            tokens_T[None],
+            positions_T[None],
+            ends_B1.to(tokens_T.device),
+            max(lengths),
+            logits_to_keep=keep_N,
+            attention_plan=plan,
+        )
+        return out if keep_N is not None else out[0]
+
+    def wrap(self, dims: ArchonParallelDims | None, reduce_dtype: torch.dtype) -> None:
+        """Recomputes and compiles blocks as the options say, and shares the model among processes.
+
+        Args:
+            dims: In how many parts; None keeps it whole. Each process has all of it before.
+            reduce_dtype: In which gradients are summed over processes.
+
+        Raises:
+            ConfigError: A size of the model does not divide.
+        """
+        options = self.options
+        if dims is None:
+            apply_ac(self.module, self.recomputed, model_compile_enabled=options.enable_compile)
+            if options.enable_compile:
+                apply_compile(self.module)
+            return
+        self.spec.parallelize_fn(
+            self.module,
+            dims,
+            param_dtype=self.dtype,
+            reduce_dtype=reduce_dtype,
+            loss_parallel=False,
+            cpu_offload=options.offload_params,
+            reshard_after_forward_policy=options.reshard_after_forward_policy,
+            ac_config=self.recomputed,
+            enable_compile=options.enable_compile,
+        )
+        self.dims = dims
+
+    def _split_logits(
+        self,
+        tokens_T: Tensor,
+        positions_T: Tensor,
+        lengths: Sequence[int],
+        dims: ArchonParallelDims,
+    ) -> Tensor:
+        """Returns the logits [T, V] of a packed row on every process that shares it."""
+        total, padding = len(tokens_T), -len(tokens_T) % dims.seq_len_divisor
+        if padding:
+            # A sequence of its own, which no other token sees.
+            tokens_T, positions_T = (F.pad(x, (0, padding)) for x in (tokens_T, positions_T))
+            lengths = [*lengths, padding]
+        ends_B1 = torch.tensor([0, *lengths]).cumsum(0, dtype=torch.int32).to(tokens_T.device)
+        inputs = {"input_ids": tokens_T[None], "position_ids": positions_T[None]}
+        cp_group = dims.get_group("cp")
+        if cp_group is not None:
+            inputs, _ = ulysses_slice_inputs(
+                inputs, tokens_T[None], cp_group.rank(), cp_group.size()
+            )
+        out = self.module(inputs["input_ids"], inputs["position_ids"], ends_B1, max(lengths))
+        if cp_group is not None:
+            out = ulysses_gather_output(out, cp_group, 1)
+        return out[0, :total]
+
+    def require_plans(self) -> None:
+        if self.dims is not None:
+            raise ConfigError("a model that several processes share does not generate here")
+        if self.options.enable_compile:
+            raise ConfigError(
+                "actor.archon.enable_compile is for training alone: each step of the embedded "
+                "engine has other shapes, and compiling for them takes longer than it saves; set "
+                "it to false"
+            )
+        self._try_plans(self)
+
+    def enable_checkpointing(self) -> None:
+        """Notes what ``ac_mode`` says for ``wrap``."""
+        options = self.options
+        self.recomputed = ActivationCheckpointConfig(
+            mode=options.ac_mode,
+            selective_ac_option=options.selective_ac_option,
+            memory_budget=options.ac_memory_budget,
+            preserve_rng_state=options.ac_preserve_rng_state,
+            debug=options.ac_debug,
+        )
+
+    def turn_off_dropout(self) -> None:
+        """Does nothing: Archon models have no dropout."""
+
+    @property
+    def dropouts(self) -> dict[str, float]:
+        """Is what the configuration asks for and no Archon model does."""
+        fields = vars(self.hf_config.get_text_config()).items()
+        return {
+            name: value
+            for name, value in fields
+            if ("dropout" in name or "pdrop" in name) and isinstance(value, float) and value
+        }
+
+    def write(self, folder: Path, tokenizer: Any = None) -> None:
+        save_checkpoint(self.module, folder, self.adapter)
+        if not is_first():
+            return
+        write_config(self.hf_config, self.dtype, folder, self.source)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
+
+    def read(self, folder: str | Path) -> None:
+        load_checkpoint(self.module, folder, self.adapter)
+
+
+def _max_length(config: Any, args: Any) -> int:
+    """Returns how long a sequence may become by generation."""
+    limits = [getattr(config, "max_position_embeddings", None) or UNLIMITED]
+    for value in vars(args).values():
+        if isinstance(value, RopeArgs) and value.kind in _LENGTH_DEPENDENT:
+            original = value.scaling.get("original_max_position_embeddings")
+            limits.append(original or value.max_position_embeddings)
+    return min(limits)
+
+
+def write_config(hf_config: Any, dtype: torch.dtype, folder: Path, source: str | None) -> None:
+    """Writes ``config.json``, and ``generation_config.json`` where the source has one."""
+    from transformers import GenerationConfig
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    if not hf_config.architectures:
+        hf_config.architectures = [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[hf_config.model_type]]
+    hf_config.dtype = dtype
+    hf_config.save_pretrained(folder)
+    if source is not None and (Path(source) / "generation_config.json").is_file():
+        GenerationConfig.from_pretrained(source).save_pretrained(folder)

@@ -1,0 +1,163 @@
+"""One attention function for training and generation, steered by a plan that the caller passes.
+
+A Hugging Face model whose attention implementation is ``IMPLEMENTATION`` calls
+:func:`planned_attention` in each layer. What it does there is decided by the ``attention_plan``
+keyword of the model's forward: :class:`PackedPlan` for packed training batches, the plans of
+``areal.engine.local.slots`` for prefill and decode over the embedded engine's key-value slots. So
+the very module that is trained also generates, and its weights never move.
+
+Shape letters: T tokens of a packed batch, B sequences, L padded length, H heads, K key-value heads,
+D head size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AttentionInterface
+
+from areal.api.errors import ConfigError
+from areal.utils.packed_rows import PackedRows, longest_shared_length
+
+IMPLEMENTATION = "areal_planned"
+
+
+class AttentionPlan(Protocol):
+    """Says how the tokens of one forward call attend to each other and to what is cached."""
+
+    def attend(
+        self,
+        layer: int,
+        q_HTD: Tensor,
+        k_KTD: Tensor,
+        v_KTD: Tensor,
+        scale: float,
+        window: int | None,
+    ) -> Tensor:
+        """Returns the attention output of one layer as [T, H, D]."""
+        ...
+
+
+def planned_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    attention_plan: AttentionPlan | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attends as the plan of the running forward call says.
+
+    Args:
+        query: [1, H, T, D], rotary embedding applied; ``key`` and ``value`` are [1, K, T, D].
+        scaling: Factor on the scores; 1/sqrt(D) when None.
+        sliding_window: Number of keys that a query sees, itself included, or None for all.
+        attention_plan: What the engine handed to the model's forward.
+
+    Returns:
+        The output [1, T, H, D] and None in place of the weights.
+
+    Raises:
+        ConfigError: There is no plan, or the model asks for a feature that plans do not have;
+            ignoring it would train another model than the one that was asked for.
+    """
+    if attention_plan is None:
+        raise ConfigError(
+            "this model is set up for areal.engine and was called without an attention_plan; "
+            "call model.set_attn_implementation('sdpa') first to use it by hand"
+        )
+    unsupported = [
+        name for name in ("softcap", "s_aux", "position_bias") if kwargs.get(name) is not None
+    ]
+    if unsupported or dropout:
+        found = ", ".join(unsupported)
+        found = found or f"attention dropout {dropout} (disable_dropout=true turns it off)"
+        raise ConfigError(
+            f"{type(module).__name__} needs {found}, which the embedded attention does not have"
+        )
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    out_THD = attention_plan.attend(
+        module.layer_idx, query[0], key[0], value[0], scale, sliding_window
+    )
+    return out_THD.unsqueeze(0), None
+
+
+AttentionInterface.register(IMPLEMENTATION, planned_attention)
+
+
+def require_planned_attention(model: nn.Module) -> None:
+    """Refuses a model whose attention does not follow plans.
+
+    Raises:
+        ConfigError: It says how to prepare the model.
+    """
+    found = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    if found != IMPLEMENTATION:
+        raise ConfigError(
+            f"{type(model).__name__} has the attention implementation {found!r}; pass it through "
+            "areal.engine.loading.huggingface.prepare_model(model, device) first"
+        )
+
+
+def causal_sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
+    """Returns causal attention of right-padded queries [B, H, L, D] and keys [B, K, L, D].
+
+    Padding needs no mask: it stands to the right, so no real query sees it.
+    """
+    mask = None
+    if window is not None and window < q.shape[2]:
+        offset = torch.arange(q.shape[2], device=q.device)
+        distance = offset[:, None] - offset[None, :]
+        mask = (distance >= 0) & (distance < window)
+    return F.scaled_dot_product_attention(
+        q,
+        k,
+        v,
+        attn_mask=mask,
+        is_causal=mask is None,
+        scale=scale,
+        enable_gqa=q.shape[1] != k.shape[1],
+    )
+
+
+class PackedPlan:
+    """Causal attention inside each sequence of a packed batch, none across.
+
+    Short sequences of similar length are attended to together, padded to the longest of them, and
+    long ones alone, see ``areal.utils.packed_rows``.
+
+    Args:
+        lengths: Tokens of each sequence, in packed order; all positive.
+        device: Where the tokens are.
+    """
+
+    def __init__(self, lengths: Sequence[int], device: torch.device | str = "cpu") -> None:
+        self._lengths = list(lengths)
+        self._device = device
+        # The rows depend on how much work a head is, which is the same in all layers but for few.
+        self._rows: dict[int, PackedRows] = {}
+
+    def attend(
+        self,
+        layer: int,
+        q_HTD: Tensor,
+        k_KTD: Tensor,
+        v_KTD: Tensor,
+        scale: float,
+        window: int | None,
+    ) -> Tensor:
+        """Returns the attention output of one layer as [T, H, D]."""
+        longest_shared = longest_shared_length(q_HTD.shape[0] * q_HTD.shape[2])
+        if longest_shared not in self._rows:
+            self._rows[longest_shared] = PackedRows(self._lengths, self._device, longest_shared)
+        rows = self._rows[longest_shared]
+        parts = zip(*(rows.split(x) for x in (q_HTD, k_KTD, v_KTD)), strict=True)
+        return rows.join([causal_sdpa(q, k, v, scale, window) for q, k, v in parts])

@@ -1,0 +1,302 @@
+"""Weights and training state on disk: safetensors, and PyTorch's distributed checkpoint.
+
+A checkpoint is complete or absent: everything is written to a folder beside the target, synced, and
+renamed.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import nn
+
+from areal.api.errors import ConfigError
+from areal.engine.model.attention import IMPLEMENTATION
+from areal.engine.processes import from_first, is_first, wait_for_all
+
+TRAINING_STATE = "training_state"
+
+# Of renameat2(2).
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+@contextmanager
+def atomic_folder(target: str | Path) -> Iterator[Path]:
+    """Yields a fresh folder that takes the target's place when the block ends well.
+
+    An existing target is replaced as a whole; after an error, or a kill, it is as it was. What
+    killed writers of the same target left behind is cleared away first. Several processes that
+    write one target get the same folder, and the first of them puts it in place.
+    """
+    if is_first():
+        with _staged_folder(Path(target)) as staged:
+            yield from_first(staged)
+            wait_for_all()
+    else:
+        yield from_first(Path())
+        wait_for_all()
+    wait_for_all()
+
+
+@contextmanager
+def _staged_folder(target: Path) -> Iterator[Path]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    clear_leftovers(target)
+    staged = target.with_name(f"{_staged_prefix(target)}{os.getpid()}")
+    staged.mkdir()
+    try:
+        yield staged
+        for path in staged.rglob("*"):
+            _sync(path)
+        _sync(staged)
+        _put_in_place(staged, target)
+        _sync(target.parent)
+    finally:
+        # Now what was in the target's place before, if the block ended well.
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def clear_leftovers(target: Path) -> None:
+    """Deletes what killed writers of a target left, and brings back a target they set aside."""
+    for retired in target.parent.glob(f"{_retired_prefix(target)}*"):
+        if not target.exists():
+            os.replace(retired, target)
+        shutil.rmtree(retired, ignore_errors=True)
+    for staged in target.parent.glob(f"{_staged_prefix(target)}*"):
+        shutil.rmtree(staged, ignore_errors=True)
+
+
+def _staged_prefix(target: Path) -> str:
+    return f".{target.name}.staged-"
+
+
+def _retired_prefix(target: Path) -> str:
+    return f".{target.name}.retired-"
+
+
+def _put_in_place(staged: Path, target: Path) -> None:
+    if not target.exists():
+        os.replace(staged, target)
+    elif not _exchange(staged, target):
+        retired = target.with_name(f"{_retired_prefix(target)}{os.getpid()}")
+        os.replace(target, retired)
+        os.replace(staged, target)
+        shutil.rmtree(retired, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swaps two folders in one step, which leaves no moment without a target.
+
+    Returns:
+        False where the system or its file system cannot.
+    """
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    names = os.fsencode(one.absolute()), os.fsencode(other.absolute())
+    return renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def save_hf_model(module: nn.Module, path: str | Path, tokenizer: Any = None) -> None:
+    """Puts a folder that ``from_pretrained`` reads in place: weights, configuration, tokenizer."""
+    with atomic_folder(path) as folder:
+        write_hf_model(module, folder, tokenizer)
+
+
+def write_hf_model(module: nn.Module, folder: Path, tokenizer: Any = None) -> None:
+    """Writes what ``save_hf_model`` puts in place into a folder that nobody reads yet."""
+    model: Any = module
+    with quiet_progress():
+        model.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+    _forget_implementation(folder / "config.json")
+
+
+@contextmanager
+def quiet_progress() -> Iterator[None]:
+    """Keeps transformers' own bars from breaking into the run's."""
+    from transformers.utils import logging
+
+    was_enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            logging.enable_progress_bar()
+
+
+def _forget_implementation(config_path: Path) -> None:
+    """Drops the attention implementation, which exists only where this package is imported."""
+    config = json.loads(config_path.read_text())
+    if (
+        config.get("attn_implementation") == IMPLEMENTATION
+        or config.get("_attn_implementation") == IMPLEMENTATION
+    ):
+        config.pop("attn_implementation", None)
+        config.pop("_attn_implementation", None)
+        config_path.write_text(json.dumps(config, indent=2) + "\n")
+
+
+def load_hf_weights(module: nn.Module, path: str | Path) -> None:
+    """Copies the safetensors of a checkpoint folder into a model in place, all or nothing.
+
+    Raises:
+        ConfigError: There is no checkpoint, it is damaged, or it lacks or adds a tensor.
+    """
+    state = dict(module.state_dict())
+    tied = _tied_names(module)
+    loaded = _read_tensors(Path(path))
+    if set(state) - set(loaded) - tied or set(loaded) - set(state):
+        loaded = _converted(module, path)
+    missing = sorted(set(state) - set(loaded) - tied)
+    extra = sorted(set(loaded) - set(state))
+    wrong = sorted(n for n in set(loaded) & set(state) if loaded[n].shape != state[n].shape)
+    if missing or extra or wrong:
+        raise ConfigError(
+            f"{path} does not fit the model: missing {missing}, unknown {extra}, "
+            f"other shape {wrong}"
+        )
+    with torch.no_grad():
+        for name, tensor in loaded.items():
+            state[name].copy_(tensor)
+
+
+def _read_tensors(folder: Path) -> dict[str, torch.Tensor]:
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ConfigError(f"no *.safetensors in {folder}")
+    loaded: dict[str, torch.Tensor] = {}
+    for file in files:
+        try:
+            loaded.update(load_file(file))
+        except (SafetensorError, OSError) as error:
+            raise ConfigError(f"cannot read {file}: {error}; is the file complete?") from error
+    return loaded
+
+
+def _converted(module: nn.Module, path: str | Path) -> dict[str, torch.Tensor]:
+    """Returns the tensors of a checkpoint that spells or groups them otherwise than the model.
+
+    Experts, for one, are single matrices on disk and one block in a model. Only transformers knows
+    these spellings, so it reads them, into a second model; names that it does not know, or misses,
+    come back as they are on disk, or not at all.
+    """
+    model: Any = module
+    dtype = next(module.parameters()).dtype
+    with quiet_progress():
+        try:
+            twin, found = type(model).from_pretrained(
+                path,
+                config=copy.deepcopy(model.config),
+                dtype=dtype,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ConfigError(f"cannot load {path}: {error}") from error
+    mismatched = {key[0] for key in found["mismatched_keys"]}
+    if mismatched:
+        raise ConfigError(f"{path} does not fit the model: other shape {sorted(mismatched)}")
+    extra = {name: torch.empty(0) for name in found["unexpected_keys"]}
+    state = twin.state_dict()
+    return {n: t for n, t in state.items() if n not in found["missing_keys"]} | extra
+
+
+def _tied_names(module: nn.Module) -> set[str]:
+    """Returns parameters that share memory with another one and so need not be on disk."""
+    first: dict[int, str] = {}
+    tied: set[str] = set()
+    for name, tensor in module.state_dict().items():
+        if first.setdefault(tensor.data_ptr(), name) != name:
+            tied.add(name)
+    return tied
+
+
+def save_training_state(path: str | Path, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
+    """Writes optimiser and schedule into a folder of a checkpoint; each process its part."""
+    import torch.distributed.checkpoint as dcp
+
+    state = {"optimizer": _flat(optimizer.state_dict()), "schedule": schedule.state_dict()}
+    with _single_process():
+        dcp.save(state, checkpoint_id=Path(path) / TRAINING_STATE, no_dist=_is_alone())
+
+
+def load_training_state(path: str | Path, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
+    """Reads what ``save_training_state`` wrote."""
+    import torch.distributed.checkpoint as dcp
+
+    _materialise(optimizer)
+    state = {"optimizer": _flat(optimizer.state_dict()), "schedule": schedule.state_dict()}
+    with _single_process():
+        dcp.load(state, checkpoint_id=Path(path) / TRAINING_STATE, no_dist=_is_alone())
+    optimizer.load_state_dict(_nested(state["optimizer"]))
+    schedule.load_state_dict(state["schedule"])
+
+
+def _is_alone() -> bool:
+    return not dist.is_initialized()
+
+
+@contextmanager
+def _single_process() -> Iterator[None]:
+    """Silences the warning that there is no process group: that is what is meant here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        yield
+
+
+def _flat(state: dict[str, Any]) -> dict[str, Any]:
+    """Turns the optimiser's integer keys into the strings that checkpoints want."""
+    return {
+        "state": {str(k): v for k, v in state["state"].items()},
+        "param_groups": state["param_groups"],
+    }
+
+
+def _nested(state: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "state": {int(k): v for k, v in state["state"].items()},
+        "param_groups": state["param_groups"],
+    }
+
+
+def _materialise(optimizer: torch.optim.Optimizer) -> None:
+    """Makes an optimiser allocate its state, so that there is something to load into."""
+    if optimizer.state:
+        return
+    rates = [group["lr"] for group in optimizer.param_groups]
+    decays = [group["weight_decay"] for group in optimizer.param_groups]
+    for group in optimizer.param_groups:
+        # A step at rate 0 with zero gradients changes no parameter.
+        group["lr"], group["weight_decay"] = 0.0, 0.0
+        for parameter in group["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    for group, rate, decay in zip(optimizer.param_groups, rates, decays, strict=True):
+        group["lr"], group["weight_decay"] = rate, decay

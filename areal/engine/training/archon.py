@@ -1,0 +1,159 @@
+"""The train engine for Archon models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
+from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
+from areal.api.errors import ConfigError
+from areal.api.io_struct import FinetuneSpec
+from areal.engine.loading.archon import (
+    load_archon_model,
+    make_archon_model,
+    prepare_archon_model,
+)
+from areal.engine.model.archon import ArchonCausalLM
+from areal.engine.processes import join_processes
+from areal.engine.training.engine import PackedTrainEngine
+from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class ArchonTrainEngine(PackedTrainEngine):
+    """Trains an Archon model."""
+
+    lm: ArchonCausalLM
+    _dims: ArchonParallelDims | None = None
+
+    @classmethod
+    def make_model(
+        cls,
+        config: TrainEngineConfig,
+        spec: ModelSpecConfig,
+        tokenizer: PreTrainedTokenizerBase,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> ArchonCausalLM:
+        check_archon_options(config)
+        lm = make_archon_model(spec, tokenizer, dtype, device, config.archon)
+        return lm if _parallel(config).world_size > 1 else prepare_archon_model(lm)
+
+    @classmethod
+    def load_model(
+        cls,
+        config: TrainEngineConfig,
+        dtype: torch.dtype,
+        device: torch.device,
+        fresh_seed: int | None = None,
+    ) -> ArchonCausalLM:
+        check_archon_options(config)
+        lm = load_archon_model(config.path, dtype, device, config.archon, fresh_seed)
+        return lm if _parallel(config).world_size > 1 else prepare_archon_model(lm)
+
+    def _check_backend(self) -> None:
+        check_archon_options(self.config)
+        if not isinstance(self.lm, ArchonCausalLM):
+            raise ConfigError(
+                f"actor.backend {self.config.backend!r} trains Archon models; "
+                f"{type(self.module).__name__} is Hugging Face's, which fsdp:d1 trains"
+            )
+
+    def initialize(self, addr: Any = None, ft_spec: FinetuneSpec | None = None, **_: Any) -> None:
+        if self.lm.dropouts and not self.config.disable_dropout and self.config.optimizer:
+            found = ", ".join(f"{name} {value:g}" for name, value in self.lm.dropouts.items())
+            raise ConfigError(
+                f"the model's configuration asks for dropout ({found}), which Archon models do "
+                "not have; set actor.disable_dropout=true to train without it"
+            )
+        if self.config.archon.use_deterministic_algorithms:
+            torch.use_deterministic_algorithms(True)
+        super().initialize(addr, ft_spec)
+
+    # --- several processes
+
+    def create_process_group(self, parallel_strategy: ParallelStrategy | None = None) -> None:
+        """Joins the processes of ``backend``, where there are several.
+
+        Raises:
+            ConfigError: Another number of processes was started.
+        """
+        split = parallel_strategy or _parallel(self.config)
+        if split.world_size == 1 or self._dims is not None:
+            return
+        join_processes(split.world_size, self.config.backend, self.device)
+        self._dims = ArchonParallelDims(
+            dp_shard=split.dp_size,
+            cp=split.cp_size,
+            tp=split.tp_size,
+            world_size=split.world_size,
+            device_type=self.device.type,
+        )
+
+    def _wrap_model(self) -> None:
+        self.create_process_group()
+        self.lm.wrap(self._dims, getattr(torch, self.config.grad_reduce_dtype))
+
+    @property
+    def _data_group(self) -> dist.ProcessGroup | None:
+        return None if self._dims is None else self._dims.get_group("dp")
+
+    @property
+    def data_parallel_rank(self) -> int:
+        group = self._data_group
+        return 0 if group is None else group.rank()
+
+    @property
+    def data_parallel_world_size(self) -> int:
+        return 1 if self._dims is None else self._dims.dp_shard
+
+    @property
+    def data_parallel_group(self) -> dist.ProcessGroup:
+        return self._data_group or super().data_parallel_group
+
+    def destroy(self) -> None:
+        super().destroy()
+        if self._dims is not None and dist.is_initialized():
+            dist.destroy_process_group()
+            self._dims = None
+
+
+def check_archon_options(config: TrainEngineConfig) -> None:
+    """Refuses settings of the archon backend that would have no effect, or are not there.
+
+    Raises:
+        ConfigError: It names the key and what to set.
+    """
+    allocation = ModelAllocation.from_str(config.backend)
+    if allocation.backend != "archon":
+        raise ConfigError(f"actor.backend {config.backend!r} is no archon backend")
+    split, options = allocation.parallel, config.archon
+    problems = [
+        (
+            split.pp_size > 1 or split.ep_size > 1,
+            f"backend {config.backend!r} splits layers or experts, which the trainer does not do "
+            "yet; d, t and c are there",
+        ),
+        (
+            config.enable_tree_training or options.attn_type == "tree",
+            "enable_tree_training and archon.attn_type=tree: there is no tree attention here; "
+            "use archon.attn_type=varlen",
+        ),
+        (
+            options.offload_params and split.world_size == 1,
+            "archon.offload_params moves the shards of several processes to the CPU; with one "
+            "process set it to false",
+        ),
+    ]
+    for is_set, message in problems:
+        if is_set:
+            raise ConfigError(f"actor.{message}")
+
+
+def _parallel(config: TrainEngineConfig) -> ParallelStrategy:
+    return ModelAllocation.from_str(config.backend).parallel

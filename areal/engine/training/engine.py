@@ -1,0 +1,483 @@
+"""The train engine in one process, on packed batches, for whatever model runs as a CausalLM.
+
+Shape letters: B sequences, L padded length, T packed tokens, V vocabulary, N positions that carry
+loss.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from areal.api.alloc_mode import ModelAllocation, ParallelStrategy
+from areal.api.cli_args import ModelSpecConfig, TrainEngineConfig
+from areal.api.engine_api import InferenceEngine, TrainEngine, Trajectory
+from areal.api.errors import ConfigError
+from areal.api.io_struct import FinetuneSpec, SaveLoadMeta, WeightUpdateMeta
+from areal.engine.loading.huggingface import load_model, make_model
+from areal.engine.model.causal_lm import CausalLM, HFCausalLM
+from areal.engine.model.checkpoint import (
+    atomic_folder,
+    load_training_state,
+    save_training_state,
+)
+from areal.engine.model.cpu_kernels import even_size
+from areal.engine.model.shared_weights import SharedWeights
+from areal.engine.processes import largest_over, sums_over
+from areal.engine.training.optimizer import make_optimizer, make_schedule
+from areal.utils.data import (
+    MicroBatchList,
+    concat_padded_tensors,
+    pack_mb_list,
+    split_padded_tensor_dict_into_mb_list,
+)
+from areal.utils.functional import gather_logprobs_entropy
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+LossFn = Callable[..., Tensor]
+LossWeightFn = Callable[[dict[str, Any]], Tensor]
+
+
+class PackedTrainEngine(TrainEngine):
+    """Trains a model with packed sequences in one process.
+
+    Log-probabilities are aligned to the token that predicts: entry t belongs to token t + 1. A
+    ``loss_mask`` in a batch is aligned the same way, and the vocabulary projection runs at its
+    positions only.
+
+    Args:
+        config: Engine settings.
+        weights: The model, shared with an embedded inference engine or not.
+    """
+
+    def __init__(self, config: TrainEngineConfig, weights: SharedWeights) -> None:
+        self.config = config
+        self.weights = weights
+        self.lm = weights.lm
+        self.module: nn.Module = weights.module
+        self.device = self.lm.device
+        self.optimizer: torch.optim.Optimizer | None = None
+        self.lr_scheduler: Any = None
+        self._is_initialized = False
+        self._inference: InferenceEngine | None = None
+        self._check_backend()
+
+    @classmethod
+    @abstractmethod
+    def make_model(
+        cls,
+        config: TrainEngineConfig,
+        spec: ModelSpecConfig,
+        tokenizer: PreTrainedTokenizerBase,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> CausalLM:
+        """Makes a small model, of the kind that this engine trains, from its description.
+
+        Raises:
+            ConfigError: There is no such model, or not with these sizes.
+        """
+
+    @classmethod
+    @abstractmethod
+    def load_model(
+        cls,
+        config: TrainEngineConfig,
+        dtype: torch.dtype,
+        device: torch.device,
+        fresh_seed: int | None = None,
+    ) -> CausalLM:
+        """Loads the model of ``config.path``; with a seed its sizes alone and random weights.
+
+        Raises:
+            ConfigError: There is no such checkpoint, or it cannot be trained here.
+        """
+
+    @abstractmethod
+    def _check_backend(self) -> None:
+        """Refuses settings that this engine cannot serve.
+
+        Raises:
+            ConfigError: It says which.
+        """
+
+    # --- life and place
+
+    def create_process_group(self, parallel_strategy: ParallelStrategy | None = None) -> None:
+        """Checks that one process is asked for; there is no group to make.
+
+        Raises:
+            ConfigError: The strategy needs more processes.
+        """
+        if parallel_strategy is not None and parallel_strategy.world_size != 1:
+            raise ConfigError(
+                "this engine runs in one process; the strategy needs "
+                f"{parallel_strategy.world_size}: {parallel_strategy}"
+            )
+
+    def initialize(self, addr: Any = None, ft_spec: FinetuneSpec | None = None, **_: Any) -> None:
+        """Makes the optimiser and its schedule.
+
+        Args:
+            addr: Not used: rollouts are generated in this process.
+            ft_spec: Length of the run; needed where an optimiser is configured.
+        """
+        if self.config.gradient_checkpointing:
+            self.lm.enable_checkpointing()
+        if self.config.disable_dropout:
+            self.lm.turn_off_dropout()
+        self._wrap_model()
+        if self.config.optimizer is not None:
+            if ft_spec is None:
+                raise ConfigError(
+                    "an engine with an optimiser needs ft_spec, the length of the run"
+                )
+            self.optimizer = make_optimizer(self.module.parameters(), self.config.optimizer)
+            self.lr_scheduler = make_schedule(
+                self.optimizer, self.config.optimizer, ft_spec.total_train_steps
+            )
+        self._is_initialized = True
+
+    def _wrap_model(self) -> None:
+        """Does to the model what has to come before the optimiser takes its parameters."""
+
+    @property
+    def initialized(self) -> bool:
+        return self._is_initialized
+
+    def destroy(self) -> None:
+        self.optimizer = self.lr_scheduler = None
+        self._is_initialized = False
+
+    @property
+    def _data_group(self) -> dist.ProcessGroup | None:
+        """Is the processes that see other data, None where this is the only one."""
+        return None
+
+    def sums_over_data(self, *values: float) -> list[float]:
+        """Returns the sum of each number over all processes that see other data."""
+        return sums_over(self._data_group, *values)
+
+    @property
+    def data_parallel_group(self) -> dist.ProcessGroup:
+        return _world()
+
+    @property
+    def data_parallel_rank(self) -> int:
+        return 0
+
+    @property
+    def data_parallel_world_size(self) -> int:
+        return 1
+
+    def current_data_parallel_head(self) -> int:
+        return 0
+
+    def is_data_parallel_head(self) -> bool:
+        return True
+
+    @property
+    def context_and_model_parallel_group(self) -> dist.ProcessGroup:
+        return _world()
+
+    @property
+    def cpu_group(self) -> dist.ProcessGroup:
+        return _world()
+
+    # --- training
+
+    def train(self, mode: bool = True) -> PackedTrainEngine:
+        self.module.train(mode)
+        return self
+
+    def optimizer_zero_grad(self) -> None:
+        self._require_optimizer().zero_grad(set_to_none=True)
+
+    def optimizer_step(self) -> dict[str, float]:
+        """Clips and applies the gradients; a non-finite norm changes nothing and says so."""
+        optimizer, settings = self._require_optimizer(), self.config.optimizer
+        assert settings is not None
+        total = nn.utils.clip_grad_norm_(self.module.parameters(), settings.gradient_clipping)
+        norm = float(total.full_tensor() if isinstance(total, DTensor) else total)
+        lr = optimizer.param_groups[0]["lr"]
+        is_finite = norm - norm == 0.0
+        if is_finite:
+            with self.weights.writing():
+                optimizer.step()
+        return {"update_successful": float(is_finite), "grad_norm": norm, "lr": lr}
+
+    def lr_scheduler_step(self) -> None:
+        self._require_optimizer()
+        self.lr_scheduler.step()
+
+    def forward_backward_batch(
+        self,
+        mb_list: MicroBatchList,
+        process_output_fn: Callable[[Tensor, dict[str, Any]], Tensor | None],
+        forward_only: bool = False,
+    ) -> None:
+        """Runs packed micro-batches; the function gets the logits [N, V] of what is kept."""
+        for item in mb_list:
+            with torch.set_grad_enabled(not forward_only):
+                loss = process_output_fn(self._logits(item.mb, _kept_positions(item.mb)), item.mb)
+            if not forward_only and loss is not None:
+                loss.backward()
+
+    def train_batch(
+        self, input_: Trajectory | list[Trajectory], loss_fn: LossFn, loss_weight_fn: LossWeightFn
+    ) -> dict[str, float]:
+        mb_list = self._split(input_)
+        self.optimizer_zero_grad()
+        weights = [float(loss_weight_fn(mb)) for mb in mb_list.mbs]
+        (total,) = self.sums_over_data(sum(weights))
+        if not total:
+            raise ValueError("no token of the batch carries loss; check loss_mask")
+        shares = iter(weights)
+
+        def weighted_loss(logits: Tensor, mb: dict[str, Any]) -> Tensor:
+            # Gradients are averaged over the processes, and their losses must add up.
+            share = next(shares) * self.data_parallel_world_size / total
+            loss = self._loss(logits, mb, loss_fn)
+            return loss if share == 1.0 else loss * share
+
+        self.forward_backward_batch(mb_list, weighted_loss)
+        return self.optimizer_step()
+
+    def eval_batch(
+        self, input_: Trajectory | list[Trajectory], loss_fn: LossFn, loss_weight_fn: LossWeightFn
+    ) -> Tensor | None:
+        mb_list = self._split(input_)
+        losses: list[Tensor] = []
+        weights = [float(loss_weight_fn(mb)) for mb in mb_list.mbs]
+        self.forward_backward_batch(
+            mb_list,
+            lambda logits, mb: losses.append(self._loss(logits, mb, loss_fn)),
+            forward_only=True,
+        )
+        weighted = sum((loss * w for loss, w in zip(losses, weights, strict=True)), torch.zeros(()))
+        if self._data_group is None:
+            return weighted / sum(weights) if sum(weights) else None
+        value, total = self.sums_over_data(float(weighted), sum(weights))
+        return torch.tensor(value / total) if total else None
+
+    @torch.no_grad()
+    def forward_batch(
+        self,
+        input_: Trajectory | list[Trajectory],
+        output_seqlens: list[int] | None = None,
+        aggregate_fn: Callable[[list[Tensor]], Tensor] | None = None,
+    ) -> Tensor:
+        """Returns log-probabilities [B, L]; entry t is token t + 1's, 0.0 where loss_mask is 0.
+
+        Args:
+            input_: Padded batch or trajectories. Without ``loss_mask`` every position counts.
+            output_seqlens: Not used: the output has the input's shape.
+            aggregate_fn: Not used.
+        """
+        mb_list = self._split(input_)
+        packed: list[Tensor] = []
+        self.forward_backward_batch(
+            mb_list,
+            lambda logits, mb: packed.append(self._logprobs(logits, mb)[0]),
+            forward_only=True,
+        )
+        return mb_list.merge_tokens(packed)
+
+    # --- one micro-batch
+
+    def _split(self, input_: Trajectory | list[Trajectory]) -> MicroBatchList:
+        batch = concat_padded_tensors(input_) if isinstance(input_, list) else input_
+        mb_list = split_padded_tensor_dict_into_mb_list(batch, self.config.mb_spec)
+        count = largest_over(self._data_group, len(mb_list.mbs))
+        if count > len(mb_list.mbs):
+            # Every process must call the model as often as the others.
+            spec = dataclasses.replace(self.config.mb_spec, n_mbs=count)
+            mb_list = split_padded_tensor_dict_into_mb_list(batch, spec)
+        return pack_mb_list(mb_list.to(self.device))
+
+    def _logits(self, mb: dict[str, Any], keep_N: Tensor) -> Tensor:
+        """Returns the logits [N, V] of some positions of a packed micro-batch."""
+        seqlens_B = mb["cu_seqlens"].diff()
+        starts_T = torch.repeat_interleave(mb["cu_seqlens"][:-1], seqlens_B)
+        tokens_T = mb["input_ids"].long()
+        positions_T = torch.arange(len(tokens_T), device=self.device) - starts_T
+        lengths = seqlens_B.tolist()
+        padding = even_size(len(tokens_T)) - len(tokens_T) if self.device.type == "cpu" else 0
+        if padding:
+            # A sequence of its own, which no kept position sees. Its positions do not matter, but a
+            # model has only so many.
+            tokens_T, positions_T = (F.pad(x, (0, padding)) for x in (tokens_T, positions_T))
+            lengths.append(padding)
+        return self.lm.logits(tokens_T, positions_T, lengths, keep_N=keep_N)
+
+    def _logprobs(self, logits_NV: Tensor, mb: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """Returns log-probabilities and entropies [T], 0.0 where no loss is."""
+        keep_N = _kept_positions(mb)
+        tokens_T = mb["input_ids"]
+        labels_N = tokens_T.roll(-1)[keep_N]
+        logprobs_N, entropy_N = gather_logprobs_entropy(
+            logits_NV, labels_N, self.config.temperature, self.config.logprobs_chunk_size
+        )
+        zeros_T = torch.zeros(len(tokens_T), dtype=logprobs_N.dtype, device=self.device)
+        return zeros_T.index_put((keep_N,), logprobs_N), zeros_T.index_put(
+            (keep_N,), entropy_N.detach()
+        )
+
+    def _loss(self, logits_NV: Tensor, mb: dict[str, Any], loss_fn: LossFn) -> Tensor:
+        logprobs_T, entropy_T = self._logprobs(logits_NV, mb)
+        return loss_fn(logprobs_T, entropy_T, mb)
+
+    def _require_optimizer(self) -> torch.optim.Optimizer:
+        if self.optimizer is None:
+            raise RuntimeError(
+                "the engine has no optimiser; configure actor.optimizer and call initialize()"
+            )
+        return self.optimizer
+
+    # --- rollouts, weights, files
+
+    def connect_engine(self, engine: InferenceEngine, meta: WeightUpdateMeta | None = None) -> None:
+        """Names the inference engine; an embedded one over these weights needs no transfer."""
+        self._inference = engine
+
+    def update_weights(self, meta: WeightUpdateMeta) -> None:
+        """Gives the connected engine the weights: nothing moves where they are shared."""
+        engine = self._require_inference()
+        if getattr(engine, "weights", None) is self.weights:
+            return
+        if meta.type != "disk" or meta.path is None:
+            raise ConfigError(
+                "an engine with its own weights is updated from disk; set weight_update_mode=disk"
+            )
+        with atomic_folder(meta.path) as folder:
+            self.lm.write(folder)
+        engine.update_weights_from_disk(meta).result()
+
+    def rollout_batch(self, *args: Any, **kwargs: Any) -> list[Trajectory]:
+        return self._require_inference().rollout_batch(*args, **kwargs)
+
+    def prepare_batch(
+        self, dataloader: Iterable[Any], *args: Any, **kwargs: Any
+    ) -> list[Trajectory]:
+        return self._require_inference().prepare_batch(dataloader, *args, **kwargs)
+
+    def _require_inference(self) -> InferenceEngine:
+        if self._inference is None:
+            raise RuntimeError("no inference engine is connected; call connect_engine() first")
+        return self._inference
+
+    def set_version(self, version: int) -> None:
+        self.weights.version = version
+
+    def get_version(self) -> int:
+        return self.weights.version
+
+    def save(self, meta: SaveLoadMeta) -> None:
+        """Saves the model as Hugging Face safetensors, and beside it the optimiser where asked."""
+        with atomic_folder(meta.path) as folder:
+            self.lm.write(folder, meta.tokenizer)
+            if meta.with_optim:
+                save_training_state(folder, self._require_optimizer(), self.lr_scheduler)
+
+    def load(self, meta: SaveLoadMeta) -> None:
+        """Loads what ``save`` saved."""
+        with self.weights.writing():
+            self.lm.read(meta.path)
+        if meta.with_optim:
+            load_training_state(meta.path, self._require_optimizer(), self.lr_scheduler)
+
+    def onload(self) -> None:
+        self.module.to(self.device)
+
+    def offload(self) -> None:
+        self.module.to("cpu")
+
+    def get_device_stats(self) -> dict[str, float]:
+        """Returns the device memory that PyTorch holds, now and at most, in GiB; {} on a CPU."""
+        if self.device.type != "cuda":
+            return {}
+        return {
+            "memory_allocated": torch.cuda.memory_allocated(self.device) / 2**30,
+            "memory_peak": torch.cuda.max_memory_allocated(self.device) / 2**30,
+        }
+
+    def export_stats(self) -> dict[str, float]:
+        """Returns nothing of its own: statistics of losses go to ``stats_tracker``."""
+        return {}
+
+
+class HFTrainEngine(PackedTrainEngine):
+    """Trains a Hugging Face model."""
+
+    @classmethod
+    def make_model(
+        cls,
+        config: TrainEngineConfig,
+        spec: ModelSpecConfig,
+        tokenizer: PreTrainedTokenizerBase,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> CausalLM:
+        return HFCausalLM(make_model(spec, tokenizer, dtype, device))
+
+    @classmethod
+    def load_model(
+        cls,
+        config: TrainEngineConfig,
+        dtype: torch.dtype,
+        device: torch.device,
+        fresh_seed: int | None = None,
+    ) -> CausalLM:
+        return HFCausalLM(load_model(config.path, dtype, device, fresh_seed))
+
+    def _check_backend(self) -> None:
+        check_single_process(self.config.backend, "fsdp")
+
+
+def check_single_process(backend: str, name: str) -> None:
+    """Refuses a backend string that an engine of one process cannot serve.
+
+    Args:
+        backend: As configured.
+        name: Of the engine's backend.
+
+    Raises:
+        ConfigError: It names several processes or another engine.
+    """
+    allocation = ModelAllocation.from_str(backend)
+    if allocation.backend != name or allocation.parallel.world_size != 1:
+        raise ConfigError(
+            f"actor.backend {backend!r} is not available yet: training runs in one process, as "
+            f"fsdp:d1 or archon:d1; on one machine with an AReaL configuration add "
+            f"actor.backend={name}:d1"
+        )
+
+
+def _kept_positions(mb: dict[str, Any]) -> Tensor:
+    """Returns the packed positions whose next token carries loss, [N]."""
+    cached = mb.get("_keep_N")
+    if cached is None:
+        if "loss_mask" in mb:
+            cached = mb["loss_mask"].nonzero().squeeze(1)
+        else:
+            cached = torch.ones_like(mb["input_ids"], dtype=torch.bool)
+            cached[mb["cu_seqlens"][1:].long() - 1] = False
+            cached = cached.nonzero().squeeze(1)
+        mb["_keep_N"] = cached
+    return cached
+
+
+def _world() -> dist.ProcessGroup:
+    if not dist.is_initialized():
+        raise RuntimeError("there is no process group: this engine runs in one process")
+    return dist.group.WORLD

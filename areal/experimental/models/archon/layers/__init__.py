@@ -1,0 +1,1 @@
+"""The layers that Archon models share."""

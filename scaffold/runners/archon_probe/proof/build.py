@@ -1,0 +1,67 @@
+"""Build an Archon model from a checkpoint, and run it on packed sequences."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PretrainedConfig
+
+from archon_probe.proof.reference import Batch, Run
+
+
+@dataclass
+class Built:
+    """An Archon model with the weights of a transformers model."""
+
+    args: Any
+    model: Any
+    adapter: Any
+
+
+def load_spec(path: str) -> Any:
+    """Returns the model's spec, given as ``module:NAME``."""
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def read_args(spec: Any, config: PretrainedConfig) -> tuple[Any, str | None]:
+    """Returns the model's arguments, or why the model refuses the config."""
+    errors = importlib.import_module("areal.api.errors")
+    try:
+        return spec.model_args_class.from_hf_config(config), None
+    except errors.ConfigError as error:
+        return None, str(error)
+
+
+def build(spec: Any, args: Any, saved: dict[str, Tensor]) -> Built:
+    """Builds the Archon model and loads a checkpoint's tensors through its adapter."""
+    model = spec.model_class(args)
+    adapter = spec.state_dict_adapter_class(args)
+    # What is state, such as the bias that picks experts, comes with the checkpoint.
+    model.init_buffers(torch.device("cpu"))
+    model.load_state_dict(adapter.from_hf(dict(saved)), strict=True)
+    return Built(args, model.eval(), adapter)
+
+
+def run_packed(built: Built, batch: Batch) -> Run:
+    """Runs an Archon model once on all sequences, and its loss backwards."""
+    model = built.model
+    model.zero_grad(set_to_none=True)
+    logits = forward_packed(model, batch)
+    (logits * batch.cotangent).sum().backward()
+    given = {
+        name: torch.zeros_like(p) if p.grad is None else p.grad
+        for name, p in model.named_parameters(remove_duplicate=False)
+    }
+    state = {n: given.get(n, torch.zeros_like(t)) for n, t in model.state_dict().items()}
+    return Run(logits.detach(), built.adapter.to_hf(state))
+
+
+def forward_packed(model: Any, batch: Batch) -> Tensor:
+    """Returns the logits [T, vocab] of an Archon model for a packed batch."""
+    positions, cu_seqlens = batch.positions[None], batch.cu_seqlens
+    return model(batch.tokens[None], positions, cu_seqlens, max(batch.lengths))[0]

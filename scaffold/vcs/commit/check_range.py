@@ -1,0 +1,68 @@
+"""Check the messages of a range of commits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import git
+
+from scaffold.errors import RequestError
+from scaffold.report import Report
+from scaffold.vcs.commit.check import COMMAND, shown
+from scaffold.vcs.commit.conventional import check_bytes
+from scaffold.vcs.commit.settings import read_commit_settings
+from scaffold.vcs.repository import commit_at, is_empty, open_repository, root_of
+
+
+def check_range(span: str, folder: Path) -> Report:
+    """Check each commit of a range by itself, the oldest first; merges are left to git.
+
+    Args:
+        span: The range, such as "main..HEAD".
+        folder: Where the repository is.
+
+    Raises:
+        RequestError: There is no such range.
+        TargetError: There is no repository.
+    """
+    repository = open_repository(folder)
+    try:
+        rules = read_commit_settings(root_of(repository)).rules
+        rows: list[dict[str, str | int]] = []
+        text = ""
+        names = _commits_of(repository, span)
+        for name in names:
+            data = _stored_message(repository, name)
+            problems = check_bytes(data, None, rules)
+            rows += [{"commit": name, **problem._asdict()} for problem in problems]
+            text += "".join(shown(name[:9], problem, data) for problem in problems)
+    finally:
+        repository.close()
+    wrong = len({row["commit"] for row in rows})
+    text += f"{len(names)} commits checked, {wrong} of them with problems\n"
+    return Report(COMMAND, ok=not rows, text=text, extra={"problems": rows})
+
+
+def _commits_of(repository: git.Repo, span: str) -> list[str]:
+    if is_empty(repository):
+        raise RequestError(
+            "the repository has no commit yet", code="revision_unknown", hint="commit something"
+        )
+    first, dots, last = span.partition("..")
+    ends = [commit_at(repository, end.lstrip(".") or "HEAD").hexsha for end in (first, last)]
+    dots += "." * last.startswith(".")
+    found: str = repository.git.rev_list("--reverse", "--no-merges", dots.join(ends), "--")
+    return found.split()
+
+
+def _stored_message(repository: git.Repo, name: str) -> bytes:
+    """Returns a commit's message as UTF-8 where the commit names another encoding."""
+    head, _, message = repository.git.get_object_data(name)[3].partition(b"\n\n")
+    for line in head.split(b"\n"):
+        if line.startswith(b"encoding "):
+            encoding = line.split(b" ", 1)[1].decode("ascii", "replace")
+            try:
+                return message.decode(encoding).encode("utf-8")
+            except (LookupError, UnicodeDecodeError):
+                return message
+    return message
