@@ -48,7 +48,7 @@ def bare_pytest() -> Iterator[None]:
     """Keep plugins out of the pytest that `verify` starts: their imports take longer than it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        patch.setenv("PYTEST_PLUGINS", "pytest_timeout")  # this repository's settings name its limit
+        patch.setenv("PYTEST_PLUGINS", "pytest_timeout")  # of which this repository has settings
         yield
 
 
