@@ -55,6 +55,7 @@ demo: venv ## Scaffold a small project and train it until its reward passes 0.95
 	bash examples/demo.sh
 
 test: venv ## Run every kind of check at reduced counts
+	@$(COMPILE) scaffold areal
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-fast: venv ## Run the unit tests that need neither torch nor processes, in less than a minute
