@@ -16,7 +16,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILE := $(BIN)/python -m compileall -q
 # Two test processes share the cores, so each keeps its tensor work to one thread. Files go in their
 # order: the longest have few tests, and as the last ones they would leave a core idle.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# The tests that pytest has rewritten are kept as bytecode, as each process would rewrite them again.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # What starts no process and imports no torch, and waits for no disk.
 FAST := tests/unit/scaffold tests/unit/reward tests/conformance \
   $(foreach room,archon runners transaction,--ignore tests/unit/scaffold/$(room))
