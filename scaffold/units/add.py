@@ -21,7 +21,6 @@ from scaffold.units.existing import made_unit, nothing_to_do
 from scaffold.units.ledger import read_units, record_path
 from scaffold.units.plan import Plan, make_plan, paths_to_list, paths_to_read
 from scaffold.units.prepare import Prepared, names_of, prepare
-from scaffold.units.subject import prepare_tests
 
 RenderedFiles = tuple[RenderedFile, ...]
 
@@ -31,13 +30,6 @@ def add_unit(
 ) -> Report:
     """Add a unit of a kind to the target; see `scaffold.units.prepare` for what can be refused."""
     return add_prepared(prepare(kind, typed, styles, given, options), options)
-
-
-def add_tests(
-    kind: Kind, module: str, style: str | None, to: str | None, options: Options
-) -> Report:
-    """Add tests for a module that stands in the target; see `scaffold.units.subject`."""
-    return add_prepared(prepare_tests(kind, module, style, to, options), options)
 
 
 def add_prepared(prepared: Prepared, options: Options) -> Report:

@@ -21,7 +21,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import load_kind, style_names
 from scaffold.transaction.digest import digest
-from scaffold.units.add import add_tests, add_unit
+from scaffold.units.add import add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
 from scaffold.units.list import list_templates
@@ -212,7 +212,9 @@ def test_the_file_of_another_unit_is_not_replaced(project: Path):
     options = Options(project, overwrite=("tests/reward/test_sums.py",))
     error = refused(
         "file_exists",
-        lambda: add_tests(load_kind("tests"), "my_rl.reward.sums", "reward", "", options),
+        lambda: add_prepared(
+            prepare_tests(load_kind("tests"), "my_rl.reward.sums", "reward", "", options), options
+        ),
         project,
     )
     assert error.message == "tests/reward/test_sums.py exists and belongs to reward/sums"
