@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from scaffold.templating.manifests import load_kind, style_names
-from scaffold.units.add import add_unit
+from scaffold.units.add import add_prepared, add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, read_units
 from scaffold.units.project import new_project
+from scaffold.units.subject import prepare_tests
 
 ROOT = Path(__file__).parents[2]
 TREES = Path(__file__).parent / "trees"

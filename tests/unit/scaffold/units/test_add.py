@@ -21,13 +21,14 @@ from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import load_kind, style_names
 from scaffold.transaction.digest import digest
-from scaffold.units.add import add_unit
+from scaffold.units.add import add_prepared, add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
 from scaffold.units.list import list_templates
 from scaffold.units.project import new_project
 from scaffold.units.show import show_unit
 from scaffold.units.status import show_status
+from scaffold.units.subject import prepare_tests
 from scaffold.units.update import update_units
 
 Tree = dict[str, bytes | None]
