@@ -23,7 +23,7 @@ from scaffold.units.conflicts import (
     package_init,
 )
 from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
-from scaffold.units.records import marked_places, records_of, unit_of
+from scaffold.units.records import marked_todos, records_of, unit_of
 from scaffold.units.todos import symbol_line
 
 
@@ -71,11 +71,11 @@ def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snap
     found.check(lambda: check_spelling(request, snapshot))
     files = [found.check(lambda f=file: _place_file(f, request, snapshot)) for file in rendered]
     edited, lines = _register(request.edited(), snapshot, found)
-    places = marked_places(rendered)
+    todos = marked_todos(rendered)
     unit = unit_of(request, rendered)
     records = found.check(lambda: records_of(unit, rendered, snapshot))
     found.raise_all()
-    unfinished = tuple(Step(place.file, place.line, place.why) for place in places)
+    unfinished = tuple(Step(todo.file, todo.line, todo.why) for todo in todos)
     return Plan(
         unit,
         (*(change for change in files if change), *edited, *records),

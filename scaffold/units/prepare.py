@@ -18,7 +18,7 @@ from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, Style, all_answers
 from scaffold.transaction.state import has_journal
 from scaffold.units.columns import ColumnMap
-from scaffold.units.context import Options, made_unit, nothing_to_do, origin_warnings
+from scaffold.units.context import Options, existing_unit, nothing_to_do, origin_warnings
 from scaffold.units.sample import answers_from_sample
 from scaffold.units.subject import read_subject
 
@@ -64,7 +64,7 @@ def prepare(
     if columns is not None:
         report.found = columns.lines()
         report.extra["columns"] = [vars(match) for match in columns.matches]
-    made = made_unit(target.root, request)
+    made = existing_unit(target.root, request)
     if made is None or has_journal(target.root):
         return Prepared(target, request, report)
     report = nothing_to_do(report, target.root, request, made, options)

@@ -26,7 +26,7 @@ from scaffold.units.status import FileStatus, file_status
 
 
 @dataclass(frozen=True)
-class RemovalPlan:
+class RemovePlan:
     """Everything that taking a unit back comes to.
 
     Args:
@@ -42,7 +42,7 @@ class RemovalPlan:
     changed: tuple[Entry, ...]
 
 
-def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> RemovalPlan:
+def plan_remove(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> RemovePlan:
     """Work out how a unit is taken back; nothing is written.
 
     Args:
@@ -63,7 +63,7 @@ def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool
     entries, changed = _without_entries(root, unit)
     records = _records(root, unit, is_last=not others)
     lost = edited if discard else ()
-    return RemovalPlan((*files, *entries, *records), () if discard else edited, lost, changed)
+    return RemovePlan((*files, *entries, *records), () if discard else edited, lost, changed)
 
 
 def _check_not_needed(unit: Unit, others: Iterable[Unit]) -> None:
@@ -138,7 +138,7 @@ def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Repor
         units, problems = sound_units(work.root)
         unit = find_unit(work.root, unit_id)
         work.report.warnings += tuple(f"{each.message}; {each.hint}" for each in problems)
-        removal = plan_removal(work.root, unit, units, discard=_is_named(unit, discard))
+        removal = plan_remove(work.root, unit, units, discard=_is_named(unit, discard))
         report = work.report
         if removal.lost and not options.dry_run:
             saved = back_up(work.root, unit.id, removal.lost)

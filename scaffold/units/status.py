@@ -18,8 +18,8 @@ from scaffold.target.target import describe
 from scaffold.templating.manifests import Catalogue
 from scaffold.transaction.change import Change, digest
 from scaffold.units.context import Options, at_work, leftover_warning
-from scaffold.units.equivalence import is_same
-from scaffold.units.ledger import MadeFile, Unit, base_path, sound_units
+from scaffold.units.equivalence import is_equivalent
+from scaffold.units.ledger import LedgerFile, Unit, base_path, sound_units
 
 FileStatus = Literal["untouched", "edited", "missing"]
 
@@ -69,7 +69,9 @@ def unit_status(
     )
 
 
-def file_status(root: Path, unit: Unit, file: MadeFile, others: Iterable[Entry] = ()) -> FileStatus:
+def file_status(
+    root: Path, unit: Unit, file: LedgerFile, others: Iterable[Entry] = ()
+) -> FileStatus:
     """Return what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
 
     Args:
@@ -90,7 +92,7 @@ def file_status(root: Path, unit: Unit, file: MadeFile, others: Iterable[Entry] 
     if digest(now) == file.sha256:
         return "untouched"
     base = root / base_path(unit.kind, unit.name, file.path)
-    if base.is_file() and is_same(file.path, base.read_bytes(), now):
+    if base.is_file() and is_equivalent(file.path, base.read_bytes(), now):
         return "untouched"
     return "edited"
 

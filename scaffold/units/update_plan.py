@@ -62,9 +62,9 @@ def plan_update(
     unit = unit_of(request, rendered)
     work = _Merging(root, made, {change.path: change.after for change in earlier})
     for file in rendered:
-        work.renew(file)
+        work.update(file)
     work.drop_files({file.path for file in unit.files})
-    work.renew_entries(unit.entries)
+    work.update_entries(unit.entries)
     paths = [record_path(unit.kind, unit.name), ATTRIBUTES]
     paths += [base_path(unit.kind, unit.name, file.path) for file in unit.files]
     records = records_of(unit, rendered, take_snapshot(root, paths))
@@ -91,7 +91,7 @@ class _Merging:
         self._gone: list[str] = []
         self._texts: dict[str, tuple[bytes, bytes]] = {}
 
-    def renew(self, file: RenderedFile) -> None:
+    def update(self, file: RenderedFile) -> None:
         """Merge one rendered file into what stands at its place."""
         known = {each.path for each in self.made.files}
         base = self._base(file.path)
@@ -134,7 +134,7 @@ class _Merging:
             elif state == "edited":
                 self.warnings.append(f"{file.path} is not made any more; it was edited and stays")
 
-    def renew_entries(self, wanted: Sequence[Entry]) -> None:
+    def update_entries(self, wanted: Sequence[Entry]) -> None:
         """Take back the registry lines that are not made any more, and add the new ones."""
         for entry in reversed(self.made.entries):
             if entry not in wanted:
