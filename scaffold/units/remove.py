@@ -22,6 +22,7 @@ from scaffold.units.ledger import (
     record_path,
     sound_units,
 )
+from scaffold.units.registries import RegistryEdits
 from scaffold.units.status import FileStatus, file_status
 
 
@@ -92,25 +93,22 @@ def _deletions(root: Path, states: Mapping[str, FileStatus], discard: bool) -> l
 
 
 def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[Entry, ...]]:
-    before: dict[str, bytes] = {}
-    after: dict[str, bytes] = {}
+    edits = RegistryEdits(lambda entry: (root / entry.file).read_bytes())
     changed: list[Entry] = []
     # The last one first: what stood between two of them comes back as it was.
     for entry in reversed(unit.entries):
         if not (root / entry.file).is_file():
             continue
-        data = after.get(entry.file, (root / entry.file).read_bytes())
-        before.setdefault(entry.file, data)
         try:
+            data = edits.text(entry)
             if shapes.has_entry(data, entry):
-                after[entry.file] = shapes.remove_entry(data, entry)
+                edits.remove(entry)
             elif entry.key in shapes.read_entries(data, entry):
                 changed.append(entry)
         except RegistryError as error:
             error.hint = _by_hand(unit, entry, error)
             raise
-    changes = [Change(file, "edited", before[file], data) for file, data in after.items()]
-    return [change for change in changes if change.before != change.after], tuple(changed)
+    return edits.changes(), tuple(changed)
 
 
 def _by_hand(unit: Unit, entry: Entry, error: RegistryError) -> str:
