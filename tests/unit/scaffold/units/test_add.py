@@ -102,7 +102,7 @@ def test_adds_source_test_registry_line_and_record(root: Path, kind: str, style:
         base = root / base_path(unit.kind, unit.name, file.path)
         assert base.read_bytes() == (root / file.path).read_bytes()
     assert report.check == (("scaffold", "verify", unit.id),)
-    assert [s.why for s in report.next[: len(unit.places)]] == [p.why for p in unit.places]
+    assert [s.why for s in report.next[: len(unit.todos)]] == [p.why for p in unit.todos]
 
 
 def test_two_types_of_a_dataset_share_one_module(root: Path):
@@ -390,7 +390,7 @@ def test_show_tells_everything_about_one_unit(project: Path):
     unit = report.extra["unit"]
     assert (unit["id"], unit["states"]) == ("reward/sums", ["untouched"])
     assert [row["registered"] for row in unit["entries"]] == [True]
-    assert len(report.unfinished) == len(find_unit(project, "sums").places)
+    assert len(report.unfinished) == len(find_unit(project, "sums").todos)
     assert "my_rl/reward/sums.py" in (report.text or "")
 
 
