@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.project.tool_table import read_tool_table
-from scaffold.errors import RequestError
+from scaffold.errors import RequestError, TargetError
 from scaffold.translation.glossary import Glossary, read_glossary
 from scaffold.translation.layout import Layout, find_layout
 from scaffold.translation.page import Page
@@ -148,4 +148,4 @@ def _is_configured(folder: Path) -> bool:
         text = (folder / "pyproject.toml").read_text(encoding="utf-8-sig", errors="replace")
     except OSError:
         return False
-    return "tool.scaffold.docs" in text and bool(read_tool_table(text, "docs"))
+    return "tool.scaffold.docs" in text and bool(read_tool_table(text, "docs", TargetError).names())

@@ -39,7 +39,7 @@ _SWITCHES = ("binary", "net")
 _RULE = ("id", "domain", "signal", "risk", "why", "failures", "passes", "hides", "when")
 _PASS = ("id", "title", "brief", "words", "roles")
 _ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_DESCRIBED = "docs/en/review.md describes the form"
+DESCRIBED = "docs/en/review.md describes the form"
 
 
 def built_in_rules() -> tuple[RuleSet, ...]:
@@ -70,7 +70,7 @@ def read_rules(text: str, origin: str) -> RuleSet:
 
 def invalid(origin: str, what: str) -> RequestError:
     """Returns the error of a file of rules."""
-    return RequestError(f"{origin}: {what}", code="rules_invalid", hint=_DESCRIBED)
+    return RequestError(f"{origin}: {what}", code="rules_invalid", hint=DESCRIBED)
 
 
 class _Reader:

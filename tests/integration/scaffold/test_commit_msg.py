@@ -205,10 +205,10 @@ def test_the_settings_of_the_repository_count(folder: Path) -> None:
 
 
 WRONG_SETTINGS = {
-    "max-subject = 3": "must be a whole number from 20",
-    "types = 'feat'": "must be a list of words",
-    "typs = []": "is no setting; did you mean 'types'?",
-    "paths = 3": "must be a table of patterns",
+    "max-subject = 3": "must be at least 20, not 3",
+    "types = 'feat'": "must be list, not str",
+    "typs = []": "unknown key 'typs'; did you mean 'types'?",
+    "paths = 3": "'paths' must be dict, not int",
     'paths = {"a" = 3}': "it must be a scope, or a table of type and scope",
     'paths = {"a" = {type = "x"}}': "has the type 'x', which is not allowed",
 }

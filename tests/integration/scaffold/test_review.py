@@ -585,7 +585,7 @@ def test_a_subagent_is_chosen_by_what_it_says_of_itself(repository: Repository) 
         ('disable = ["runs-tex"]', "did you mean 'runs-text'?"),
         ('risk = { runs-text = "SEVERE" }', "is none of CRITICAL, HIGH, MEDIUM, LOW"),
         ('roles = { tests = ["t/"] }', "did you mean 'test'?"),
-        ('agents = "me"', "agents is no table"),
+        ('agents = "me"', "'agents' must be dict, not str"),
     ],
 )
 def test_wrong_settings_are_named(repository: Repository, table: str, said: str) -> None:
