@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def add_model(
     kind: Kind, typed: str, given: Mapping[str, Any], how: ModelOptions, options: Options, log: Log
 ) -> Report:
-    """Adds the model that a model_type, a config.json or a checkpoint folder names.
+    """Add the model that a model_type, a config.json or a checkpoint folder names.
 
     Nothing is written before the proof is over; what is not proven is not registered.
     """
@@ -76,7 +76,7 @@ def add_model(
 def explain_model(
     typed: str, given: Mapping[str, Any], how: ModelOptions, options: Options, log: Log
 ) -> Report:
-    """Tells what is found out about a model: each decision with its evidence; writes nothing."""
+    """Return what is found out about a model: each decision with its evidence; writes nothing."""
     target = _target_or_folder(options)
     kind = target.catalogue.kind(KIND)
     source = read_source(typed, options.folder)
@@ -89,7 +89,7 @@ def explain_model(
 
 
 def _target_or_folder(options: Options) -> Target:
-    """Returns the target, or what stands for one where a model is only looked at."""
+    """Return the target, or what stands for one where a model is only looked at."""
     try:
         return options.find()
     except TargetError as error:
@@ -150,5 +150,5 @@ def _written(
 
 
 def _without_next(request: Request) -> tuple[Style, ...]:
-    """Returns the styles without what to do with a model that can be used."""
+    """Return the styles without what to do with a model that can be used."""
     return tuple(replace(style, next=()) for style in request.styles)

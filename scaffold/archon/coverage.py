@@ -27,7 +27,7 @@ PAGE = "docs/en/archon-coverage.md"
 
 
 class SurveyOptions(NamedTuple):
-    """Says what is proven, and how.
+    """What is proven, and how.
 
     Args:
         types: Only these model_types; empty for all.
@@ -49,7 +49,7 @@ class SurveyOptions(NamedTuple):
 
 
 def survey_models(how: SurveyOptions, options: Options, log: Any) -> Report:
-    """Proves models, each as `add-archon-model` would make it, and writes the page of all of them.
+    """Prove models, each as `add-archon-model` would make it, and write the page of all of them.
 
     The page tells of every model whose result is known, so that a part of them can be run again.
     """
@@ -102,13 +102,13 @@ class _Shelf:
         ]
 
     def get(self, name: str) -> dict[str, Any] | None:
-        """Returns the result of a model whose sources have not changed since, or None."""
+        """Return the result of a model whose sources have not changed since, or None."""
         with suppress(OSError, ValueError):
             return json.loads(self._path(name).read_text(encoding="utf-8"))
         return None
 
     def put(self, name: str, row: Mapping[str, Any]) -> None:
-        """Keeps a result; where that is not possible it is run again another time."""
+        """Keep a result; where that is not possible it is run again another time."""
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             part = self._path(name).with_suffix(".part")
@@ -147,7 +147,7 @@ def _rows(
 
 
 def _prove(name: str, work: ModelWork, how: SurveyOptions) -> dict[str, Any]:
-    """Returns the row of one model; whatever goes wrong with it is what the row tells."""
+    """Return the row of one model; whatever goes wrong with it is what the row tells."""
     source = ModelSource(name)
     design: dict[str, Any] = {}
     try:

@@ -18,7 +18,7 @@ from scaffold.units.ledger import Unit, dump_unit, record_path
 def register(
     root: Path, unit: Unit, entries: Sequence[Entry], proof: str, *, dry_run: bool = False
 ) -> tuple[list[Change], list[Registration]]:
-    """Adds the registry lines of a unit and remembers its proof, in one step.
+    """Add the registry lines of a unit and remember its proof, in one step.
 
     Args:
         root: The target's folder.

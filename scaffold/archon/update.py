@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class _Attempt(NamedTuple):
-    """Is a model written anew and merged; without a proof where nothing changes, or in conflict."""
+    """A model written anew and merged; without a proof where nothing changes, or in conflict."""
 
     request: Request
     rendered: tuple[RenderedFile, ...]
@@ -49,14 +49,14 @@ class _Attempt(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Is true where nothing but records is written."""
+        """Whether nothing but records is written."""
         return all(change.action == "record" for change in self.renewal.changes)
 
 
 def renew_model(
     target: Target, unit: Unit, request: Request, options: Options, earlier: Sequence[Change]
 ) -> tuple[UpdatePlan, tuple[str, ...]]:
-    """Works out how a model is brought up to date: measured and written anew, merged, proven again.
+    """Work out how a model is brought up to date: measured and written anew, merged, proven again.
 
     Args:
         target: Where it stands.
@@ -110,7 +110,7 @@ def _attempt(
 def _merged(
     root: Path, rendered: Iterable[RenderedFile], renewal: UpdatePlan
 ) -> tuple[RenderedFile, ...]:
-    """Returns the files as they will stand there once a renewal is written."""
+    """Return the files as they will stand there once a renewal is written."""
     planned = {change.path: change.after for change in renewal.changes}
     found: list[RenderedFile] = []
     for file in rendered:
@@ -121,14 +121,14 @@ def _merged(
 
 
 def verify_and_register(ids: Iterable[str], how: Trial, log: Log, options: Options) -> Report:
-    """Runs what was made, and registers the models among it that are proven now."""
+    """Run what was made, and register the models among it that are proven now."""
     report = verify_made(ids, how, log, options)
     register_proven(report, options)
     return report
 
 
 def register_proven(report: Report, options: Options) -> None:
-    """Registers the unproven models that a verification has found to be proven.
+    """Register the unproven models that a verification has found to be proven.
 
     Args:
         report: That of the verification, which is told what was registered.
@@ -154,7 +154,7 @@ def register_unit(
     proof: str,
     options: Options,
 ) -> Report:
-    """Adds the registry lines of a unit that stands there, and what its proof came to."""
+    """Add the registry lines of a unit that stands there, and what its proof came to."""
     changes, lines = register(target.root, unit, entries, proof, dry_run=options.dry_run)
     report.changes += reported_changes(changes)
     report.registered += tuple(lines)

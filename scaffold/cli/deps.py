@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_deps_commands(group: click.Group, target: click.Option, json: click.Option) -> None:
-    """Adds every command of ``scaffold deps`` to its group.
+    """Add every command of ``scaffold deps`` to its group.
 
     Args:
         group: The group ``deps``.
@@ -52,7 +52,7 @@ _PLAN: list[click.Parameter] = [
 
 
 def deps_catalog(package: str, **values: Any) -> Report:
-    """Lists every use of a package as a checklist.
+    """List every use of a package as a checklist.
 
     PKG is a distribution, as the package index knows it. Nothing is imported, run or fetched.
     """
@@ -62,7 +62,7 @@ def deps_catalog(package: str, **values: Any) -> Report:
 
 
 def deps_audit(package: str, old: str, new: str, show_undecided: bool, **values: Any) -> Report:
-    """Tells what a new release changes for the uses of a package.
+    """Return what a new release changes for the uses of a package.
 
     Both releases are downloaded and read as text: nothing is installed, imported or built. Ends in
     1 where a use breaks.
@@ -74,7 +74,7 @@ def deps_audit(package: str, old: str, new: str, show_undecided: bool, **values:
 
 
 def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:
-    """Moves the pins of packages in every manifest, and resolves the result in a scratch folder.
+    """Move the pins of packages in every manifest, and resolves the result in a scratch folder.
 
     Without --apply it shows the edits and writes nothing. A conflict is told with who wants what;
     where another pin can move within its declared range, that edit is proposed.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_docs_commands(group: click.Group, target: click.Option, json: click.Option) -> None:
-    """Adds every command of ``scaffold docs`` to its group.
+    """Add every command of ``scaffold docs`` to its group.
 
     Args:
         group: The group ``docs``.
@@ -43,7 +43,7 @@ _CHECK: list[click.Parameter] = [click.Argument(["pages"], nargs=-1, metavar="[P
 
 
 def docs_status(**values: Any) -> Report:
-    """Says which Chinese pages are missing or behind.
+    """Return which Chinese pages are missing or behind.
 
     It tells so section by section, from the marker that each translated section carries.
     """
@@ -53,7 +53,7 @@ def docs_status(**values: Any) -> Report:
 
 
 def docs_plan(page: str, everything: bool, keys: tuple[str, ...], **values: Any) -> Report:
-    """Gives all that is needed to translate a page.
+    """Give all that is needed to translate a page.
 
     PAGE is a page or its translation. For each section that is missing or behind it tells the
     source, what changed since, the translation so far, the terms, and the marker to write.
@@ -64,7 +64,7 @@ def docs_plan(page: str, everything: bool, keys: tuple[str, ...], **values: Any)
 
 
 def docs_check(pages: tuple[str, ...], **values: Any) -> Report:
-    """Proves that translations agree with their pages.
+    """Prove that translations agree with their pages.
 
     PAGE is a page or its translation; without one, all are checked. It compares headings, lists,
     tables, code, links, numbers and terms.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_vcs_commands(group: click.Group, target: click.Option, json: click.Option) -> None:
-    """Adds the commands to the group that holds all others.
+    """Add the commands to the group that holds all others.
 
     Args:
         group: The command line.
@@ -42,7 +42,7 @@ _COMMIT_MSG: list[click.Parameter] = [
 
 
 def commit_msg(check: str | None, target: str | None, **_: Any) -> Report:
-    """Drafts a commit message, or checks some.
+    """Draft a commit message, or check some.
 
     The draft is for what is staged: a Conventional Commit, with the evidence for its type and
     scope; the why is yours. Git's hook commit-msg passes --check a file. Messages that git writes
@@ -83,7 +83,7 @@ def review(
     target: str | None,
     **_: Any,
 ) -> Report:
-    """Tells what a change touches and can break.
+    """Return what a change touches and can break.
 
     REV is a branch, tag or commit: what it adds to the branch that it goes to. Without one it is
     HEAD. The report says what changed for whom, what is broken, and who should look at what.
@@ -120,7 +120,7 @@ _PR: list[click.Parameter] = [
 
 
 def pr(no_input: bool, target: str | None, as_json: bool, **values: Any) -> Report:
-    """Checks, words and opens a pull request.
+    """Check, word and open a pull request.
 
     Without --rewrite and --push it only reads. With them, a failure leaves branch, index and files
     as they were; a backup of the branch is printed.

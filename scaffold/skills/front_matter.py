@@ -13,7 +13,7 @@ _CLOSE = lazy_re(r"^---[ \t]*$", re.MULTILINE)
 
 
 class FrontMatter(NamedTuple):
-    """Is what stands at the top of a file, and where its body begins.
+    """What stands at the top of a file, and where its body begins.
 
     Args:
         fields: The keys and values; empty where there is no front matter or it is broken.
@@ -33,7 +33,7 @@ class FrontMatter(NamedTuple):
 
 
 def read_front_matter(text: str) -> FrontMatter:
-    """Reads the front matter of a text; what is wrong with it is told, never raised."""
+    """Read the front matter of a text; what is wrong with it is told, never raised."""
     text = text.replace("\r\n", "\n")
     opening = _OPEN.match(text)
     if opening is None:
@@ -83,6 +83,6 @@ def _parsed(head: str, body_line: int) -> FrontMatter:
 
 
 def _keys(root: Any) -> list[tuple[str, int]]:
-    """Returns the top-level keys of a mapping with their lines; none of anything else."""
+    """Return the top-level keys of a mapping with their lines; none of anything else."""
     rows = root.value if getattr(root, "id", "") == "mapping" else ()
     return [(str(key.value), int(key.start_mark.line) + 2) for key, _ in rows]

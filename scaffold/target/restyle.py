@@ -27,7 +27,7 @@ MAX_TESTS = 20_000
 
 
 def manner_of(target: Target, names: Mapping[str, str]) -> Manner:
-    """Returns the manner in which a unit is written: what the target says, else what it does.
+    """Return the manner in which a unit is written: what the target says, else what it does.
 
     Args:
         target: Where the unit goes.
@@ -49,7 +49,7 @@ def manner_of(target: Target, names: Mapping[str, str]) -> Manner:
 def dress(
     target: Target, files: Sequence[RenderedFile], manner: Manner, *, with_format: bool = True
 ) -> tuple[tuple[RenderedFile, ...], tuple[str, ...]]:
-    """Returns rendered files as the target would write them, and warnings.
+    """Return rendered files as the target would write them, and warnings.
 
     Args:
         target: Where they go.
@@ -64,7 +64,7 @@ def dress(
 
 
 def tidy(target: Target, changes: Iterable[Change], entries: Iterable[Entry]) -> tuple[Change, ...]:
-    """Returns changes in which an edited registry is formatted, if it was before the edit.
+    """Return changes in which an edited registry is formatted, if it was before the edit.
 
     A formatter may break a line that an entry made too long. Where the file was not in its form
     before, or an entry cannot be found afterwards, the edit stays as it is.

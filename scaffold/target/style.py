@@ -6,13 +6,13 @@ of them do is the manner. Everything here is pure: texts in, texts out.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from scaffold.syntax import parse
 from scaffold.target.docstrings import convert, form_of
 
 DOCSTRING_FORMS = ("google", "numpy", "sphinx")
@@ -28,7 +28,7 @@ _HEADER = re.compile(r"(?:#[^\n]*\n)+\n?")
 
 @dataclass(frozen=True)
 class Manner:
-    """Is how a repository writes its files.
+    """How a repository writes its files.
 
     Args:
         header: The licence header, comment lines that each end in a line feed.
@@ -42,7 +42,7 @@ class Manner:
 
 
 def learn_manner(siblings: Mapping[str, str]) -> Manner:
-    """Learns header and docstrings from Python files.
+    """Learn header and docstrings from Python files.
 
     Args:
         siblings: Path to text of the files beside the new one.
@@ -53,7 +53,7 @@ def learn_manner(siblings: Mapping[str, str]) -> Manner:
 
 
 def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
-    """Returns where the tests of siblings stand, as a pattern with ``{key}``, or "".
+    """Return where the tests of siblings stand, as a pattern with ``{key}``, or "".
 
     Args:
         stems: The siblings' names without suffix.
@@ -70,7 +70,7 @@ def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
 
 
 def in_manner(path: str, data: bytes, manner: Manner) -> bytes:
-    """Returns a rendered file as the repository would write it; other files than Python stay."""
+    """Return a rendered file as the repository would write it; other files than Python stay."""
     if not path.endswith(".py"):
         return data
     text = data.decode("utf-8")
@@ -81,12 +81,12 @@ def in_manner(path: str, data: bytes, manner: Manner) -> bytes:
         end = prologue.end() if prologue else 0
         gap = "\n" if text[end:].strip() else ""
         text = text[:end] + manner.header.rstrip("\n") + "\n" + gap + text[end:]
-    ast.parse(text)
+    parse(text)
     return text.encode("utf-8")
 
 
 def _header(text: str) -> str:
-    """Returns the comment block at the top of a file if it speaks of a licence, else ""."""
+    """Return the comment block at the top of a file if it speaks of a licence, else ""."""
     prologue = _PROLOGUE.match(text)
     found = _HEADER.match(text, prologue.end() if prologue else 0)
     block = found[0].rstrip("\n") + "\n" if found else ""
@@ -94,7 +94,7 @@ def _header(text: str) -> str:
 
 
 def _most(values: Iterable[str]) -> str:
-    """Returns what more than half of the values are, if they are enough."""
+    """Return what more than half of the values are, if they are enough."""
     counts = Counter(values)
     value, count = counts.most_common(1)[0] if counts else ("", 0)
     return value if count >= MIN_SIBLINGS and 2 * count > counts.total() else ""

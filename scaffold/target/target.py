@@ -28,7 +28,7 @@ MAX_SHOWN = 300
 
 @dataclass(frozen=True)
 class Target:
-    """Is a repository that units can be added to.
+    """A repository that units can be added to.
 
     Args:
         root: Its folder; nothing outside is ever written.
@@ -58,7 +58,7 @@ class Target:
         return catalogue_for(self.root)
 
     def place(self, kind: Kind) -> KindPlace | None:
-        """Returns where units of a kind go, or None where the kind's manifest says it all.
+        """Return where units of a kind go, or None where the kind's manifest says it all.
 
         Raises:
             TargetError: Neither the target nor the manifest says it.
@@ -84,12 +84,12 @@ class Target:
 
 
 def describe(target: Target) -> dict[str, str]:
-    """Returns a target as reports name it."""
+    """Return a target as reports name it."""
     return {"root": str(target.root), "layout": target.layout, "package": target.package}
 
 
 def find_target(start: Path, *, exact: bool = False) -> Target:
-    """Returns the target at a folder or above it, not beyond the git root.
+    """Return the target at a folder or above it, not beyond the git root.
 
     Args:
         start: Where to begin.
@@ -120,7 +120,7 @@ def find_target(start: Path, *, exact: bool = False) -> Target:
 
 
 def existing_folder(place: Path) -> Path:
-    """Returns where a folder really is.
+    """Return where a folder really is.
 
     Raises:
         TargetError: There is none.
@@ -140,7 +140,7 @@ def existing_folder(place: Path) -> Path:
 
 
 def target_at(folder: Path) -> Target | None:
-    """Returns the target that a folder is the root of, or None.
+    """Return the target that a folder is the root of, or None.
 
     Raises:
         TargetError: The folder has a [tool.scaffold] table that is wrong.
@@ -164,7 +164,7 @@ def unit_names(
     style: str = "",
     otherwise: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Returns every variable that a kind's manifest and its templates may use for one unit.
+    """Return every variable that a kind's manifest and its templates may use for one unit.
 
     Args:
         target: Where the unit goes.
@@ -195,7 +195,7 @@ def unit_names(
 
 
 def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
-    """Returns the lines that register a unit of a kind, each with its file and table."""
+    """Return the lines that register a unit of a kind, each with its file and table."""
     place = target.place(kind)
     if place is None:
         return kind.registry
@@ -209,7 +209,7 @@ def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
 
 
 def key_names(key: str) -> dict[str, str]:
-    """Returns the spellings of a key: math_debate, math-debate, MathDebate, "Math debate" ..."""
+    """Return the spellings of a key: math_debate, math-debate, MathDebate, "Math debate" ..."""
     words = key.replace("_", " ")
     return {
         "key": key,
@@ -226,7 +226,7 @@ def key_names(key: str) -> dict[str, str]:
 def with_kind_names(
     kind: Kind, names: dict[str, str], otherwise: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Returns the names, extended by those that the kind's [names] and [place] derive from them.
+    """Return the names, extended by those that the kind's [names] and [place] derive from them.
 
     Args:
         kind: The kind's manifest.
@@ -297,7 +297,7 @@ def _configured(root: Path, table: Fields) -> Target:
 
 
 def _kind_places(rows: Fields) -> dict[str, KindPlace]:
-    """Reads [tool.scaffold.registries]: per kind "file:TABLE", or an array of tables."""
+    """Read [tool.scaffold.registries]: per kind "file:TABLE", or an array of tables."""
     found: dict[str, KindPlace] = {}
     for kind in rows.names():
         if isinstance(rows.value(kind), str):
@@ -314,7 +314,7 @@ def _kind_places(rows: Fields) -> dict[str, KindPlace]:
 
 
 def _formatters(table: Fields) -> tuple[tuple[str, ...], ...]:
-    """Reads ``format``: one argument list, or several."""
+    """Read ``format``: one argument list, or several."""
     given: Any = table.value("format", [])
     rows = cast("list[Any]", given if isinstance(given, list) else [given])
     lists: list[Any] = rows if any(isinstance(row, list) for row in rows) else [rows] * bool(rows)

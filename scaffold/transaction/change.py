@@ -11,7 +11,7 @@ FOLDER = ".scaffold"
 
 @dataclass(frozen=True)
 class Change:
-    """Is one file before and after.
+    """One file before and after.
 
     Args:
         path: The file, relative to the root.

@@ -16,14 +16,14 @@ LABELS = ("yours", "as it was made", "as it would be made")
 
 @dataclass(frozen=True)
 class Merged:
-    """Is the outcome of a merge: the bytes, and the lines at which conflicts are marked."""
+    """The outcome of a merge: the bytes, and the lines at which conflicts are marked."""
 
     data: bytes
     conflicts: tuple[int, ...] = ()
 
 
 def merge(path: str, base: bytes, mine: bytes, theirs: bytes) -> Merged:
-    """Merges what a template says by now into a person's file; nothing of either is dropped.
+    """Merge what a template says by now into a person's file; nothing of either is dropped.
 
     Args:
         path: The file's path; its suffix says what counts as a change.

@@ -29,7 +29,7 @@ from scaffold.units.todos import symbol_line
 
 @dataclass(frozen=True)
 class Plan:
-    """Is everything that a request comes to."""
+    """Everything that a request comes to."""
 
     unit: Unit
     changes: tuple[Change, ...]
@@ -39,7 +39,7 @@ class Plan:
 
 
 def paths_to_read(request: Request) -> tuple[str, ...]:
-    """Returns every path that the plan of a request has to know about."""
+    """Return every path that the plan of a request has to know about."""
     files = destinations(request)
     kind, key = request.kind.name, request.key
     paths = [*files, *(_package_twin(path) for path in files)]
@@ -50,12 +50,12 @@ def paths_to_read(request: Request) -> tuple[str, ...]:
 
 
 def paths_to_list(request: Request) -> tuple[str, ...]:
-    """Returns the paths whose neighbours the plan of a request has to know by name."""
+    """Return the paths whose neighbours the plan of a request has to know by name."""
     return tuple(destinations(request))
 
 
 def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snapshot) -> Plan:
-    """Works out every change that a request needs.
+    """Work out every change that a request needs.
 
     Args:
         request: What is to be made.
@@ -92,7 +92,7 @@ class _Conflicts:
         self.errors: list[ScaffoldError] = []
 
     def check(self, step: Callable[[], Any]) -> Any:
-        """Runs one step; its refusal is kept and None returned."""
+        """Run one step; its refusal is kept and None returned."""
         try:
             return step()
         except (ConflictError, RequestError) as error:
@@ -100,7 +100,7 @@ class _Conflicts:
             return None
 
     def raise_all(self) -> None:
-        """Raises the first refusal, its text joined with that of the others."""
+        """Raise the first refusal, its text joined with that of the others."""
         if not self.errors:
             return
         first = self.errors[0]
@@ -110,13 +110,13 @@ class _Conflicts:
 
 
 def _manual_steps(request: Request) -> list[Step]:
-    """Returns the registry lines that no editor knows how to add."""
+    """Return the registry lines that no editor knows how to add."""
     manual = (entry for entry in request.entries() if entry.shape == MANUAL)
     return [Step(each.file, 1, f"add by hand: {each.key}{each.value}") for each in manual]
 
 
 def _package_twin(path: str) -> str:
-    """Returns the folder that would shadow a module, or be shadowed by it."""
+    """Return the folder that would shadow a module, or be shadowed by it."""
     return str(PurePosixPath(path).with_suffix(""))
 
 
@@ -172,7 +172,7 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
 def _register(
     entries: Iterable[Entry], snapshot: Snapshot, found: _Conflicts
 ) -> tuple[list[Change], list[Registration]]:
-    """Edits each registry file once, whatever number of lines it gains."""
+    """Edit each registry file once, whatever number of lines it gains."""
     texts: dict[str, bytes] = {}
     lines: list[Registration] = []
     for entry in entries:

@@ -36,7 +36,7 @@ from scaffold.units.plan import make_plan
 
 
 def training_package() -> str:
-    """Returns the folder or wheel of areal-lite that came with this tool, or "" for an index."""
+    """Return the folder or wheel of areal-lite that came with this tool, or "" for an index."""
     checkout = Path(__file__).resolve().parents[2] / "areal"
     if (checkout / "pyproject.toml").is_file():
         return checkout.as_posix()
@@ -46,7 +46,7 @@ def training_package() -> str:
 
 
 def _own_wheel() -> Path | None:
-    """Returns the file that this tool was installed from, as pip and uv record it (PEP 610)."""
+    """Return the file that this tool was installed from, as pip and uv record it (PEP 610)."""
     try:
         text = metadata.distribution("areal-scaffold").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -64,7 +64,7 @@ def new_project(
     *,
     with_git: bool = False,
 ) -> Report:
-    """Makes a project of one's own in a new folder, inside ``--target`` or the working folder."""
+    """Make a project of one's own in a new folder, inside ``--target`` or the working folder."""
     catalogue = catalogue_for(None)
     chosen = catalogue.styles(kind, styles)
     key = canonical_key(typed, kind.suffixes, kind.reserved)
@@ -90,7 +90,7 @@ def new_project(
 
 
 def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fills in what a manifest says to find out (`default_from`) where no answer was given."""
+    """Fill in what a manifest says to find out (`default_from`) where no answer was given."""
     filled = dict(given)
     for name, question in questions.items():
         if question.default_from == "training_package" and filled.get(name) is None:
@@ -99,7 +99,7 @@ def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) ->
 
 
 def _inside_target(root: Path) -> tuple[str, ...]:
-    """Returns what to say of a project that another target holds, so that neither is meant."""
+    """Return what to say of a project that another target holds, so that neither is meant."""
     try:
         around = find_target(root.parent).root
     except TargetError as error:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def unit_of(request: Request, rendered: Iterable[RenderedFile]) -> Unit:
-    """Returns the unit that a request makes.
+    """Return the unit that a request makes.
 
     Raises:
         TemplateError: A rendered file marks a place that cannot be found again.
@@ -56,7 +56,7 @@ def unit_of(request: Request, rendered: Iterable[RenderedFile]) -> Unit:
 
 
 def records_of(unit: Unit, rendered: Iterable[RenderedFile], snapshot: Snapshot) -> list[Change]:
-    """Returns the tool's own files: the ledger entry, the bases, and how git treats them.
+    """Return the tool's own files: the ledger entry, the bases, and how git treats them.
 
     Raises:
         ConflictError: One of them cannot be written.
@@ -78,12 +78,12 @@ def records_of(unit: Unit, rendered: Iterable[RenderedFile], snapshot: Snapshot)
 
 
 def _is_same(data: bytes, now: bytes | None) -> bool:
-    """Tells whether a record says this already; git may have given it Windows line ends."""
+    """Return whether a record says this already; git may have given it Windows line ends."""
     return now is not None and data in (now, now.replace(b"\r\n", b"\n"))
 
 
 def marked_places(rendered: Iterable[RenderedFile]) -> list[OpenPlace]:
-    """Returns the places that rendered files leave to the author.
+    """Return the places that rendered files leave to the author.
 
     Raises:
         TemplateError: A comment marks nothing.
@@ -125,7 +125,7 @@ def _shown(value: AnswerValue | None) -> str:
 def check_same(
     request: Request, made: Unit, command: Callable[..., Iterable[str]]
 ) -> tuple[str, ...]:
-    """Compares a request with the unit that exists under its name.
+    """Compare a request with the unit that exists under its name.
 
     Args:
         request: What is to be made.

@@ -27,7 +27,7 @@ from scaffold.units.status import FileStatus, file_status
 
 @dataclass(frozen=True)
 class RemovalPlan:
-    """Is everything that taking a unit back comes to.
+    """Everything that taking a unit back comes to.
 
     Args:
         changes: Files to delete or edit, the tool's own records last.
@@ -43,7 +43,7 @@ class RemovalPlan:
 
 
 def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> RemovalPlan:
-    """Works out how a unit is taken back; nothing is written.
+    """Work out how a unit is taken back; nothing is written.
 
     Args:
         root: The target's folder.
@@ -79,7 +79,7 @@ def _check_not_needed(unit: Unit, others: Iterable[Unit]) -> None:
 
 
 def _states(root: Path, unit: Unit, others: Iterable[Unit]) -> dict[str, FileStatus]:
-    """Returns what became of the files of this unit alone; what two made goes with the last."""
+    """Return what became of the files of this unit alone; what two made goes with the last."""
     shared = {file.path for other in others for file in other.files}
     own = [file for file in unit.files if file.path not in shared]
     return {file.path: file_status(root, unit, file) for file in own}
@@ -133,7 +133,7 @@ def _records(root: Path, unit: Unit, *, is_last: bool) -> list[Change]:
 
 
 def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Report:
-    """Takes back what was made under an ID: untouched files, registry lines and the record."""
+    """Take back what was made under an ID: untouched files, registry lines and the record."""
     with at_work(f"remove {unit_id}", options) as work:
         units, problems = sound_units(work.root)
         unit = find_unit(work.root, unit_id)
@@ -156,7 +156,7 @@ def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Repor
 
 
 def _is_named(unit: Unit, discard: Iterable[str]) -> bool:
-    """Tells whether ``--discard-edits`` names a unit.
+    """Return whether ``--discard-edits`` names a unit.
 
     Raises:
         RequestError: It names another one, which the person may believe to be meant.

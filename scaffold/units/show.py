@@ -16,7 +16,7 @@ MAX_SHOWN = 200
 
 
 def show_unit(unit_id: str, options: Options) -> Report:
-    """Tells everything about one unit."""
+    """Report everything about one unit."""
     target = options.find()
     unit = find_unit(target.root, unit_id)
     others, _ = sound_units(target.root)

@@ -26,7 +26,7 @@ FileStatus = Literal["untouched", "edited", "missing"]
 
 @dataclass(frozen=True)
 class UnitStatus:
-    """Is a unit as it stands now.
+    """A unit as it stands now.
 
     Args:
         unit: What was made.
@@ -42,7 +42,7 @@ class UnitStatus:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Returns the unit's states in short; ("untouched",) where all is as it was made."""
+        """The unit's states in short; ("untouched",) where all is as it was made."""
         found = {state for state in self.files.values() if state != "untouched"}
         states = sorted(found) + ["unregistered"] * bool(self.unregistered)
         states += [self.unit.proof] * (self.unit.proof == "unproven")
@@ -52,7 +52,7 @@ class UnitStatus:
 def unit_status(
     root: Path, unit: Unit, catalogue: Catalogue, others: Iterable[Unit] = ()
 ) -> UnitStatus:
-    """Looks at every file and registry line of a unit.
+    """Look at every file and registry line of a unit.
 
     Args:
         root: The target's folder.
@@ -70,7 +70,7 @@ def unit_status(
 
 
 def file_status(root: Path, unit: Unit, file: MadeFile, others: Iterable[Entry] = ()) -> FileStatus:
-    """Tells what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
+    """Return what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
 
     Args:
         root: The target's folder.
@@ -103,7 +103,7 @@ def _without(data: bytes, entry: Entry) -> bytes:
 
 
 def _without_lines(data: bytes, added: Iterable[Entry]) -> bytes:
-    """Returns a file without the lines that are an entry and nothing else; parses nothing."""
+    """Return a file without the lines that are an entry and nothing else; parses nothing."""
     lines = {text_to_add(entry).encode() for entry in added if _is_plain(entry)}
     return b"".join(row for row in data.splitlines(keepends=True) if row.strip() not in lines)
 
@@ -119,7 +119,7 @@ def _is_registered(root: Path, entry: Entry) -> bool:
 
 
 def _is_plain(entry: Entry) -> bool:
-    """Tells whether an entry is strings in a literal: reading those depends on the table alone."""
+    """Return whether an entry is strings in a literal: reading those depends on the table alone."""
     return entry.shape in ("dict", "list") and not entry.code
 
 
@@ -138,7 +138,7 @@ def _moved_on(unit: Unit, catalogue: Catalogue) -> list[str]:
 
 
 def _newest_version(template: str, catalogue: Catalogue) -> int | None:
-    """Returns the version of a template, None where it is gone or cannot be read."""
+    """Return the version of a template, None where it is gone or cannot be read."""
     kind, _, style = template.partition("/")
     known = catalogue.style_names(kind) if style else catalogue.kind_names()
     if (style or kind) not in known:
@@ -149,7 +149,7 @@ def _newest_version(template: str, catalogue: Catalogue) -> int | None:
 
 
 def fix_registries(options: Options) -> Report:
-    """Adds the registry lines again that a merge or an edit lost."""
+    """Add the registry lines again that a merge or an edit lost."""
     with at_work("status", options) as work:
         units, problems = sound_units(work.root)
         texts: dict[str, tuple[bytes, bytes]] = {}
@@ -182,7 +182,7 @@ def _read(root: Path, file: str) -> bytes:
 
 
 def show_status(options: Options) -> Report:
-    """Tells of every unit whether it is untouched, edited, missing, unregistered or outdated."""
+    """Report of every unit whether it is untouched, edited, missing, unregistered or outdated."""
     target = options.find()
     units, problems = sound_units(target.root)
     found = [unit_status(target.root, unit, target.catalogue, units) for unit in units]

@@ -14,7 +14,7 @@ from scaffold.units.subject_kinds import NETWORK, find_subject, imported_modules
 
 @dataclass(frozen=True)
 class TestsRequest:
-    """Is what a unit of tests is made from.
+    """What a unit of tests is made from.
 
     Args:
         key: The name of the unit: the module's path below its package.
@@ -30,7 +30,7 @@ class TestsRequest:
 
 
 def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) -> TestsRequest:
-    """Reads a module of the target as text and says what tests it gets.
+    """Read a module of the target as text and say what tests it gets.
 
     Args:
         target: The repository.
@@ -61,7 +61,7 @@ def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) 
 
 
 def _module_file(root: Path, typed: str, folder: Path) -> Path:
-    """Returns the file of a module that was named by path or dotted."""
+    """Return the file of a module that was named by path or dotted."""
     inside = typed.replace(".", "/") + ".py"
     candidates = [folder / typed, root / typed, root / inside, root / "src" / inside]
     for candidate in candidates:
@@ -72,7 +72,7 @@ def _module_file(root: Path, typed: str, folder: Path) -> Path:
 
 
 def _check_offline(file: Path, text: str) -> None:
-    """Refuses a reward that asks a server, itself or by a module beside it."""
+    """Refuse a reward that asks a server, itself or by a module beside it."""
     names = imported_modules(text)
     beside = [file.with_name(name.rpartition(".")[2] + ".py") for name in names]
     for other in {each for each in beside if each.is_file()}:
@@ -88,7 +88,7 @@ def _check_offline(file: Path, text: str) -> None:
 
 
 def _dotted_parts(root: Path, file: Path) -> list[str]:
-    """Returns the name that a module is imported by: its folders up to the last package."""
+    """Return the name that a module is imported by: its folders up to the last package."""
     relative = file.relative_to(root)
     parts = [relative.stem]
     for parent in relative.parents:
@@ -102,7 +102,7 @@ def _dotted_parts(root: Path, file: Path) -> list[str]:
 
 
 def _test_path(target: Target, style: str, path: Path, inner: list[str]) -> str:
-    """Returns where the target keeps the tests of such a thing, else the mirrored path."""
+    """Return where the target keeps the tests of such a thing, else the mirrored path."""
     style = "workflow" if style == "agent" else style
     place = target.kinds.get(style)
     if place is not None and PurePosixPath(place.registry.file).parent.parts == path.parent.parts:

@@ -12,13 +12,14 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from scaffold.syntax import parse
 from scaffold.units.ledger import Unit, base_path
 
 MARK = re.compile(r"^[ \t]*#[ \t]*YOURS:[ \t]*(?P<why>.*\S)[ \t]*$")
 
 
 class OpenPlace(NamedTuple):
-    """Is a place with its line in the file as it is now."""
+    """A place with its line in the file as it is now."""
 
     file: str
     line: int
@@ -27,19 +28,19 @@ class OpenPlace(NamedTuple):
 
 
 def find_places(file: str, text: str) -> tuple[OpenPlace, ...]:
-    """Returns the marked places of a Python text, in order.
+    """Return the marked places of a Python text, in order.
 
     Raises:
         SyntaxError: The text is no Python.
         ValueError: A comment marks nothing.
     """
     marks = [(n, m["why"]) for n, row in enumerate(text.splitlines(), 1) if (m := MARK.match(row))]
-    tree = ast.parse(text)
+    tree = parse(text)
     return tuple(OpenPlace(file, line, _symbol_at(tree, line), why) for line, why in marks)
 
 
 def open_places(root: Path, unit: Unit) -> tuple[OpenPlace, ...]:
-    """Returns the places of a unit that the author has not touched yet; a missing file has none."""
+    """Return the places of a unit that the author has not touched yet; a missing file has none."""
     found: list[OpenPlace] = []
     for file in dict.fromkeys(place.file for place in unit.places):
         current = _text(root / file)
@@ -53,8 +54,8 @@ def open_places(root: Path, unit: Unit) -> tuple[OpenPlace, ...]:
 
 
 def symbol_line(text: str, symbol: str) -> int | None:
-    """Returns the line of a function, class or assignment by its qualified name, or None."""
-    node = _find(ast.parse(text), symbol)
+    """Return the line of a function, class or assignment by its qualified name, or None."""
+    node = _find(parse(text), symbol)
     return None if node is None else node.lineno
 
 
@@ -63,7 +64,7 @@ def _still_open(file: str, current: str, base: str) -> list[OpenPlace]:
         marked = find_places(file, current)
         if current == base:
             return list(marked)
-        was, now = ast.parse(base), ast.parse(current)
+        was, now = parse(base), parse(current)
     except (SyntaxError, ValueError):
         return []  # the author is in the middle of it; the static level of verify says so
     return [place for place in marked if _same(_find(was, place.symbol), _find(now, place.symbol))]
@@ -81,7 +82,7 @@ def _text(path: Path) -> str | None:
 
 
 def _symbol_at(tree: ast.Module, line: int) -> str:
-    """Returns the qualified name of the function or assignment around a line, else below it."""
+    """Return the qualified name of the function or assignment around a line, else below it."""
     body, prefix = tree.body, ""
     while True:
         around = next((node for node in body if _spans(node, line)), None)

@@ -69,7 +69,7 @@ def update_units(
 
 
 def _composed(changes: Iterable[Change]) -> list[Change]:
-    """Returns one change per file for several in order, such as two of one registry."""
+    """Return one change per file for several in order, such as two of one registry."""
     found: dict[str, Change] = {}
     for change in changes:
         first = found.get(change.path, change)

@@ -22,7 +22,7 @@ from scaffold.units.status import file_status
 
 @dataclass(frozen=True)
 class UpdatePlan:
-    """Is everything that bringing a unit up to date comes to.
+    """Everything that bringing a unit up to date comes to.
 
     Args:
         unit: The unit as it is then.
@@ -46,7 +46,7 @@ def plan_update(
     rendered: Sequence[RenderedFile],
     earlier: Iterable[Change] = (),
 ) -> UpdatePlan:
-    """Works out how a unit is brought up to date; nothing is written.
+    """Work out how a unit is brought up to date; nothing is written.
 
     Args:
         root: The target's folder.
@@ -92,7 +92,7 @@ class _Merging:
         self._texts: dict[str, tuple[bytes, bytes]] = {}
 
     def renew(self, file: RenderedFile) -> None:
-        """Merges one rendered file into what stands at its place."""
+        """Merge one rendered file into what stands at its place."""
         known = {each.path for each in self.made.files}
         base = self._base(file.path)
         mine = self._now(file.path)
@@ -122,7 +122,7 @@ class _Merging:
         self.conflicts += [Step(file.path, line, why) for line in merged.conflicts]
 
     def drop_files(self, wanted: set[str]) -> None:
-        """Deletes the files that are not made any more, unless somebody edited them."""
+        """Delete the files that are not made any more, unless somebody edited them."""
         for file in self.made.files:
             if file.path in wanted:
                 continue
@@ -135,7 +135,7 @@ class _Merging:
                 self.warnings.append(f"{file.path} is not made any more; it was edited and stays")
 
     def renew_entries(self, wanted: Sequence[Entry]) -> None:
-        """Takes back the registry lines that are not made any more, and adds the new ones."""
+        """Take back the registry lines that are not made any more, and add the new ones."""
         for entry in reversed(self.made.entries):
             if entry not in wanted:
                 self._edit(entry.file, lambda data, e=entry: shapes.remove_entry(data, e))
@@ -144,7 +144,7 @@ class _Merging:
                 self._edit(entry.file, lambda data, e=entry: self._add(data, e))
 
     def registries(self) -> list[Change]:
-        """Returns the changes of the registries' files."""
+        """Return the changes of the registries' files."""
         return [
             Change(file, "edited", before, after)
             for file, (before, after) in self._texts.items()
@@ -152,7 +152,7 @@ class _Merging:
         ]
 
     def stale_bases(self) -> list[Change]:
-        """Returns the bases of the files that are not made any more."""
+        """Return the bases of the files that are not made any more."""
         paths = [base_path(self.made.kind, self.made.name, path) for path in self._gone]
         found = [path for path in paths if (self.root / path).is_file()]
         return [Change(path, "record", (self.root / path).read_bytes(), None) for path in found]
@@ -174,7 +174,7 @@ class _Merging:
         self._texts[file] = (before, step(now))
 
     def _now(self, path: str) -> bytes | None:
-        """Returns a file as the units before this one leave it; None where nothing stands."""
+        """Return a file as the units before this one leave it; None where nothing stands."""
         if path in self.planned:
             return self.planned[path]
         place = self.root / path

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, cast
 
+from scaffold.syntax import parse
 from scaffold.vcs.grammars import EXTRA, is_installed, is_known, read_definitions
 
 Kind = Literal["class", "constant", "function", "method", "type"]
@@ -52,8 +53,8 @@ def symbol_at(symbols: tuple[Symbol, ...], line: int) -> Symbol | None:
 
 def _read_python(text: str) -> tuple[Symbol, ...] | None:
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+        tree = parse(text)
+    except SyntaxError:
         return None
     listed = _listed(tree)
     return tuple(_python_symbols(tree.body, "", is_public=True, listed=listed))

@@ -13,7 +13,7 @@ from scaffold.verify import verify_units
 
 
 class Trial(NamedTuple):
-    """Says how units are verified.
+    """How units are verified.
 
     Args:
         python: What ``--python`` named.
@@ -31,7 +31,7 @@ class Trial(NamedTuple):
 def verify_made(
     ids: Iterable[str], how: Trial, log: Callable[[str], None], options: Options
 ) -> Report:
-    """Runs what was made; see `scaffold.verify`."""
+    """Run what was made; see `scaffold.verify`."""
     return verify_units(
         options.find(),
         tuple(ids),
@@ -44,7 +44,7 @@ def verify_made(
 
 
 def verify_added(report: Report, log: Callable[[str], None], options: Options) -> None:
-    """Verifies what an add made, and puts the verdict into the report of the add."""
+    """Verify what an add made, and put the verdict into the report of the add."""
     verified = verify_made([report.check[0][2]], Trial(), log, options)
     report.text = report.to_text() + verified.to_text()
     report.ok = verified.ok

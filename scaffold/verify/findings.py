@@ -13,20 +13,20 @@ LEVELS = ("static", "tests", "episodes")
 
 @dataclass(frozen=True)
 class Finding:
-    """Is one check with its outcome; the message of a failed one says what to do."""
+    """One check with its outcome; the message of a failed one says what to do."""
 
     check: str
     status: CheckStatus
     message: str
 
     def to_json(self) -> dict[str, str]:
-        """Returns the finding as reports carry it."""
+        """Return the finding as reports carry it."""
         return {"check": self.check, "status": self.status, "message": self.message}
 
 
 @dataclass(frozen=True)
 class Level:
-    """Is the outcome of one level for one unit.
+    """The outcome of one level for one unit.
 
     Args:
         level: One of LEVELS.
@@ -43,7 +43,7 @@ class Level:
     is_lacking: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the level as reports carry it."""
+        """Return the level as reports carry it."""
         details = [finding.to_json() for finding in self.details]
         return {
             "level": self.level,
@@ -54,17 +54,17 @@ class Level:
 
 
 def failed(check: str, message: str) -> Finding:
-    """Returns a finding that makes its level fail."""
+    """Return a finding that makes its level fail."""
     return Finding(check, "failed", message)
 
 
 def warning(check: str, message: str) -> Finding:
-    """Returns a finding that is told and decides nothing."""
+    """Return a finding that is told and decides nothing."""
     return Finding(check, "warning", message)
 
 
 def judged(level: str, findings: Sequence[Finding], proven: str) -> Level:
-    """Returns a level that was run: failed with the first failure, else passed.
+    """Return a level that was run: failed with the first failure, else passed.
 
     Args:
         level: One of LEVELS.
@@ -83,10 +83,10 @@ def judged(level: str, findings: Sequence[Finding], proven: str) -> Level:
 
 
 def not_run(level: str, reason: str) -> Level:
-    """Returns a level that could not be run here, which leaves the verdict open."""
+    """Return a level that could not be run here, which leaves the verdict open."""
     return Level(level, "skipped", reason, is_lacking=True)
 
 
 def not_needed(level: str, reason: str) -> Level:
-    """Returns a level that does not apply."""
+    """Return a level that does not apply."""
     return Level(level, "skipped", reason)

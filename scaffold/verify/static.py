@@ -8,6 +8,7 @@ from pathlib import Path
 
 from scaffold.edit.shapes import has_entry, text_to_add
 from scaffold.errors import ScaffoldError
+from scaffold.syntax import parse
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit
 from scaffold.units.todos import find_places
@@ -28,13 +29,14 @@ BLOCKING = ("time.sleep", "requests.", "urllib.request.", "subprocess.", "asynci
 REWARD_ARGUMENTS = ("prompt", "completions", "prompt_ids", "completion_ids")
 AGENT_KEYWORDS = ("base_url", "http_client", "api_key")
 LOADER_ARGUMENTS = ("path", "split", "max_length")
+MODEL_BASES = ("BaseArchonModel", "BaseDecoder")
 MODEL_ARGUMENTS = ("tokens", "positions", "cu_seqlens", "max_seqlen")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def check_static(target: Target, unit: Unit, contract: str) -> Level:
-    """Checks files, registry lines, imports and the kind's contract.
+    """Check files, registry lines, imports and the kind's contract.
 
     Args:
         target: Where the unit stands.
@@ -59,7 +61,7 @@ def check_static(target: Target, unit: Unit, contract: str) -> Level:
 
 
 def has_broken_file(level: Level) -> bool:
-    """Tells whether a file is missing or no Python, so that nothing can be run."""
+    """Return whether a file is missing or no Python, so that nothing can be run."""
     return any(row.check in ("file", "syntax") and row.status == "failed" for row in level.details)
 
 
@@ -76,7 +78,7 @@ def _registered(target: Target, unit: Unit) -> Iterator[Finding]:
 
 
 def _parsed(root: Path, path: str) -> ast.Module | Finding | None:
-    """Returns the syntax tree of a Python file, what is wrong with it, or None for other files."""
+    """Return the syntax tree of a Python file, what is wrong with it, or None for other files."""
     try:
         data = (root / path).read_bytes()
     except OSError:
@@ -84,7 +86,7 @@ def _parsed(root: Path, path: str) -> ast.Module | Finding | None:
     if not path.endswith(".py"):
         return None
     try:
-        tree = ast.parse(data, path)
+        tree = parse(data, path)
         find_places(path, data.decode("utf-8-sig"))
     except SyntaxError as error:
         return failed("syntax", f"{path}:{error.lineno}: {error.msg}")
@@ -117,7 +119,7 @@ def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iter
 
 
 def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yields what runs at import; a block for type checkers does not."""
+    """Yield what runs at import; a block for type checkers does not."""
     for node in tree.body:
         yield node
         if isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
@@ -167,7 +169,7 @@ def _workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def _agent(path: str, name: str, method: Function) -> Iterator[Finding]:
-    """Checks that an agent takes what the trainer's proxy gives it in either mode."""
+    """Check that an agent takes what the trainer's proxy gives it in either mode."""
     given = method.args
     names = {arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
     missing = [arg for arg in AGENT_KEYWORDS if arg not in names]
@@ -246,15 +248,19 @@ def _dataset(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def _model(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
-    """Checks that the file defines a model that is called as the trainer calls models."""
+    """Check that the file defines a model that is called as the trainer calls models."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    found = next((node for node in classes if _is_model(node)), None)
+    found = next((node for node in classes if _derives(node, *MODEL_BASES)), None)
     if found is None:
-        yield failed("contract", f"{path} has no class that derives from BaseArchonModel")
+        yield failed(
+            "contract", f"{path} has no class that derives from {' or '.join(MODEL_BASES)}"
+        )
         return
     methods = {node.name: node for node in found.body if isinstance(node, Function)}
     where = f"{path}:{found.lineno}"
     if "forward" not in methods:
+        if _derives(found, "BaseDecoder"):  # which is called as the trainer calls models
+            return
         yield failed("contract", f"{where}: {found.name} has no method forward")
         return
     given = methods["forward"].args
@@ -264,8 +270,8 @@ def _model(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
         yield failed("contract", f"{where}: {found.name}.forward is called as {called}")
 
 
-def _is_model(node: ast.ClassDef) -> bool:
-    return any(ast.unparse(base).endswith("BaseArchonModel") for base in node.bases)
+def _derives(node: ast.ClassDef, *names: str) -> bool:
+    return any(ast.unparse(base).rpartition(".")[2] in names for base in node.bases)
 
 
 CONTRACTS: dict[str, Callable[[Unit, str, ast.Module], Iterator[Finding]]] = {
@@ -291,7 +297,7 @@ def _required_keywords(function: Function) -> bool:
 
 
 def _yields(function: Function) -> bool:
-    """Tells whether a function is a generator; one defined inside it does not count."""
+    """Return whether a function is a generator; one defined inside it does not count."""
     pending: list[ast.AST] = list(function.body)
     while pending:
         node = pending.pop()

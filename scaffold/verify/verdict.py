@@ -26,7 +26,7 @@ HINT = "write what is marked YOURS, or delete the comment to keep what stands th
 
 @dataclass(frozen=True)
 class UnitVerdict:
-    """Is what verification found out about one unit.
+    """What verification found out about one unit.
 
     Args:
         unit: What was verified.
@@ -42,14 +42,14 @@ class UnitVerdict:
 
     @property
     def verdict(self) -> Verdict:
-        """Returns the verdict: what failed weighs more than what is open or was not run."""
+        """The verdict: what failed weighs more than what is open or was not run."""
         if any(level.status == "failed" for level in self.levels):
             return "failed"
         is_open = bool(self.open) and not self.allow_stub
         return "unfinished" if is_open or any(x.is_lacking for x in self.levels) else "ok"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the verdict as reports carry it."""
+        """Return the verdict as reports carry it."""
         levels = [level.to_json() for level in self.levels]
         return {"id": self.unit.id, "verdict": self.verdict, "levels": levels}
 
@@ -64,7 +64,7 @@ def verify_units(
     data: Path | None = None,
     timeout_s: float = 300.0,
 ) -> Report:
-    """Verifies units of a target; this runs the target's code.
+    """Verify units of a target; this runs the target's code.
 
     Args:
         target: The repository.
@@ -115,13 +115,13 @@ def _verify(bench: Bench, unit: Unit, allow_stub: bool, log: Callable[[str], Non
 
 
 def _rules(target: Target, unit: Unit) -> Mapping[str, Any]:
-    """Returns the [verify] table of a unit's kind; a kind that is gone has none."""
+    """Return the [verify] table of a unit's kind; a kind that is gone has none."""
     known = unit.kind in target.catalogue.kind_names()
     return target.catalogue.kind(unit.kind).verify if known else {}
 
 
 def _run_levels(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> tuple[Level, Level]:
-    """Runs tests and episodes at once: each is a process that spends its time on imports."""
+    """Run tests and episodes at once: each is a process that spends its time on imports."""
     end_like_ctrl_c()
     with ThreadPoolExecutor(max_workers=2) as pool:
         tests = pool.submit(run_tests, bench, unit)

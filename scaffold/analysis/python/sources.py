@@ -9,6 +9,7 @@ from functools import cached_property
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.modules import Modules
 from scaffold.analysis.python.statements import all_nodes
+from scaffold.syntax import parse
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -137,6 +138,6 @@ class Sources:
         if text is None:
             return None
         try:
-            return Source(path, ast.parse(text), text)
-        except (SyntaxError, ValueError, RecursionError):
+            return Source(path, parse(text), text)
+        except SyntaxError:
             return None

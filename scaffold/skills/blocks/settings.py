@@ -30,7 +30,7 @@ KEYS = ("cli", "clients", "commands", "opencode", "plugin", "run")
 
 @dataclass(frozen=True)
 class Plugin:
-    """Is what the manifests of plugins say of the pack.
+    """What the manifests of plugins say of the pack.
 
     Args:
         name: What the plugin is called.
@@ -51,7 +51,7 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Settings:
-    """Is what a repository says about its skills.
+    """What a repository says about its skills.
 
     Args:
         is_there: Whether the repository says anything.
@@ -73,12 +73,12 @@ class Settings:
     opencode: Mapping[str, Any] | None = None
 
     def allows(self, command: tuple[str, ...]) -> bool:
-        """Tells whether a block may have this command run."""
+        """Return whether a block may have this command run."""
         return any(command[: len(words)] == words for words in self.run if words)
 
 
 def read_settings(files: Files) -> Settings:
-    """Reads a repository's settings; without a table they are those of any repository.
+    """Read a repository's settings; without a table they are those of any repository.
 
     Raises:
         TargetError: The file cannot be read, or the table is wrong.
@@ -121,7 +121,7 @@ def _split(table: Fields, command: str) -> tuple[str, ...]:
 
 
 def _check_spelling(table: Fields) -> None:
-    """Raises FieldError for a key that is nearly one of ours; any other is somebody else's."""
+    """Raise FieldError for a key that is nearly one of ours; any other is somebody else's."""
     import difflib  # costs 3 ms, and most repositories say nothing
 
     for key in table.names():

@@ -16,6 +16,7 @@ from typing import Any
 
 from scaffold.errors import ConflictError, RequestError, TargetError
 from scaffold.report import Report
+from scaffold.syntax import parse
 from scaffold.target.target import CONFIG_SCHEMA, Target, describe, target_at
 from scaffold.templating.manifests import catalogue_for
 from scaffold.templating.render import toml_literal
@@ -37,7 +38,7 @@ NO_PACKAGES = frozenset(
 
 @dataclass(frozen=True)
 class InitOptions:
-    """Says what ``scaffold init`` is asked for.
+    """What ``scaffold init`` is asked for.
 
     Args:
         like: A path or the name of a unit, or None.
@@ -53,7 +54,7 @@ class InitOptions:
 
 
 def init_repository(how: InitOptions, options: Options) -> Report:
-    """Proposes a configuration and, from a unit that exists, a kind; writes both when agreed to."""
+    """Propose a configuration and, from a unit that exists, a kind; writes both when agreed to."""
     root = find_root(options)
     paths, is_all = source_files(root)
     files, has_room = read_texts(root, paths)
@@ -84,7 +85,7 @@ def init_repository(how: InitOptions, options: Options) -> Report:
 
 
 def _foreign_names(proposal: Proposal) -> tuple[str, ...]:
-    """Returns what to say of names that are no spelling of the example's, so that all units share.
+    """Return what to say of names that are no spelling of the example's, so that all units share.
 
     ``MeanSquared`` in mse.py tells nothing about the class in huber.py.
     """
@@ -93,7 +94,7 @@ def _foreign_names(proposal: Proposal) -> tuple[str, ...]:
         return ()
     names = [
         node.name
-        for node in ast.parse(source.data).body
+        for node in parse(source.data).body
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     texts = [f"{rule.entry.key} {rule.entry.value}" for rule in proposal.rules]
@@ -107,7 +108,7 @@ def _foreign_names(proposal: Proposal) -> tuple[str, ...]:
 
 
 def find_root(options: Options) -> Path:
-    """Returns the folder that is to become a target: what ``--target`` says, or one upwards.
+    """Return the folder that is to become a target: what ``--target`` says, or one upwards.
 
     Raises:
         TargetError: ``--target`` is no folder.
@@ -129,7 +130,7 @@ def find_root(options: Options) -> Path:
 
 
 def _inside(like: str, options: Options) -> str:
-    """Returns what --like names relative to the root, where it is a path."""
+    """Return what --like names relative to the root, where it is a path."""
     place, root = (options.folder / like).resolve(), find_root(options)
     for each in (place, (root / like).resolve()):
         if each.exists() and each.is_relative_to(root) and each != root:
@@ -140,7 +141,7 @@ def _inside(like: str, options: Options) -> str:
 def _target(
     root: Path, files: Mapping[str, bytes], source: str | None
 ) -> tuple[Target, list[Change]]:
-    """Returns the target as it is to be, and what has to be written for it."""
+    """Return the target as it is to be, and what has to be written for it."""
     known = target_at(root)
     if known is not None:
         return known, []
@@ -160,7 +161,7 @@ def _target(
 
 
 def with_config(before: bytes, target: Target) -> bytes:
-    """Returns a pyproject.toml with the table of a target behind all else.
+    """Return a pyproject.toml with the table of a target behind all else.
 
     Raises:
         TargetError: The file cannot be read, or holds such a table in another form.
@@ -187,7 +188,7 @@ def with_config(before: bytes, target: Target) -> bytes:
 
 
 def _package(files: Mapping[str, bytes], source: str | None) -> str:
-    """Returns the package that units go into.
+    """Return the package that units go into.
 
     Raises:
         TargetError: There is none.
@@ -212,7 +213,7 @@ def _packages(files: Mapping[str, bytes]) -> set[str]:
 
 
 def _package_of(files: Mapping[str, bytes], source: str) -> str:
-    """Returns the top-level package of a file: the outermost of the folders that are packages."""
+    """Return the top-level package of a file: the outermost of the folders that are packages."""
     folders = [each for each in PurePosixPath(source).parents if each.parts]
     packages = [each for each in folders if f"{each}/__init__.py" in files]
     if packages:
@@ -243,7 +244,7 @@ def _has_folder(files: Mapping[str, bytes], name: str) -> bool:
 
 
 def _likeness(target: Target, files: Mapping[str, bytes], source: str, kind: str) -> Likeness:
-    """Returns what a unit consists of.
+    """Return what a unit consists of.
 
     Raises:
         ConflictError: Its kind is known already.
@@ -293,7 +294,7 @@ def _proposal_json(proposal: Proposal) -> dict[str, Any]:
 
 
 def _settled(report: Report, root: Path, changes: list[Change], how: InitOptions) -> Report:
-    """Returns the report of what was written, or of what would be."""
+    """Return the report of what was written, or of what would be."""
     if not changes:
         report.text = "nothing to do: this repository is known already; --like teaches it a kind\n"
         return report

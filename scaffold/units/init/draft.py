@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from scaffold.edit.entry import Entry
+from scaffold.syntax import parse
 from scaffold.templating.render import SUFFIX, toml_literal
 from scaffold.templating.request import MANUAL
 from scaffold.templating.sources import OWN_TEMPLATES
@@ -23,7 +24,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Rule:
-    """Is a registry line as the kind's manifest has it, and the line that it was made of."""
+    """A registry line as the kind's manifest has it, and the line that it was made of."""
 
     entry: Entry
     file: str
@@ -32,7 +33,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Is a kind that is made from one of its units.
+    """A kind that is made from one of its units.
 
     Args:
         likeness: What was found of the unit.
@@ -48,11 +49,11 @@ class Proposal:
 
     @property
     def kind(self) -> str:
-        """Returns the kind's name."""
+        """The kind's name."""
         return self.likeness.kind
 
     def texts(self) -> dict[str, bytes]:
-        """Returns the files of the kind and of its one style, by path relative to the root."""
+        """Return the files of the kind and of its one style, by path relative to the root."""
         folder = f"{OWN_TEMPLATES}/{self.kind}"
         found = {
             f"{folder}/kind.toml": self._kind_toml().encode(),
@@ -63,7 +64,7 @@ class Proposal:
         return found
 
     def template(self, file: UnitFile) -> bytes:
-        """Returns a file's text as a template; the source says what its author has to write."""
+        """Return a file's text as a template; the source says what its author has to write."""
         text = file.data.decode("utf-8")
         spelling = self.likeness.spelling
         body = as_template(text, spelling.hits_in_file(file.path, text))
@@ -72,7 +73,7 @@ class Proposal:
         return body.encode("utf-8")
 
     def destination(self, file: UnitFile) -> str:
-        """Returns where a file of a new unit goes, as a manifest's string."""
+        """Return where a file of a new unit goes, as a manifest's string."""
         return path_pattern(file.path, self.likeness, self.tests)
 
     def _kind_toml(self) -> str:
@@ -100,7 +101,7 @@ class Proposal:
         return "\n".join(rows)
 
     def _symbol(self) -> str:
-        """Returns how a unit is imported, as a manifest's string."""
+        """Return how a unit is imported, as a manifest's string."""
         found = self.likeness
         parts = PurePosixPath(found.files[0].path).with_suffix("").parts
         starts = [n for n, part in enumerate(parts) if part in found.spelling.packages]
@@ -131,7 +132,7 @@ class Proposal:
 
 
 def propose(likeness: Likeness, tests: str) -> tuple[Proposal, tuple[str, ...]]:
-    """Makes a kind of a unit.
+    """Make a kind of a unit.
 
     Args:
         likeness: What was found of the unit.
@@ -160,7 +161,7 @@ def propose(likeness: Likeness, tests: str) -> tuple[Proposal, tuple[str, ...]]:
 
 
 def manual(other: OtherLine, spelling: Spelling) -> Entry | None:
-    """Returns the rule for a line that a person has to add, None where it cannot be written."""
+    """Return the rule for a line that a person has to add, None where it cannot be written."""
     text = other.text.strip()
     region: Region = "code" if other.file.endswith(".py") else _region(text)
     key = as_pattern(text, spelling.hits(text, region))
@@ -168,7 +169,7 @@ def manual(other: OtherLine, spelling: Spelling) -> Entry | None:
 
 
 def path_pattern(path: str, likeness: Likeness, tests: str = "") -> str:
-    """Returns a path as a manifest's string; folders that the source stands in stay as they are."""
+    """Return a path as a manifest's string; folders that the source stands in stay as they are."""
     spelling, home = likeness.spelling, PurePosixPath(likeness.files[0].path)
     fixed = set(home.parts[: -2 if home.name == "__init__.py" else -1])
     *folders, name = path.split("/")
@@ -182,7 +183,7 @@ def _pattern(text: str, spelling: Spelling) -> str:
 
 
 def _generalised(entry: Entry, spelling: Spelling) -> Entry | None:
-    """Returns an entry with variables for the name; its key has to differ from unit to unit."""
+    """Return an entry with variables for the name; its key has to differ from unit to unit."""
     parts: dict[str, str] = {}
     for part in ("key", "value", "table"):
         text = getattr(entry, part)
@@ -227,7 +228,7 @@ def _toml_text(text: str) -> str:
 
 
 def _sound_files(likeness: Likeness) -> tuple[tuple[UnitFile, ...], list[str]]:
-    """Returns the files whose names differ from unit to unit."""
+    """Return the files whose names differ from unit to unit."""
     files: list[UnitFile] = []
     warnings: list[str] = []
     for file in likeness.files:
@@ -258,7 +259,7 @@ def _template_names(proposal: Proposal) -> list[str]:
 
 
 def _marked(body: str, text: str, likeness: Likeness) -> str:
-    """Returns a template with the comment that makes a new unit unfinished until it is written."""
+    """Return a template with the comment that makes a new unit unfinished until it is written."""
     where = mark_line(text, likeness.symbol)
     if where is None:
         return body
@@ -270,18 +271,18 @@ def _marked(body: str, text: str, likeness: Likeness) -> str:
 
 
 def mark_text(key: str) -> str:
-    """Returns the comment at the place that is the author's."""
+    """Return the comment at the place that is the author's."""
     return f"# YOURS: replace what is specific to {key}"
 
 
 def mark_line(text: str, symbol: str) -> tuple[int, str] | None:
-    """Returns the line in front of which the comment goes, and its indentation.
+    """Return the line in front of which the comment goes, and its indentation.
 
     It is the first statement of the function that bears the unit's name, or of the class's first
     method that is no dunder; else the first definition or assignment of the module.
     """
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError):
         return None
     named = [node for node in tree.body if getattr(node, "name", "") == symbol and symbol]
@@ -322,14 +323,14 @@ def _is_sound(text: str, place: tuple[int, str]) -> bool:
 
 
 def without_mark(data: bytes, key: str) -> bytes:
-    """Returns a rendered file without the comment, as its example stands there."""
+    """Return a rendered file without the comment, as its example stands there."""
     rows = data.split(b"\n")
     mark = mark_text(key).encode()
     return b"\n".join(row for row in rows if row.strip() != mark)
 
 
 def describe(files: Iterable[UnitFile], rules: Iterable[Rule]) -> tuple[str, ...]:
-    """Returns what was found, as lines with the evidence."""
+    """Return what was found, as lines with the evidence."""
     rows = [f"{file.role:<9} {file.path}" for file in files]
     rows += [
         f"{rule.entry.shape:<9} {rule.file}:{rule.line}  {_shown(rule.entry)}" for rule in rules

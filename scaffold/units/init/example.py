@@ -35,7 +35,7 @@ _NOT_LOOKED_AT = re.compile(r"(?i)(^|/)(\.scaffold/|changelog|changes|history|ne
 
 @dataclass(frozen=True)
 class UnitFile:
-    """Is one of the unit's files; ``role`` is "source", "test", "doc" or "data"."""
+    """One of the unit's files; ``role`` is "source", "test", "doc" or "data"."""
 
     path: str
     role: str
@@ -44,7 +44,7 @@ class UnitFile:
 
 @dataclass(frozen=True)
 class OtherLine:
-    """Is a line that names the unit and that no shape can express.
+    """A line that names the unit and that no shape can express.
 
     ``is_plain`` is False for the sentences in code, which register nothing.
     """
@@ -57,7 +57,7 @@ class OtherLine:
 
 @dataclass(frozen=True)
 class Likeness:
-    """Is everything that was found of a unit.
+    """Everything that was found of a unit.
 
     Args:
         kind: What the kind is to be called.
@@ -82,14 +82,14 @@ class Likeness:
     warnings: tuple[str, ...] = ()
 
     def names_sibling(self, text: str) -> bool:
-        """Tells whether a text names another unit of the kind, as a registry does."""
+        """Return whether a text names another unit of the kind, as a registry does."""
         return any(Spelling(each).mentions(text) for each in self.siblings)
 
 
 def find_likeness(
     files: Mapping[str, bytes], source: str, packages: Iterable[str], kind: str = ""
 ) -> Likeness:
-    """Finds out what a unit consists of.
+    """Find out what a unit consists of.
 
     Args:
         files: The repository's text files, by path.
@@ -111,7 +111,7 @@ def find_likeness(
 
 
 def _own_files(files: Mapping[str, bytes], source: str, found: Likeness) -> tuple[UnitFile, ...]:
-    """Returns the files that bear the unit's name; of Python files those that have to do with it.
+    """Return the files that bear the unit's name; of Python files those that have to do with it.
 
     Another package may have a module of the same name. Where one test names the unit's module or
     symbol, a test that does not is another unit's.
@@ -139,7 +139,7 @@ def _is_linked(row: UnitFile, source: str, found: Likeness) -> bool:
 
 
 def _has_like(path: str, files: Mapping[str, bytes], found: Likeness) -> bool:
-    """Tells whether a file is called after the unit alone, or others of its kind have the like."""
+    """Return whether a file is called after the unit alone, or others of its kind have the like."""
     stem = "_".join(words_of(PurePosixPath(path).name.partition(".")[0]))
     if stem == found.spelling.key or not holds(stem, found.spelling.key) or not found.siblings:
         return True
@@ -149,7 +149,7 @@ def _has_like(path: str, files: Mapping[str, bytes], found: Likeness) -> bool:
 
 
 def _belongs(path: str, source: str, found: Likeness) -> bool:
-    """Tells whether a file is the unit's by its name, or by that of a folder it stands in."""
+    """Return whether a file is the unit's by its name, or by that of a folder it stands in."""
     place, home = PurePosixPath(path), PurePosixPath(source)
     is_folder = home.name == "__init__.py"
     if is_folder and place.is_relative_to(home.parent):
@@ -214,7 +214,7 @@ def _with_mentions(found: Likeness, files: Mapping[str, bytes]) -> Likeness:
 
 
 def _foreign_modules(found: Likeness, files: Mapping[str, bytes], own: set[str]) -> list[str]:
-    """Returns the modules of the same name in other packages, as ``dataset.gsm8k``."""
+    """Return the modules of the same name in other packages, as ``dataset.gsm8k``."""
     stem = PurePosixPath(found.files[0].path).stem
     paths = [PurePosixPath(each) for each in files if each.endswith(f"/{stem}.py")]
     return [f"{path.parent.name}.{stem}" for path in paths if str(path) not in own]
@@ -227,7 +227,7 @@ def _is_about(modules: Iterable[str], text: str) -> bool:
 
 
 def _is_registry(row: Mention, data: bytes, found: Likeness) -> bool:
-    """Tells whether others of the kind are listed where the unit is, as far as there are any.
+    """Return whether others of the kind are listed where the unit is, as far as there are any.
 
     Their lines are known by the like: ``mime_{key}`` is no list of things that has no other such.
     Titles are written more freely, so that in pages any line that names another will do.
@@ -244,7 +244,7 @@ def _is_registry(row: Mention, data: bytes, found: Likeness) -> bool:
 
 
 def _has_sibling(found: Likeness, text: str, known: set[str]) -> bool:
-    """Tells whether the like of a text stands there for another unit."""
+    """Return whether the like of a text stands there for another unit."""
     hits = found.spelling.hits(text, "data")
     pattern = as_pattern(text, hits)
     if not hits or pattern is None:
@@ -253,7 +253,7 @@ def _has_sibling(found: Likeness, text: str, known: set[str]) -> bool:
 
 
 def _is_among_siblings(row: OtherLine, text: str, found: Likeness) -> bool:
-    """Tells whether a line may be one of many; what tests say of a unit is no registry."""
+    """Return whether a line may be one of many; what tests say of a unit is no registry."""
     if {"tests", "test"} & set(PurePosixPath(row.file).parts):
         return False
     rows = text.splitlines()
@@ -262,7 +262,7 @@ def _is_among_siblings(row: OtherLine, text: str, found: Likeness) -> bool:
 
 
 def _lines_left(path: str, text: str, rest: str, spelling: Spelling) -> list[OtherLine]:
-    """Returns the lines of what is left of a file that name the unit, as they are in the file."""
+    """Return the lines of what is left of a file that name the unit, as they are in the file."""
     rows, found = text.splitlines(), list[OtherLine]()
     plain: dict[int, bool] = {}
     for hit in spelling.hits_in_file(path, rest):

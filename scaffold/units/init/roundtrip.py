@@ -36,7 +36,7 @@ def prove(
     *,
     with_format: bool = True,
 ) -> tuple[Proposal, tuple[str, ...]]:
-    """Tries a proposal out on its example and on another unit.
+    """Try a proposal out on its example and on another unit.
 
     Args:
         target: Where it is to hold.
@@ -68,7 +68,7 @@ def prove(
 def _tried(
     target: Target, proposal: Proposal, key: str
 ) -> tuple[Request, tuple[RenderedFile, ...]]:
-    """Makes a unit of the proposed kind, as `scaffold add` would, and writes nothing of it."""
+    """Make a unit of the proposed kind, as `scaffold add` would, and write nothing of it."""
     with tempfile.TemporaryDirectory(prefix="scaffold-init-") as name:
         folder = Path(name)
         for path, data in proposal.texts().items():
@@ -84,7 +84,7 @@ def _tried(
 def _proven_files(
     target: Target, proposal: Proposal, notes: list[str], with_format: bool
 ) -> list[UnitFile]:
-    """Returns the files that come back byte for byte, and that another unit can have."""
+    """Return the files that come back byte for byte, and that another unit can have."""
     kept: list[UnitFile] = []
     bare = replace(proposal, rules=())
     for file in proposal.files:
@@ -108,7 +108,7 @@ def _proven_files(
 
 
 def _formatted(target: Target, proposal: Proposal, with_format: bool) -> list[str]:
-    """Returns warnings about files that the target's formatters would write otherwise."""
+    """Return warnings about files that the target's formatters would write otherwise."""
     request, rendered = _tried(target, proposal, proposal.likeness.spelling.key)
     manner = manner_of(target, request.names)
     dressed, warnings = dress(target, rendered, manner, with_format=with_format)
@@ -124,7 +124,7 @@ def _formatted(target: Target, proposal: Proposal, with_format: bool) -> list[st
 def _proven_rule(
     target: Target, proposal: Proposal, rule: Rule, files: Mapping[str, bytes], notes: list[str]
 ) -> Rule | None:
-    """Returns a rule that holds for the example and another unit, else one for a person."""
+    """Return a rule that holds for the example and another unit, else one for a person."""
     alone = replace(proposal, files=proposal.files[:1], rules=(rule,))
     data = files[rule.file]
     try:
@@ -142,7 +142,7 @@ def _proven_rule(
 
 
 def _check_entry(data: bytes, own: Entry, other: Entry) -> None:
-    """Raises ConflictError where the example's line is not there, or another's leaves a trace."""
+    """Raise ConflictError where the example's line is not there, or another's leaves a trace."""
     added = shapes.add_entry(data, other)
     sound = (
         shapes.add_entry(data, own).data == data

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from scaffold.syntax import read
 from scaffold.vcs.changes import FileChange, new_text, old_text
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.roles import is_manifest, role_of
@@ -204,12 +205,14 @@ def _depth(change: FileChange, old: str | None, new: str | None) -> Depth | None
     if not change.path.endswith((".py", ".pyi")):
         return None if role_of(change.path) in ("docs", "data") else "code"
     try:
-        trees = [ast.parse(text) for text in (old, new)]
-    except (SyntaxError, ValueError, RecursionError):
+        first, second = read(old), read(new)
+    except SyntaxError:
         return None
-    if ast.dump(trees[0]) == ast.dump(trees[1]):
+    if first.residue != second.residue:
+        return "code"
+    if ast.dump(first.tree) == ast.dump(second.tree):
         return "layout"
-    bare = [ast.dump(_without_docstrings(tree)) for tree in trees]
+    bare = [ast.dump(_without_docstrings(each.tree)) for each in (first, second)]
     return "docstrings" if bare[0] == bare[1] else "code"
 
 

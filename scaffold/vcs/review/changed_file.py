@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from scaffold.analysis.python.statements import all_nodes
+from scaffold.syntax import parse
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.review.languages import Views, language_of, views
 from scaffold.vcs.review.revisions import Comparison
@@ -137,10 +138,8 @@ def imported_modules(path: str, text: str | None) -> frozenset[str]:
     if text is None or not path.endswith((".py", ".pyi")):
         return frozenset()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+        tree = parse(text)
+    except SyntaxError:
         return frozenset()
     found: set[str] = set()
     for node in all_nodes(tree):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.statements import all_nodes
+from scaffold.syntax import NewerSyntaxError, parse
 from scaffold.vcs.review.changed_file import Altered
 from scaffold.vcs.review.name_uses import read_view
 from scaffold.vcs.review.uses import Lost, Use, Uses
@@ -142,11 +142,9 @@ def unread_syntax(files: Sequence[Altered]) -> Iterator[Finding]:
 
 def _syntax_problem(text: str) -> SyntaxError | None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(text)
+        parse(text)
+    except NewerSyntaxError:
+        return None
     except SyntaxError as error:
         return error
-    except (ValueError, RecursionError):
-        return None
     return None

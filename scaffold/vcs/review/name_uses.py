@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.statements import all_nodes, dotted_name
+from scaffold.syntax import parse
 from scaffold.vcs.review.guards import Guards
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -285,10 +285,8 @@ class SourceView:
 def read_view(path: str, text: str, index: PythonIndex) -> SourceView | None:
     """Returns the view of a source; None where it cannot be parsed."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes in other people's strings
-            return SourceView(path, ast.parse(text), index)
-    except (SyntaxError, ValueError, RecursionError):
+        return SourceView(path, parse(text), index)
+    except SyntaxError:
         return None
 
 

@@ -15,6 +15,7 @@ from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import is_made, python_sources, written_names
 from scaffold.skills.check.context import MADE, silence
 from scaffold.skills.check.documents import Document
+from scaffold.syntax import parse
 
 
 class Imported(NamedTuple):
@@ -41,8 +42,8 @@ def find_imports(document: Document) -> Iterator[Claim]:
     for span in document.markdown.codes:
         if span.text.startswith(("import ", "from ")):
             try:
-                tree = ast.parse(span.text)
-            except (SyntaxError, ValueError):
+                tree = parse(span.text)
+            except SyntaxError:
                 continue
             for node in tree.body:
                 yield from _claims(node, span.line, span.column, silence(span) or "")
