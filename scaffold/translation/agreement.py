@@ -42,15 +42,15 @@ def _check_section(documents: Documents, at: Comparison) -> Iterator[Finding]:
 
 
 def _check_front(page: Page, other: Page) -> Iterator[Finding]:
-    if other.front.problem:
-        found, wanted = f"YAML that cannot be read: {other.front.problem}", "front matter"
+    if other.front.fault == "yaml":
+        found, wanted = str(other.front.problem), "front matter"
         yield Finding(other.path, 1, "front-matter", found, wanted, f"{page.path}:1")
         return
-    for key in page.front.keys:
-        if key not in other.front.keys:
+    for key in page.front.fields:
+        if key not in other.front.fields:
             yield Finding(other.path, 1, "front-matter", "none", f"the key {key}", f"{page.path}:1")
-    for key in other.front.keys:
-        if key not in page.front.keys:
+    for key in other.front.fields:
+        if key not in page.front.fields:
             yield Finding(other.path, 1, "front-matter", f"the key {key}", "none", f"{page.path}:1")
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from scaffold.analysis.files.front_matter import FrontMatter
+
 PREAMBLE = "preamble"
 """The key of what stands above a page's first heading, its front matter included."""
 
@@ -128,15 +130,6 @@ class Section:
     def wanted(self) -> Marker:
         """The marker that a translation of this state carries; its line means nothing."""
         return Marker(self.key, self.hash, self.line)
-
-
-class FrontMatter(NamedTuple):
-    """Is the YAML at the top of a page: its keys, and why they cannot be read where they cannot."""
-
-    keys: tuple[str, ...] = ()
-    end: int = 0
-    text: str = ""
-    problem: str = ""
 
 
 @dataclass(frozen=True)

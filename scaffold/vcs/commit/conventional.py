@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.analysis.files.markdown import FENCE
 from scaffold.errors import nearest
 from scaffold.vcs.commit.imperative import imperative_of
 
@@ -48,7 +49,6 @@ _SCOPE_WORD = re.compile(r"[^\W_][\w./,@+-]*")
 _COLON = re.compile(r"(?P<before>[ !]*)(:|(?P<wide>\N{FULLWIDTH COLON}))(?P<behind>\s*)")
 _REST = re.compile(rf"(\([^()]*\))?!?{_COLON.pattern}")
 _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
-_FENCE = re.compile(r" {0,3}(```|~~~)")
 _LONG_BY_NATURE = re.compile(r"\w[\w+.-]*://\S+|(`+)[^`]+\1")
 _TRAILER = re.compile(r"(BREAKING[ -]CHANGE|[A-Za-z0-9]+(-[A-Za-z0-9]+)*)(: | #)\S")
 _BREAKING = re.compile(r"BREAKING[ -]CHANGES?\b|(?i:breaking[ -]changes? ?:)")
@@ -235,7 +235,7 @@ def _body_problems(rows: list[Row], width: int) -> Iterator[Problem]:
         yield Problem(rows[0].number, 1, "body-blank", what)
     is_code, is_footer = False, True
     for row in rows:
-        is_fence = _FENCE.match(row.text) is not None
+        is_fence = FENCE.match(row.text) is not None
         if not (is_code or is_fence):
             yield from _line_problems(row, is_footer, width)
         is_code ^= is_fence

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scaffold.analysis.files.files import MAX_BYTES
+from scaffold.analysis.files.markdown import FENCE
 from scaffold.errors import RequestError
 
 _NAMES = ("pull_request_template.md", "pull_request_template.txt", "pull_request_template")
 _FOLDERS = (".github", "", "docs")
 _HEADING = re.compile(r" {0,3}(?P<level>#{1,6})\s+(?P<title>.*?)\s*#*\s*")
-_FENCE = re.compile(r" {0,3}(```|~~~)")
 _BOX = re.compile(r"(?P<lead>\s*[-*+] \[) (?P<rest>\]\s+(?P<label>.*))")
 
 DEFAULT = """\
@@ -150,7 +150,7 @@ def _blocks(text: str) -> list[tuple[str, list[str]]]:
     blocks: list[tuple[str, list[str]]] = [("", [])]
     is_code, is_comment = False, False
     for line in text.replace("\r\n", "\n").rstrip("\n").split("\n"):
-        is_code ^= _FENCE.match(line) is not None
+        is_code ^= FENCE.match(line) is not None
         match = None if is_code or is_comment else _HEADING.fullmatch(line)
         if match is not None:
             blocks.append((match["title"], []))
