@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from scaffold.findings import Finding
 from scaffold.translation.comparison import Comparison
 from scaffold.translation.documents import Documents
-from scaffold.translation.finding import Finding
+from scaffold.translation.finding import disagreement
 from scaffold.translation.links import Links
 from scaffold.translation.page import Page
 from scaffold.translation.structure import check_blocks, check_headings, is_same_shape
@@ -44,14 +45,18 @@ def _check_section(documents: Documents, at: Comparison) -> Iterator[Finding]:
 def _check_front(page: Page, other: Page) -> Iterator[Finding]:
     if other.front.fault == "yaml":
         found, wanted = str(other.front.problem), "front matter"
-        yield Finding(other.path, 1, "front-matter", found, wanted, f"{page.path}:1")
+        yield disagreement(other.path, 1, "front-matter", found, wanted, f"{page.path}:1")
         return
     for key in page.front.fields:
         if key not in other.front.fields:
-            yield Finding(other.path, 1, "front-matter", "none", f"the key {key}", f"{page.path}:1")
+            yield disagreement(
+                other.path, 1, "front-matter", "none", f"the key {key}", f"{page.path}:1"
+            )
     for key in other.front.fields:
         if key not in page.front.fields:
-            yield Finding(other.path, 1, "front-matter", f"the key {key}", "none", f"{page.path}:1")
+            yield disagreement(
+                other.path, 1, "front-matter", f"the key {key}", "none", f"{page.path}:1"
+            )
 
 
 def _check_anchors(page: Page, other: Page) -> Iterator[Finding]:
@@ -62,4 +67,4 @@ def _check_anchors(page: Page, other: Page) -> Iterator[Finding]:
             if anchor.text not in there:
                 place = f"{page.path}:{anchor.line}"
                 wanted = f"the anchor {anchor.text!r}"
-                yield Finding(other.path, 1, "anchor", "none", wanted, place)
+                yield disagreement(other.path, 1, "anchor", "none", wanted, place)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scaffold.translation.finding import Finding
+from scaffold.findings import Finding
+from scaffold.translation.finding import disagreement
 from scaffold.translation.page import Passage, Section
 
 
@@ -27,7 +28,7 @@ class Comparison:
 
     def finding(self, rule: str, line: int, found: str, expected: str, source: int) -> Finding:
         """Returns a finding with both places."""
-        return Finding(self.other, line, rule, found, expected, f"{self.page}:{source}")
+        return disagreement(self.other, line, rule, found, expected, f"{self.page}:{source}")
 
     def passages(self, *, is_same_shape: bool) -> Iterator[tuple[Passage, Passage]]:
         """Yields passages that stand in the same place.

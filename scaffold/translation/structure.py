@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
+from scaffold.findings import Finding
 from scaffold.translation.code_text import language_of, without_comments
 from scaffold.translation.comparison import Comparison
-from scaffold.translation.finding import Finding
+from scaffold.translation.finding import disagreement
 from scaffold.translation.page import Block, Page
 from scaffold.translation.pairing import Pair
 
@@ -20,21 +21,23 @@ def check_headings(page: Page, other: Page, pairs: Sequence[Pair]) -> Iterator[F
         if source is None:
             assert section is not None, "one of the two is there"
             found = f"the section {section.title!r}"
-            yield Finding(other.path, section.line, "heading", found, "none: the page has no such")
+            yield disagreement(
+                other.path, section.line, "heading", found, "none: the page has no such"
+            )
         elif section is None:
             if pair.state != "excluded":
                 wanted = f"a section for {source.title!r}, marked {source.wanted}"
                 place = f"{page.path}:{source.line}"
-                yield Finding(other.path, last or 1, "heading", "none", wanted, place)
+                yield disagreement(other.path, last or 1, "heading", "none", wanted, place)
         else:
             place = f"{page.path}:{source.line}"
             if section.level != source.level:
                 found, wanted = f"level {section.level}", f"level {source.level}"
-                yield Finding(other.path, section.line, "heading", found, wanted, place)
+                yield disagreement(other.path, section.line, "heading", found, wanted, place)
             if section.line < last:
                 found = f"{section.title!r} above a section that it follows in the page"
                 wanted = "the order of the page"
-                yield Finding(other.path, section.line, "order", found, wanted, place)
+                yield disagreement(other.path, section.line, "order", found, wanted, place)
             last = max(last, section.line)
             yield from _extra_markers(other, pair)
 
@@ -42,7 +45,7 @@ def check_headings(page: Page, other: Page, pairs: Sequence[Pair]) -> Iterator[F
 def _extra_markers(other: Page, pair: Pair) -> Iterator[Finding]:
     assert pair.translation is not None, "it was asked for"
     for marker in pair.translation.markers[1:]:
-        yield Finding(other.path, marker.line, "marker", str(marker), "one marker a section")
+        yield disagreement(other.path, marker.line, "marker", str(marker), "one marker a section")
 
 
 def check_blocks(at: Comparison) -> Iterator[Finding]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from scaffold.findings import Finding
 from scaffold.translation.comparison import Comparison
-from scaffold.translation.finding import Finding
 from scaffold.translation.glossary import Glossary
 from scaffold.translation.links import Expected, Links
 from scaffold.translation.numbers import foreign_numbers, missing_numbers

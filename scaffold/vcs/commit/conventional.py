@@ -55,6 +55,25 @@ _BREAKING = re.compile(r"BREAKING[ -]CHANGES?\b|(?i:breaking[ -]changes? ?:)")
 _BREAKING_FOOTER = re.compile(r"BREAKING[ -]CHANGE: \S")
 
 
+PROBLEMS = {
+    "body-blank": "A blank line comes between the first line and the body.",
+    "body-width": "No line of the body is too long.",
+    "breaking-footer": "A breaking change has a footer of its own.",
+    "draft": "Nothing of the draft is left to write.",
+    "empty": "A message has words.",
+    "encoding": "The message is UTF-8, without a byte order mark.",
+    "form": "The first line has the form of Conventional Commits.",
+    "scope": "The scope is one word, and one that is known.",
+    "separator": "One colon and one space come before the subject.",
+    "subject-empty": "There is a subject.",
+    "subject-length": "The first line is not too long.",
+    "subject-mood": "The subject is in the imperative.",
+    "subject-period": "The subject ends with no period.",
+    "type": "The type is one that is known.",
+}
+"""The rules of a message, with what each asks for."""
+
+
 class Problem(NamedTuple):
     """Is one thing that a message gets wrong: where, by which rule, and what is right."""
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
+from scaffold.findings import Finding
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.review.changed_file import Altered, Line, read_altered
 from scaffold.vcs.review.checklist import Reading, read_agents, readings
 from scaffold.vcs.review.definition_changes import SymbolChange, symbol_changes
 from scaffold.vcs.review.findings import (
-    Finding,
     broken_calls,
     lost_modules,
     lost_names,
@@ -103,7 +103,7 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
             *lost_modules(files, users, comparison.old),
             *unread_syntax(files),
         },
-        key=lambda each: (each.path, each.line, each.fact),
+        key=lambda each: (each.path, each.line, each.rule),
     )
     active = _active(settings.sets, comparison.new, files)
     rules = rules_of(settings, active)
@@ -200,7 +200,7 @@ def _fact_signals(
     ]
     for rule in rules:
         for fact in rule.when.facts:
-            places = [(each.path, each.line, each.claim) for each in findings if each.fact == fact]
+            places = [(each.path, each.line, each.claim) for each in findings if each.rule == fact]
             if fact == "untested":
                 places = [(each.path, each.symbol.start, each.name) for each in untested]
             for path in sorted({path for path, _, _ in places if is_at(rule.when, path)}):

@@ -114,7 +114,7 @@ def _findings(analysis: Analysis) -> Iterator[str]:
         yield "These hold for certain, as far as the text tells.\n"
     alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for each in analysis.findings:
-        alike[each.fact, each.claim, each.evidence].append(_code(f"{each.path}:{each.line}"))
+        alike[each.rule, each.claim, each.evidence].append(_code(f"{each.path}:{each.line}"))
     for (fact, claim, evidence), places in list(alike.items())[:_MOST_ROWS]:
         yield f"- {_plain(claim)} [{fact}]: {_plain(evidence)}"
         yield from (f"  - {place}" for place in places[:_MOST_PLACES])
