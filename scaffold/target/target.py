@@ -13,8 +13,13 @@ from typing import Any, cast
 from scaffold.analysis.project.tool_table import settings_errors
 from scaffold.config import FieldError, Fields
 from scaffold.errors import TargetError
-from scaffold.target.layouts import KindPlace, Registry, load_layouts, registry_address
-from scaffold.target.style import DOCSTRING_FORMS
+from scaffold.target.layouts import (
+    DOCSTRING_FORMS,
+    KindPlace,
+    Registry,
+    load_layouts,
+    registry_address,
+)
 from scaffold.templating.manifests import Catalogue, catalogue_for, read_registry, templates_folder
 from scaffold.templating.names import pascal
 from scaffold.templating.spec import Kind, RegistryRule, fill

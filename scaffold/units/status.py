@@ -16,10 +16,12 @@ from scaffold.errors import ConflictError, ScaffoldError, TemplateError
 from scaffold.report import Registration, Report
 from scaffold.target.target import describe
 from scaffold.templating.manifests import Catalogue
-from scaffold.transaction.change import Change, digest
-from scaffold.units.context import Options, at_work, leftover_warning
+from scaffold.transaction.change import Change
+from scaffold.transaction.digest import digest
+from scaffold.units.context import Options, leftover_warning
 from scaffold.units.equivalence import is_same
 from scaffold.units.ledger import MadeFile, Unit, base_path, sound_units
+from scaffold.units.work import at_work
 
 FileStatus = Literal["untouched", "edited", "missing"]
 

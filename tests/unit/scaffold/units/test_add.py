@@ -20,7 +20,7 @@ from scaffold.edit.shapes import read_entries
 from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import load_kind, style_names
-from scaffold.transaction.change import digest
+from scaffold.transaction.digest import digest
 from scaffold.units.add import add_tests, add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
