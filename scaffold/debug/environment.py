@@ -27,7 +27,7 @@ RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 
 @dataclass(frozen=True)
 class EnvOptions:
-    """Is what ``scaffold debug env`` was asked for.
+    """What ``scaffold debug env`` was asked for.
 
     Args:
         argv: Arguments of torchrun, perhaps with torchrun before and a program behind.
@@ -55,7 +55,7 @@ class Remark(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """Is what the checks look at.
+    """The facts that the checks look at.
 
     Args:
         env: The environment variables.
@@ -72,7 +72,7 @@ class Place:
 
 
 def check_environment(how: EnvOptions) -> Report:
-    """Returns what was found; the report fails where a job could not start.
+    """Return what was found; the report fails where a job could not start.
 
     Raises:
         RequestError: A layout or the file with layouts cannot be read.
@@ -114,7 +114,7 @@ def _text(found: Sequence[Remark]) -> str:
 
 
 def check_versions(place: Place) -> list[Remark]:
-    """Looks at the interpreter and its packages."""
+    """Check the interpreter and its packages."""
     rows = [
         Remark(
             "ok",
@@ -132,7 +132,7 @@ def check_versions(place: Place) -> list[Remark]:
 
 
 def check_devices(place: Place) -> list[Remark]:
-    """Looks at accelerators and backends."""
+    """Check accelerators and backends."""
     torch: Mapping[str, Any] | None = place.said.get("torch")
     if torch is None:
         return []
@@ -155,7 +155,7 @@ def check_devices(place: Place) -> list[Remark]:
 
 
 def check_mesh(place: Place) -> list[Remark]:
-    """Looks whether the ranks that are started fill the layouts."""
+    """Check that the ranks that are started fill the layouts."""
     launch, rows = place.launch, list[Remark]()
     if launch.world is not None and launch.world > 1:
         text = f"{launch.world} ranks: {launch.nodes} x {launch.per_node}"
@@ -172,7 +172,7 @@ def check_mesh(place: Place) -> list[Remark]:
 
 
 def check_port(place: Place) -> list[Remark]:
-    """Looks whether ranks can meet where they are told to."""
+    """Check that ranks can meet at the address that they are given."""
     if place.launch.port == 0:
         return [Remark("ok", "port", "torchrun chooses one")]
     address = place.launch.address or place.env.get("MASTER_ADDR", "localhost")
@@ -196,7 +196,7 @@ def check_port(place: Place) -> list[Remark]:
 
 
 def port_holder(port: int) -> str | None:
-    """Returns who listens on a port of this machine, or None where it is free."""
+    """Return who listens on a port of this machine, or None where it is free."""
     with suppress(psutil.AccessDenied, OSError):
         for row in psutil.net_connections("tcp"):
             if row.status == psutil.CONN_LISTEN and row.laddr and row.laddr[1] == port:
@@ -228,7 +228,7 @@ def _is_ours(address: str) -> bool:
 
 
 def check_host(place: Place) -> list[Remark]:
-    """Looks whether this machine's name means an address that others can reach."""
+    """Check that this machine's name resolves to an address that others can reach."""
     name = socket.gethostname()
     try:
         address = socket.gethostbyname(name)
@@ -243,7 +243,7 @@ def check_host(place: Place) -> list[Remark]:
 
 
 def check_variables(place: Place) -> list[Remark]:
-    """Looks at the variables that torch, NCCL and gloo read."""
+    """Check the variables that torch, NCCL and gloo read."""
     rows: list[Remark] = []
     interfaces = set(psutil.net_if_addrs())
     for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
@@ -263,7 +263,7 @@ def check_variables(place: Place) -> list[Remark]:
 
 
 def check_limits(place: Place) -> list[Remark]:
-    """Looks at open files and shared memory."""
+    """Check the limits of open files and shared memory."""
     rows: list[Remark] = []
     with suppress(ImportError):
         import resource  # there is none on Windows

@@ -20,7 +20,7 @@ from scaffold.translation.wording import (
 
 
 def check_page(documents: Documents, path: str) -> list[Finding]:
-    """Returns where the translation of a page disagrees with it, in the order of its lines."""
+    """Return where the translation of a page disagrees with it, in the order of its lines."""
     page, other = documents.page(path), documents.page(documents.layout.pages[path])
     pairs = documents.pairs(path)
     found = [*_check_front(page, other), *check_headings(page, other, pairs)]
@@ -60,7 +60,7 @@ def _check_front(page: Page, other: Page) -> Iterator[Finding]:
 
 
 def _check_anchors(page: Page, other: Page) -> Iterator[Finding]:
-    """Yields anchors that a page sets itself, and its translation does not."""
+    """Yield anchors that a page sets itself, and its translation does not."""
     there = {anchor.text for section in other.sections for anchor in section.anchors}
     for section in page.sections:
         for anchor in section.anchors:

@@ -17,7 +17,7 @@ from scaffold.translation.plan import shown as shown_plan
 
 
 def docs_status(start: Path) -> Report:
-    """Says which pages are missing or behind, section by section."""
+    """Report which pages are missing or behind, section by section."""
     documents = Documents.at(start)
     states = page_states(documents)
     counts = Counter(state.state for state in states)
@@ -41,7 +41,7 @@ def docs_status(start: Path) -> Report:
 
 
 def docs_plan(start: Path, page: str, keys: tuple[str, ...], *, everything: bool) -> Report:
-    """Gives what is needed to translate a page."""
+    """Collect what is needed to translate a page."""
     documents = Documents.at(start)
     plan = plan_page(documents, documents.resolve(page, start), keys, everything=everything)
     check = (("scaffold", "docs", "check", plan.page),)

@@ -38,7 +38,7 @@ _OWN_ID = re.compile(r"\s*\{:?\s*#(?P<id>[\w:.-]+)[^{}]*\}\s*$")
 
 
 def read_page(path: str, text: str) -> Page:
-    """Returns a page by its text, whatever line ends it has."""
+    """Return a page by its text, whatever line ends it has."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     front = read_front_matter("\n".join(lines), may_end_in_dots=True)
     if front.fault in ("open", "shape"):  # a rule, or text between two of them
@@ -51,7 +51,7 @@ def read_page(path: str, text: str) -> Page:
 
 
 class _Reader:
-    """Turns the parser's tokens into sections."""
+    """A reader of the parser's tokens that collects sections."""
 
     def __init__(self, front: FrontMatter) -> None:
         self._front = front
@@ -66,7 +66,7 @@ class _Reader:
         self._counts: Counter[str] = Counter()
 
     def read(self, tokens: list[Token]) -> None:
-        """Reads all tokens in order."""
+        """Read all tokens in order."""
         for token in tokens:
             if token.type == "heading_open" and token.level == 0:
                 self._start(token)
@@ -76,7 +76,7 @@ class _Reader:
             self._read(token)
 
     def finish(self, end: int, admonitions: Iterable[Piece]) -> list[Section]:
-        """Returns the sections once all is read."""
+        """Return the sections once all is read."""
         for piece in admonitions:
             line = piece.line + 1
             section = next(each for each in reversed(self._sections) if each.line <= line)
@@ -194,7 +194,7 @@ class _Reader:
         self._passage(passage)
 
     def _passage(self, passage: Passage) -> Passage:
-        """Returns the passage of the same place, which takes in what is new."""
+        """Return the passage of the same place, which takes in what is new."""
         known = self._passages.get(passage.slot)
         if known is not None:
             known.join(passage)
@@ -204,7 +204,7 @@ class _Reader:
         return passage
 
     def _slot(self) -> Slot:
-        """Returns the place of text that comes now."""
+        """Return the place of text that comes now."""
         if self._table:
             return ("cell", self._table[0], self._table[1], self._table[3])
         if self._lists:
@@ -227,7 +227,7 @@ class _Reader:
 
 
 def _name(sections: list[Section]) -> None:
-    """Gives every section its anchor and its key."""
+    """Give every section its anchor and its key."""
     slugs: dict[str, int] = {}
     keys: set[str] = set()
     ids: set[str] = set()
@@ -253,7 +253,7 @@ def _unused(name: str, taken: set[str]) -> str:
 
 
 def _mkdocs_slug(title: str, taken: set[str]) -> str:
-    """Returns the anchor of a heading, unlike those that are taken, and takes it.
+    """Return the anchor of a heading, unlike those that are taken, and take it.
 
     Source: the extension `toc` of Python-Markdown, whose anchors keep ASCII alone.
     """
@@ -267,7 +267,7 @@ def _mkdocs_slug(title: str, taken: set[str]) -> str:
 
 
 def slug_of(title: str) -> str:
-    """Returns the anchor of a heading.
+    """Return the anchor of a heading.
 
     Source: GitHub's rule: lower case, spaces become hyphens, what is neither a letter, a digit, a
     hyphen nor an underscore goes.

@@ -14,7 +14,7 @@ from scaffold.translation.pairing import Pair
 
 
 def check_headings(page: Page, other: Page, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    """Yields sections that are missing, too many, out of order, or of another level."""
+    """Yield sections that are missing, too many, out of order, or of another level."""
     last = 0
     for pair in pairs:
         source, section = pair.source, pair.translation
@@ -49,7 +49,7 @@ def _extra_markers(other: Page, pair: Pair) -> Iterator[Finding]:
 
 
 def check_blocks(at: Comparison) -> Iterator[Finding]:
-    """Yields blocks that are missing, too many, or of another size."""
+    """Yield blocks that are missing, too many, or of another size."""
     ours, theirs = at.source.blocks, at.translation.blocks
     kinds = [block.kind for block in ours], [block.kind for block in theirs]
     matcher = SequenceMatcher(None, *kinds, autojunk=False)
@@ -67,7 +67,7 @@ def check_blocks(at: Comparison) -> Iterator[Finding]:
 
 
 def is_same_shape(at: Comparison) -> bool:
-    """Tells whether the blocks of two sections stand in the same order and have the same sizes."""
+    """Return whether the blocks of two sections stand in the same order and have the same sizes."""
     shapes = [[(b.kind, b.size) for b in part.blocks] for part in (at.source, at.translation)]
     return shapes[0] == shapes[1]
 
@@ -103,7 +103,7 @@ def _rule(block: Block) -> str:
 
 
 def _named(block: Block) -> str:
-    """Returns a block in words, with its size."""
+    """Return a block in words, with its size."""
     if block.kind == "table":
         return f"a table of {block.size[0]} rows and {block.size[1]} columns"
     if block.kind.endswith("list"):

@@ -66,7 +66,7 @@ def findings_of(path: str, problems: Sequence[Problem], data: bytes) -> Iterator
 
 
 def _rules_at(target: str | None) -> Rules:
-    """Returns the rules of the repository that a folder lies in; the usual ones where none is."""
+    """Return the rules of the repository that a folder lies in; the usual ones where none is."""
     here = Path(target or ".").resolve()
     for folder in (here, *here.parents):
         if (folder / ".git").exists():
@@ -75,7 +75,7 @@ def _rules_at(target: str | None) -> Rules:
 
 
 def comment_mark(folder: str | None = None) -> str:
-    """Returns what git's settings let a comment line begin with; "auto" and silence mean "#"."""
+    """Return what git's settings let a comment line begin with; "auto" and silence mean "#"."""
     for setting in ("core.commentString", "core.commentChar"):
         # Without git or such a folder the file was written without it.
         asked = git_output(Path(folder or "."), "config", "--get", setting) or b""
@@ -95,7 +95,7 @@ def shown(file: str, problem: Problem, data: bytes) -> str:
 
 
 def _rescue(file: str, problems: list[Problem]) -> str:
-    """Returns how to go on with a message that git has kept, which it does not say itself."""
+    """Return how to go on with a message that git has kept, which it does not say itself."""
     if not problems or Path(file).name != "COMMIT_EDITMSG":
         return ""
     return f"The message is kept; to mend it: git commit --edit --file={file}\n"

@@ -61,7 +61,7 @@ def _commits_of(repository: git.Repo, span: str) -> list[str]:
 
 
 def _stored_message(repository: git.Repo, name: str) -> bytes:
-    """Returns a commit's message as UTF-8 where the commit names another encoding."""
+    """Return a commit's message as UTF-8 where the commit names another encoding."""
     head, _, message = repository.git.get_object_data(name)[3].partition(b"\n\n")
     for line in head.split(b"\n"):
         if line.startswith(b"encoding "):

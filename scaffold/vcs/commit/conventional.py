@@ -26,7 +26,7 @@ WHY = "WHY: say here why it changes; the diff shows what."
 
 
 class Rules(NamedTuple):
-    """Is what a repository may set of the form; empty scopes mean that any word may stand there."""
+    """What a repository may set of the form; without scopes any word is one."""
 
     types: tuple[str, ...] = TYPES
     scopes: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ PROBLEMS = {
 
 
 class Problem(NamedTuple):
-    """Is one thing that a message gets wrong: where, by which rule, and what is right."""
+    """One fault of a message: its place, its rule, and what is right."""
 
     line: int
     column: int
@@ -84,14 +84,14 @@ class Problem(NamedTuple):
 
 
 class Row(NamedTuple):
-    """Is a line of a message that git keeps, with its number in the file; both count from 1."""
+    """A line of a message that git keeps, with its number in the file; both count from 1."""
 
     number: int
     text: str
 
 
 class Fault(NamedTuple):
-    """Is what is wrong at a place of the first line, counted from 0."""
+    """A fault of the first line, its place counted from 0."""
 
     at: int
     rule: str
@@ -99,7 +99,7 @@ class Fault(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Is a part of the first line: where it ends, None where that cannot be told, and its fault."""
+    """A part of the first line: where it ends, None where that cannot be told, and its fault."""
 
     end: int | None
     fault: Fault | None = None
@@ -108,7 +108,7 @@ class Part(NamedTuple):
 def check_message(
     text: str, comment: str | None = "#", rules: Rules = DEFAULT_RULES
 ) -> list[Problem]:
-    """Returns what is wrong with a message, in the order of its lines.
+    """Return what is wrong with a message, in the order of its lines.
 
     Args:
         text: The message as the editor or the command line gave it, comments and all.
@@ -127,7 +127,7 @@ def check_message(
 def check_bytes(
     data: bytes, comment: str | None = "#", rules: Rules = DEFAULT_RULES
 ) -> list[Problem]:
-    """Returns what is wrong with a message that may not be text at all."""
+    """Return what is wrong with a message that may not be text at all."""
     try:
         return check_message(data.decode("utf-8"), comment, rules)
     except UnicodeDecodeError as error:
@@ -138,7 +138,7 @@ def check_bytes(
 
 
 def kept_rows(text: str, comment: str | None = "#") -> list[Row]:
-    """Returns the lines that git keeps of a message, without the blank ones around them."""
+    """Return the lines that git keeps of a message, without the blank ones around them."""
     rows: list[Row] = []
     for number, line in enumerate(text.split("\n"), 1):
         if comment is not None and _SCISSORS.fullmatch(line):
@@ -150,7 +150,7 @@ def kept_rows(text: str, comment: str | None = "#") -> list[Row]:
 
 
 def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
-    """Yields what the first line gets wrong, as far as its parts can be told from each other."""
+    """Yield what the first line gets wrong, as far as its parts can be told from each other."""
     end: int | None = 0
     for read in (_read_type, _read_scope, _read_separator):
         end, fault = read(row.text, end, rules)
@@ -280,7 +280,7 @@ def _line_problems(row: Row, is_footer: bool, width: int) -> Iterator[Problem]:
 
 
 def _may_be_long(text: str, width: int) -> bool:
-    """Tells whether a line cannot be broken: code, or short enough but for its URLs and code."""
+    """Return whether a line cannot be broken: code, or short enough but for its URLs and code."""
     if text.startswith(("    ", "\t")) or " " not in text.strip():
         return True
     return len(_LONG_BY_NATURE.sub("", text)) <= width

@@ -56,14 +56,14 @@ _KIND = re.compile(r"\b(type|kind)\b", re.I)
 
 
 class Template(NamedTuple):
-    """Is the text that a pull request begins with; its path is None for the tool's own."""
+    """The text that a pull request begins with; its path is None for the built-in one."""
 
     path: str | None
     text: str
 
 
 def find_template(root: Path, name: str | None = None) -> Template:
-    """Returns a repository's template.
+    """Return a repository's template.
 
     Args:
         root: The top folder.
@@ -119,7 +119,7 @@ def _read(root: Path, path: Path) -> Template:
 
 
 def fill_template(text: str, parts: Mapping[str, str], type_: str, *, is_breaking: bool) -> str:
-    """Returns a template with what is known below its headings, all of its own lines kept.
+    """Return a template with what is known below its headings, all of its own lines kept.
 
     Args:
         text: The template.
@@ -146,7 +146,7 @@ def fill_template(text: str, parts: Mapping[str, str], type_: str, *, is_breakin
 
 
 def _blocks(text: str) -> list[tuple[str, list[str]]]:
-    """Splits at headings: the title ("" before the first) and the lines, with the heading's own."""
+    """Split at headings: the title ("" before the first) and the lines, with the heading's own."""
     blocks: list[tuple[str, list[str]]] = [("", [])]
     is_code, is_comment = False, False
     for line in text.replace("\r\n", "\n").rstrip("\n").split("\n"):
@@ -169,7 +169,7 @@ def _asked(title: str, left: Mapping[str, str]) -> str | None:
 
 
 def _ticked(title: str, lines: list[str], type_: str, *, is_breaking: bool) -> list[str]:
-    """Ticks the boxes of the type where a section asks for it; others are the author's."""
+    """Tick the boxes of the type where a section asks for it; others are the author's."""
     if not _KIND.search(title):
         return lines
     wanted = _TYPE_WORDS.get(type_)

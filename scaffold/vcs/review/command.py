@@ -25,7 +25,7 @@ COMMAND = "review"
 
 
 def review(folder: Path, which: Which, rules: Sequence[str] = (), form: str = "human") -> Report:
-    """Returns the CHANGE_ANALYSIS_REPORT of a change.
+    """Return the CHANGE_ANALYSIS_REPORT of a change.
 
     Args:
         folder: A folder of the repository.
@@ -51,7 +51,7 @@ def review(folder: Path, which: Which, rules: Sequence[str] = (), form: str = "h
 
 
 def git_errors() -> tuple[type[Exception], ...]:
-    """Returns what GitPython raises where git fails, or where an object is not there."""
+    """Return what GitPython raises where git fails, or where an object is not there."""
     import git
 
     return git.GitCommandError, git.BadObject

@@ -31,7 +31,7 @@ def _broken(fact: str, path: str, line: int, claim: str, evidence: str) -> Findi
 def broken_calls(
     wanted: Sequence[Wanted], uses: Sequence[Use], after: PythonIndex, before: PythonIndex
 ) -> Iterator[Finding]:
-    """Yields the calls that fitted what they call before, and do not fit it now."""
+    """Yield the calls that fitted what they call before, and do not fit it now."""
     by_key = {each.key: each for each in wanted if each.old_path is not None}
     seen: set[tuple[str, int]] = set()
     for use in uses:
@@ -52,7 +52,7 @@ def broken_calls(
 
 
 def lost_names(lost: Sequence[Lost]) -> Iterator[Finding]:
-    """Yields the places that name what a file does not define any more."""
+    """Yield the places that name what a file does not define any more."""
     for each in lost:
         path, name = each.key
         yield _broken(
@@ -65,7 +65,7 @@ def lost_names(lost: Sequence[Lost]) -> Iterator[Finding]:
 
 
 def lost_modules(files: Sequence[Altered], uses: Uses, before: Files) -> Iterator[Finding]:
-    """Yields the imports of modules whose file the change took away or moved."""
+    """Yield the imports of modules whose file the change took away or moved."""
     gone = {
         each.change.old_path
         for each in files
@@ -84,7 +84,7 @@ def lost_modules(files: Sequence[Altered], uses: Uses, before: Files) -> Iterato
 
 
 def _importable(gone: Sequence[str], uses: Uses, before: PythonIndex) -> dict[str, str]:
-    """Returns the names under which modules were imported that nothing answers to now."""
+    """Return the names under which modules were imported that nothing answers to now."""
     found: dict[str, str] = {}
     for path in gone:
         for name in before.dotted_names(path)[:1]:
@@ -120,7 +120,7 @@ def _modules_named(node: ast.AST, package: list[str]) -> Iterator[str]:
 
 
 def unread_syntax(files: Sequence[Altered]) -> Iterator[Finding]:
-    """Yields the Python sources that parsed before and do not parse now."""
+    """Yield the Python sources that parsed before and do not parse now."""
     for file in files:
         if not file.path.endswith(".py") or file.new_text is None:
             continue

@@ -16,7 +16,7 @@ from scaffold.vcs.review.watched_definitions import Key
 
 
 def to_data(analysis: Analysis) -> dict[str, Any]:
-    """Returns the report as the JSON that its schema describes."""
+    """Return the report as the JSON that its schema describes."""
     comparison = analysis.comparison
     sought = [each for each in analysis.symbols if (each.path, each.name) in analysis.reach]
     return {

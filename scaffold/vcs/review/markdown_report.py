@@ -37,7 +37,7 @@ TEMPLATE = "".join(
 
 
 def to_markdown(analysis: Analysis) -> str:
-    """Returns the report as people and agents read it."""
+    """Return the report as people and agents read it."""
     parts = [
         "# CHANGE_ANALYSIS_REPORT\n",
         _section("Summary", _summary(analysis)),
@@ -270,12 +270,12 @@ def _short(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Returns text of others as one line in which nothing is Markdown that spans lines."""
+    """Return text of others as one line in which nothing is Markdown that spans lines."""
     return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _code(text: str) -> str:
-    """Returns text of others as code, whatever signs it holds."""
+    """Return text of others as code, whatever signs it holds."""
     clean = _plain(text.encode("utf-8", "replace").decode()).replace("|", "\\|")
     if "`" not in clean:
         return f"`{clean}`"

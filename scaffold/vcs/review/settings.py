@@ -22,7 +22,7 @@ from scaffold.vcs.review.rule_files import DESCRIBED, built_in_rules, invalid, r
 
 @dataclass(frozen=True)
 class Settings:
-    """Is what a review goes by.
+    """The settings of a review.
 
     Args:
         sets: The sets of rules, those that come with the tool first.
@@ -40,7 +40,7 @@ class Settings:
 
 
 def read_settings(files: Files, extra: Sequence[str] = ()) -> Settings:
-    """Returns the settings of a repository in one of its states.
+    """Return the settings of a repository in one of its states.
 
     Args:
         files: That state; a review asks the old one, so that no change can excuse itself.
@@ -74,7 +74,7 @@ def read_settings(files: Files, extra: Sequence[str] = ()) -> Settings:
 
 
 def rules_of(settings: Settings, active: Sequence[RuleSet]) -> tuple[Rule, ...]:
-    """Returns the rules that count of the active sets: of several with one id the last."""
+    """Return the rules that count of the active sets: of several with one id the last."""
     found: dict[str, Rule] = {}
     for rule in (rule for each in active for rule in each.rules):
         given = (settings.risk or {}).get(rule.id, rule.risk)
@@ -83,7 +83,7 @@ def rules_of(settings: Settings, active: Sequence[RuleSet]) -> tuple[Rule, ...]:
 
 
 def passes_of(settings: Settings) -> tuple[Pass, ...]:
-    """Returns the passes of all sets: of several with one id the last."""
+    """Return the passes of all sets: of several with one id the last."""
     found = {each.id: each for a_set in settings.sets for each in a_set.passes}
     return tuple(found.values())
 
