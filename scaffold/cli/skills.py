@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.cli.options import FORMAT
 from scaffold.cli.working_folder import start_folder, working_folder
 
 if TYPE_CHECKING:
@@ -44,12 +45,7 @@ def add_skill_commands(
 
 _CHECK: list[click.Parameter] = [
     click.Argument(["paths"], nargs=-1, metavar="[PATH]..."),
-    click.Option(
-        ["--format", "form"],
-        type=click.Choice(["human", "json", "sarif", "github"]),
-        default="human",
-        help="How findings are told. [default: human]",
-    ),
+    FORMAT,
     click.Option(["--show-undecided"], is_flag=True, help="Show the claims left undecided, too."),
     click.Option(["--fix"], is_flag=True, help="Write the fixes whose meaning is certain."),
     click.Option(["--select"], multiple=True, metavar="RULE", help="Only this rule (repeatable)."),

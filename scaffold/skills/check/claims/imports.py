@@ -10,7 +10,8 @@ from typing import NamedTuple
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.statements import nodes_of
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import is_made, python_sources, written_names
 from scaffold.skills.check.context import MADE, silence
