@@ -22,6 +22,7 @@ ProblemKind = Literal[
 ]
 
 _NUMBER = lazy_re(r"-\d")
+_KEY = lazy_re(r"[A-Za-z_][\w.]*=")
 _HELP = frozenset({"--help", "-h", "--version"})
 
 
@@ -201,7 +202,7 @@ class _Reader:
         names = sorted(set(self._command.option_names()))
         message = f"{' '.join(self.result.path)} has no option {name!r}"
         evidence = f"{self._here} has {_shown(names)}"
-        near = _nearest(name, [each for each in names if each.startswith("--")])
+        near = _nearest(name, [each for each in names if each[0] != "-" or each[:2] == "--"])
         self.result.problems.append(Problem("option-unknown", at, message, evidence, near, at))
 
     def _skip_values(self, option: Option) -> None:
@@ -265,7 +266,11 @@ class _Reader:
         at = self._index - 1
         commands = self._command.commands
         if commands is None:
-            self._given.append(at)
+            # A program that is configured by its classes takes `model.lr=1e-5`.
+            if _KEY.match(text) and any(each[0] != "-" for each in self._command.option_names()):
+                self._read_option(text)
+            else:
+                self._given.append(at)
             return True
         if self._command.arguments:
             self._stop("arguments stand before the command")

@@ -11,6 +11,7 @@ from scaffold.analysis.cli.argparse_reader import read_argparse
 from scaffold.analysis.cli.cli_json import read_cli
 from scaffold.analysis.cli.click_reader import read_click
 from scaffold.analysis.cli.commands import Command
+from scaffold.analysis.cli.dataclass_reader import read_dataclasses
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.files.git import git_output
 from scaffold.analysis.project.projects import Projects, normal_name
@@ -141,12 +142,11 @@ class Programs:
         source = self._sources.get(path)
         if source is None:
             return None
-        command = read_click(path, function, self._sources, self._python)
-        if command is None:
-            command = read_argparse(path, function, self._sources, self._python)
-        if command is None and path.endswith("/__main__.py"):
-            return None
-        return command
+        for read in (read_click, read_argparse, read_dataclasses):
+            command = read(path, function, self._sources, self._python)
+            if command is not None:
+                return command
+        return None
 
     def is_own_name(self, name: str) -> bool:
         """Tells whether a word is the name of one of the repository's distributions."""

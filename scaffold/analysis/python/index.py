@@ -14,6 +14,7 @@ from scaffold.analysis.python.binding import Problem
 from scaffold.analysis.python.callables import Callables
 from scaffold.analysis.python.classes import Member
 from scaffold.analysis.python.data_fields import Field, find_fields
+from scaffold.analysis.python.decorators import last_part
 from scaffold.analysis.python.definitions import Definitions
 from scaffold.analysis.python.entry import ClassEntry
 from scaffold.analysis.python.lookup_result import Found
@@ -94,6 +95,14 @@ class PythonIndex:
         if not found.exists or not isinstance(found.thing, ClassEntry):
             return None
         return find_fields(self._resolver.classes, found.thing)
+
+    def foreign_bases(self, found: Found) -> frozenset[str]:
+        """Return the bases of a found class, inherited ones included, that are not defined here."""
+        if not isinstance(found.thing, ClassEntry):
+            return frozenset()
+        entries = self._resolver.classes.lineage(found.thing).entries
+        bases = (last_part(base) for each in entries for base in each.binding.bases)
+        return frozenset(bases) - {each.binding.name for each in entries}
 
     def module_names(self, dotted: str) -> frozenset[str]:
         """Returns the names that a module or package binds or gives on first use."""
