@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from scaffold.analysis.python.scopes import Scope, read_scope
 from scaffold.deps.guards import guard_of_test, guard_of_try, guard_of_with
-from scaffold.deps.scopes import Assigned, Scope
 from scaffold.deps.source_code import Code, Tree
 from scaffold.deps.use import CALLED, Chain, Kind, Use
 
@@ -197,12 +197,7 @@ class _Walk:
         scope: Scope,
         guard: str,
     ) -> None:
-        inner = Scope(node, scope)
-        for each in node.generators:
-            for name in ast.walk(each.target):
-                if isinstance(name, ast.Name):
-                    inner.bind(name.id, Assigned(None))
-        self.body(node, inner, guard)
+        self.body(node, read_scope(node, scope), guard)
 
     def _try(self, node: ast.Try, scope: Scope, guard: str) -> None:
         forgiven = guard_of_try(node)

@@ -10,17 +10,8 @@ from typing import TypeGuard
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
+from scaffold.analysis.python.scopes import Bound, Function, Scope, read_scope
 from scaffold.analysis.python.sources import Source, Sources
-from scaffold.deps.scopes import (
-    Annotated,
-    Assigned,
-    Binding,
-    Caught,
-    Function,
-    Imported,
-    Scope,
-    read_scope,
-)
 from scaffold.deps.use import Chain
 
 _DEEPEST = 30
@@ -188,50 +179,54 @@ class Code:
         if not isinstance(node.value, ast.Name):
             return self._instance_value(node, scope)
         found = scope.find(node.value.id)
-        imported = [each for each in found[0] if isinstance(each, Imported)] if found else []
+        imported = [each for each in found[0] if each.alias is not None] if found else []
         if len(imported) != 1:
             return self._instance_value(node, scope)
         return self._tree.elsewhere(self.source.path, f"{imported[0].dotted}.{node.attr}")
 
-    def _bound(self, bindings: list[Binding], scope: Scope) -> Chain | None:
+    def _bound(self, bindings: list[Bound], scope: Scope) -> Chain | None:
         key = id(bindings)  # the scopes keep every list alive
         if key not in self._names:
             self._names[key] = None  # a name that is set from itself is not known
             self._names[key] = self._one_of(bindings, scope)
         return self._names[key]
 
-    def _one_of(self, bindings: list[Binding], scope: Scope) -> Chain | None:
+    def _one_of(self, bindings: list[Bound], scope: Scope) -> Chain | None:
         if len(bindings) > _MOST_BINDINGS:
             return None
         found = [self._binding(each, scope) for each in bindings]
         imported = [
             chain
             for each, chain in zip(bindings, found, strict=True)
-            if chain is not None and isinstance(each, Imported)
+            if chain is not None and each.alias is not None
         ]
         if imported:
             return imported[0]
         first = found[0]
         return first if all(each == first for each in found) else None
 
-    def _binding(self, binding: Binding, scope: Scope) -> Chain | None:
-        match binding:
-            case Imported():
-                return self._package(binding.dotted) or self._tree.elsewhere(
-                    self.source.path, binding.dotted
+    def _binding(self, bound: Bound, scope: Scope) -> Chain | None:
+        chain = None
+        match bound.node:
+            case ast.Import() | ast.ImportFrom():
+                return self._package(bound.dotted) or self._tree.elsewhere(
+                    self.source.path, bound.dotted
                 )
-            case Assigned():
-                return None if binding.value is None else self.value(binding.value, scope)
-            case Annotated():
-                chain = self.annotation(binding.annotation, scope)
-                return None if chain is None else chain.called()
-            case Caught():
-                chain = None if binding.kind is None else self.value(binding.kind, scope)
-                return None if chain is None else chain.called()
             case ast.ClassDef():
-                return self.class_chain(binding)
+                return self.class_chain(bound.node)
+            case (
+                ast.AnnAssign(annotation=ast.expr() as kind)
+                | ast.arg(annotation=ast.expr() as kind)
+            ) if not isinstance(bound.value, ast.Call):
+                chain = self.annotation(kind, scope)
+            case ast.ExceptHandler(type=ast.expr() as kind):
+                chain = self.value(kind, scope)
+            case ast.withitem():
+                return None if bound.value is None else self.value(_entered(bound.value), scope)
             case _:
-                return None  # a function of the tree: what it returns is not followed
+                # Of a function of the tree, what it returns is not followed.
+                return None if bound.value is None else self.value(bound.value, scope)
+        return None if chain is None else chain.called()
 
     def _package(self, dotted: str) -> Chain | None:
         if dotted.startswith(".") or not self._tree.may_belong(dotted):
@@ -279,8 +274,8 @@ class Code:
         """Returns the members that a base of the tree, which is none of the package, brings."""
         found = scope.find(base.id) if isinstance(base, ast.Name) else None
         for each in found[0] if found else ():
-            if isinstance(each, ast.ClassDef):
-                return set(own_names(each))
+            if isinstance(each.node, ast.ClassDef):
+                return set(own_names(each.node))
         members = self._tree.index.members(self._dotted(base)) or {}
         return set(members)
 
@@ -371,6 +366,12 @@ def _set_on_self(owner: ast.ClassDef) -> dict[str, list[tuple[Function, ast.expr
 def _is_of_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
     owner = node.value if isinstance(node, ast.Attribute) else None
     return isinstance(owner, ast.Name) and owner.id == "self"
+
+
+def _entered(manager: ast.expr) -> ast.expr:
+    """Return the expression whose value a ``with`` binds."""
+    entering = ast.Attribute(manager, "__enter__", ast.Load())
+    return ast.copy_location(ast.Call(ast.copy_location(entering, manager), [], []), manager)
 
 
 def _is_none(node: ast.expr) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.modules import Modules
+from scaffold.analysis.python.scopes import bindings_of
 from scaffold.analysis.python.statements import all_nodes
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -34,18 +35,12 @@ class Source:
     @cached_property
     def imports(self) -> dict[str, str]:
         """What each imported name stands for, dotted; a relative import begins with dots."""
-        found: dict[str, str] = {}
-        for node in all_nodes(self.tree):
-            if isinstance(node, ast.Import):
-                for each in node.names:
-                    top = each.name.partition(".")[0]
-                    found[each.asname or top] = each.name if each.asname else top
-            elif isinstance(node, ast.ImportFrom):
-                lead = "." * node.level + (node.module or "")
-                for each in node.names:
-                    dot = "" if lead.endswith(".") else "."
-                    found[each.asname or each.name] = f"{lead}{dot}{each.name}"
-        return found
+        return {
+            each.name: each.dotted
+            for node in all_nodes(self.tree)
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for each in bindings_of(node)
+        }
 
     @cached_property
     def definitions(self) -> dict[int, Definition]:

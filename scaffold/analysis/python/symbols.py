@@ -10,8 +10,8 @@ from typing import TypeGuard
 
 from scaffold.analysis.python.attributes import SETTING
 from scaffold.analysis.python.bindings import Scope, ValueBinding
+from scaffold.analysis.python.bodies import Statements, read_body
 from scaffold.analysis.python.lazy_names import LazyNames, is_lazy_module, read_lazy_names
-from scaffold.analysis.python.scopes import Statements, read_scope
 from scaffold.analysis.python.statements import all_nodes, dotted_name, statements
 
 MODULE_NAMES = frozenset(
@@ -66,7 +66,7 @@ def read_module(source: bytes) -> ModuleTable:
 
 def _table(tree: ast.Module, source: bytes) -> ModuleTable:
     body = list(statements(tree.body))
-    scope = read_scope(body, may_set_by_name=any(word in source for word in SETTING))
+    scope = read_body(body, may_set_by_name=any(word in source for word in SETTING))
     exports, complete = _exports(body) if b"__all__" in source else (None, True)
     _bind_from_within(tree, source, scope)
     return ModuleTable(
