@@ -11,10 +11,10 @@ from pathlib import Path
 from scaffold.analysis.files.files import Files, walk
 from scaffold.analysis.python.index import PythonIndex, Signature
 from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.module_getattr import Branch, find_branch
 from scaffold.analysis.python.signatures import read_signature
 from scaffold.analysis.python.sources import Source, Sources
-from scaffold.deps.deprecation_texts import Defined, Function
-from scaffold.deps.module_getattr import Given, given_on_first_use
+from scaffold.deps.deprecation_texts import Defined, Function, has_warning, raised_text
 from scaffold.deps.use import CALLED
 
 _TRUSTED = re.compile(
@@ -34,6 +34,25 @@ class Ask:
     def member(self, name: str) -> Ask:
         """Returns the question for an attribute."""
         return Ask(self.path, f"{self.name}.{name}")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a module's ``__getattr__`` does with a name.
+
+    Args:
+        is_refused: Whether it raises.
+        text: The words of the error or warning.
+        target: Where a table says that the name is now, dotted, or "".
+        path: The file of the condition that decides.
+        line: Its line.
+    """
+
+    is_refused: bool
+    text: str
+    target: str
+    path: str
+    line: int
 
 
 @dataclass(frozen=True)
@@ -132,7 +151,8 @@ class Release:
         given = None
         if outer.kind == "undecided" and outer.path:
             names = self.index.dotted_names(outer.path)
-            given = given_on_first_use(self.source, self.index, outer.path, names, lacking)
+            branch = find_branch(self.source, self.index.find_in, outer.path, names, lacking)
+            given = None if branch is None else _given(branch, lacking)
         if given is not None and given.target and count == len(parts):
             moved = self._find(Ask("", given.target))
             if moved.exists:
@@ -370,6 +390,16 @@ class Release:
     def mentions(self, pattern: bytes) -> bool:
         """Tells whether a pattern stands anywhere in the sources."""
         return re.search(pattern, self._blob) is not None
+
+
+def _given(branch: Branch, name: str) -> Given:
+    refused = raised_text(branch.body)
+    if not branch.body:
+        refused = f"no table of {branch.path} gives {name!r}"
+    if refused is not None:
+        return Given(True, refused, "", branch.path, branch.line)
+    text = has_warning(branch.body) or (branch.target and f"it is given from {branch.target}")
+    return Given(False, text, branch.target, branch.path, branch.line)
 
 
 def dotted_ask(release: Release, ask: Ask) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from scaffold.analysis.python.bindings import Scope
-from scaffold.analysis.python.getattr_refusal import refuses_unknown_names
 from scaffold.analysis.python.literal_tables import LiteralTable, read_literal_tables
+from scaffold.analysis.python.module_getattr import refuses_unknown_names
 from scaffold.analysis.python.statements import all_nodes, dotted_name
 
 
