@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold.analysis.files.gc_pause import uncollected
 from scaffold.errors import TargetError
 from scaffold.report import Report
 from scaffold.vcs.repository import open_repository
@@ -57,8 +56,7 @@ def git_errors() -> tuple[type[Exception], ...]:
 def _review(repository: git.Repo, which: Which, rules: Sequence[str]) -> Report:
     comparison = compare(repository, which)
     try:
-        with uncollected():
-            return _report(analyse(comparison, read_settings(comparison.old, rules)))
+        return _report(analyse(comparison, read_settings(comparison.old, rules)))
     finally:
         comparison.close()
 
