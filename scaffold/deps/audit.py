@@ -30,7 +30,7 @@ def audit(
     python: str | None = None,
     show_undecided: bool = False,
 ) -> Report:
-    """Binds every use of a package to two releases, read as text.
+    """Bind every use of a package to two releases, read as text.
 
     Args:
         root: The tree.
@@ -76,7 +76,7 @@ def audit(
 def judge_tree(
     files: Files, names: Names, old: Release, new: Release
 ) -> tuple[list[Use], list[Finding], list[str]]:
-    """Returns a tree's uses of a package, what there is to say of them, and what did not parse."""
+    """Return a tree's uses of a package, the findings on them, and what did not parse."""
     found = collect(files, names)
     judge = Judge(old, new)
     servers = Server(old), Server(new)
@@ -97,7 +97,7 @@ def judge_tree(
 
 
 def _all_names(named: Names, read: Iterable[Names]) -> Names:
-    """Joins the names that the tree uses with those that the releases bring."""
+    """Join the names that the tree uses with those that the releases bring."""
     imports, programs = set(named.imports), set(named.programs)
     for each in read:
         imports |= set(each.imports)

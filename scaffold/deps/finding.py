@@ -1,4 +1,4 @@
-"""What an audit says of one use: the verdict, how grave it is, and the evidence for it."""
+"""The finding of an audit on one use: its verdict, its severity and its evidence."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ VERDICTS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Is one thing that an audit says of a use.
+    """A finding of an audit about one use.
 
     Args:
         use: The use.
@@ -68,11 +68,11 @@ class Finding:
     likely: str = ""
 
     def guarded(self) -> Finding:
-        """Returns the finding, softened where the code does without the name."""
+        """Return the finding, softened where the code does without the name."""
         return replace(self, level="guarded") if self.use.guard and self.level == "breaks" else self
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the finding as JSON has it."""
+        """Return the finding as JSON has it."""
         row = {**self.use.to_json(), "verdict": self.verdict, "level": self.level}
         evidence = {"old": self.old, "new": self.new}
         return {**row, "why": self.why, "evidence": evidence, "likely": self.likely}

@@ -27,7 +27,7 @@ _HELP = frozenset({"--help", "-h", "--version"})
 
 
 class Input(NamedTuple):
-    """Is one word of a command line.
+    """One word of a command line.
 
     Args:
         text: The word without its quotes.
@@ -42,7 +42,7 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Is one word that does not fit.
+    """One word that does not fit.
 
     Args:
         kind: What is wrong: the rule that it breaks.
@@ -63,7 +63,7 @@ class Problem:
 
 @dataclass
 class Fit:
-    """Is how the words of a command line fit a command.
+    """The result of fitting the words of a command line to a command.
 
     Args:
         problems: What does not fit.
@@ -79,7 +79,7 @@ class Fit:
 
 
 def fit(command: Command, words: Sequence[Input], *, is_whole: bool) -> Fit:
-    """Fits the words behind a program's name to what the program takes.
+    """Fit the words behind a program's name to what the program takes.
 
     Args:
         command: The program.
@@ -107,7 +107,7 @@ class _Reader:
         self.result = Fit(path=(command.name,))
 
     def read(self) -> None:
-        """Reads all words."""
+        """Read all words."""
         is_rest = False
         while self._index < len(self._words):
             word = self._words[self._index]
@@ -128,7 +128,7 @@ class _Reader:
         return text.startswith("-") and len(text) > 1
 
     def _read_unsure(self, word: Input, *, is_rest: bool) -> bool:
-        """Reads a word that stands for others; returns whether to go on."""
+        """Read a word that stands for others; return whether to go on."""
         at = self._index - 1
         name, is_set, _ = word.text.partition("=")
         if is_set and re.fullmatch(r"--?[a-zA-Z][\w-]*", name) and not is_rest:
@@ -143,7 +143,7 @@ class _Reader:
         return True
 
     def _stop(self, reason: str) -> None:
-        """Gives up on the words that are left."""
+        """Give up on the words that are left."""
         self._is_loose = True
         for index in range(self._index, len(self._words)):
             self.result.unsure[index] = reason
@@ -176,7 +176,7 @@ class _Reader:
         return f"`{' '.join(self.result.path)}`{where}"
 
     def _read_cluster(self, text: str, at: int) -> bool:
-        """Reads `-xvf` and `-n4`; returns whether all of it is known."""
+        """Read `-xvf` and `-n4`; return whether all of it is known."""
         for position in range(1, len(text)):
             option = self._command.option(f"-{text[position]}")
             if option is None:
@@ -206,7 +206,7 @@ class _Reader:
         self.result.problems.append(Problem("option-unknown", at, message, evidence, near, at))
 
     def _skip_values(self, option: Option) -> None:
-        """Skips the words behind an option that takes any number of them."""
+        """Skip the words behind an option that takes any number of them."""
         self._is_loose = True
         while self._index < len(self._words):
             word = self._words[self._index]
@@ -262,7 +262,7 @@ class _Reader:
         self.result.problems.append(Problem("choice-unknown", at, message, evidence, near, of))
 
     def _read_argument(self, text: str) -> bool:
-        """Reads a word that is no option; returns whether to go on."""
+        """Read a word that is no option; return whether to go on."""
         at = self._index - 1
         commands = self._command.commands
         if commands is None:
@@ -299,7 +299,7 @@ class _Reader:
         return False
 
     def find_missing(self) -> None:
-        """Finds arguments and options that are needed and not given, or one argument too many."""
+        """Find arguments and options that are needed and not given, or one argument too many."""
         command = self._command
         if self._asks_help or self._is_loose or command.is_open or command.commands is not None:
             return
@@ -342,7 +342,7 @@ def _nearest(text: str, names: Sequence[str]) -> str:
 
 
 def _shown(names: Sequence[str]) -> str:
-    """Lists names, the first dozen where there are many."""
+    """List names, the first dozen where there are many."""
     if len(names) <= 12:
         return ", ".join(names) if names else "none"
     return f"{', '.join(names[:12])} and {len(names) - 12} more"

@@ -1,4 +1,4 @@
-"""What a repository says to this tool: a table below ``[tool.scaffold]`` in its pyproject.toml."""
+"""The settings of a repository: a table below ``[tool.scaffold]`` in its pyproject.toml."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scaffold.errors import TargetError
 
 
 def read_tool_table(text: str | None, name: str) -> dict[str, Any]:
-    """Returns the table ``[tool.scaffold.NAME]``; an empty one where there is none.
+    """Return the table ``[tool.scaffold.NAME]``; an empty one where there is none.
 
     Args:
         text: The text of pyproject.toml; None where there is no such file.
@@ -25,7 +25,7 @@ def read_tool_table(text: str | None, name: str) -> dict[str, Any]:
 
 
 def read_project_file(text: str) -> dict[str, Any]:
-    """Returns what a pyproject.toml holds; nothing where it is broken and not for this tool.
+    """Return what a pyproject.toml holds; nothing where it is broken and not for this tool.
 
     Raises:
         TargetError: It is broken, and holds a table of this tool.
@@ -41,7 +41,7 @@ def read_project_file(text: str) -> dict[str, Any]:
 
 
 def inner_table(table: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Returns the table that the names lead to; an empty one where something else stands there."""
+    """Return the table that the names lead to; an empty one where that is no table."""
     for name in names:
         found: object = table.get(name)
         table = cast("dict[str, Any]", found) if isinstance(found, dict) else {}

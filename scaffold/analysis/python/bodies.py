@@ -39,7 +39,7 @@ Statements = Sequence[tuple[ast.stmt, int]]
 
 
 def read_body(body: Statements, *, may_set_by_name: bool = True) -> Scope:
-    """Reads what a module's body binds.
+    """Read what a module's body binds.
 
     Args:
         body: Its statements.
@@ -49,7 +49,7 @@ def read_body(body: Statements, *, may_set_by_name: bool = True) -> Scope:
 
 
 class _Reader:
-    """Reads scopes inside of each other, the statements of each one once.
+    """A reader of nested bodies that goes through the statements of each once.
 
     Args:
         may_set_by_name: See `read_body`.
@@ -61,7 +61,7 @@ class _Reader:
     def scope(
         self, body: Statements, *, only_definitions: bool = False, in_class: bool = False
     ) -> Scope:
-        """Reads what a body binds.
+        """Read what a body binds.
 
         Args:
             body: Its statements.

@@ -15,7 +15,7 @@ _MOST_FUNCTIONS = 8
 
 Read = Callable[[str], Source | None]
 Find = Callable[[str, str], Found]
-"""Finds what a name means inside of a file."""
+"""Find what a name means inside of a file."""
 Ends = frozenset[str]
 """How a run of statements can end: ``raise``, ``return`` or ``on`` to the next."""
 
@@ -144,7 +144,7 @@ def _target(test: ast.expr, spellings: set[str], tables: dict[str, LiteralTable]
 
 
 class _Walk:
-    """Follows statements for one unknown name.
+    """A walk through statements for one unknown name.
 
     Args:
         name: The parameter that holds the name.
@@ -157,7 +157,7 @@ class _Walk:
         self._nothing: set[str] = set()
 
     def ends(self, body: Sequence[ast.stmt]) -> Ends:
-        """Returns how a body can end."""
+        """Return how a body can end."""
         found: set[str] = set()
         for node in body:
             now = self._statement(node)
@@ -224,7 +224,7 @@ class _Walk:
         return frozenset({"on"})
 
     def _fails(self, value: ast.expr | None) -> bool:
-        """Tells whether an expression looks the name up in a table, which raises ``KeyError``."""
+        """Return whether an expression looks the name up in a table, which raises ``KeyError``."""
         return value is not None and any(
             isinstance(each, ast.Subscript)
             and self._is_name(each.slice)
@@ -233,7 +233,7 @@ class _Walk:
         )
 
     def _is_nothing(self, value: ast.expr) -> bool:
-        """Tells whether an expression is ``table.get(name)`` without a default."""
+        """Return whether an expression is ``table.get(name)`` without a default."""
         if isinstance(value, ast.Name):
             return value.id in self._nothing
         if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
@@ -284,7 +284,7 @@ class _Walk:
         return isinstance(node, ast.Name) and node.id == self._name
 
     def _is_table(self, node: ast.expr) -> bool:
-        """Tells whether an expression is a known table, a part of one, or a literal one."""
+        """Return whether an expression is a known table, a part of one, or a literal one."""
         if isinstance(node, ast.Name):
             return node.id in self._tables
         if isinstance(node, ast.Call):

@@ -16,7 +16,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class Source:
-    """Is one parsed source.
+    """One parsed source.
 
     Args:
         path: Relative to the root.
@@ -29,7 +29,7 @@ class Source:
     text: str = ""
 
     def mentions(self, word: str) -> bool:
-        """Tells whether a word stands anywhere in its text."""
+        """Return whether a word is anywhere in its text."""
         return word in self.text
 
     @cached_property
@@ -67,7 +67,7 @@ class Source:
         return frozenset(found)
 
     def dotted(self, node: ast.expr) -> str:
-        """Returns an expression's dotted name with imports resolved; "" where it is none."""
+        """Return an expression's dotted name with imports resolved; "" where it is none."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -79,7 +79,7 @@ class Source:
 
 
 class Sources:
-    """Parses the sources of a repository when they are asked for.
+    """The sources of a repository, parsed when asked for.
 
     Args:
         files: The repository's files.
@@ -92,13 +92,13 @@ class Sources:
         self._parsed: dict[str, Source | None] = {}
 
     def get(self, path: str) -> Source | None:
-        """Returns a source; None where it is missing or no Python that parses."""
+        """Return a source; None where it is missing or no Python that parses."""
         if path not in self._parsed:
             self._parsed[path] = self._parse(path)
         return self._parsed[path]
 
     def origin(self, name: str, source: Source) -> Source | None:
-        """Returns the module that an imported name is taken from, where it is a plain one.
+        """Return the module that an imported name is taken from, where it is a plain one.
 
         It answers without following names, and so cheaply: None where the module is not of this
         repository.

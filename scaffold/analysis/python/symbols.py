@@ -27,7 +27,7 @@ DYNAMIC_WORDS = (b"globals", b"exec", b"sys.modules", b"vars(", b"locals(")
 
 @dataclass(slots=True)
 class ModuleTable:
-    """Is what the text of one module says about its names.
+    """The names of one module, read from its text.
 
     Args:
         scope: What its statements bind.
@@ -49,7 +49,7 @@ class ModuleTable:
 
 
 def read_module(source: bytes) -> ModuleTable:
-    """Reads a module's table; a source that cannot be parsed has a problem and no names."""
+    """Read a module's table; a source that cannot be parsed has a problem and no names."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in other people's strings
@@ -80,7 +80,7 @@ def _table(tree: ast.Module, source: bytes) -> ModuleTable:
 
 
 def _bind_from_within(tree: ast.Module, source: bytes, scope: Scope) -> None:
-    """Binds what expressions (``:=``) and functions (``global``) bind in the module."""
+    """Bind what expressions (``:=``) and functions (``global``) bind in the module."""
     if b":=" not in source and b"global " not in source:
         return
     for node in all_nodes(tree):
@@ -93,7 +93,7 @@ def _bind_from_within(tree: ast.Module, source: bytes, scope: Scope) -> None:
 
 
 def _exports(body: Statements) -> tuple[frozenset[str] | None, bool]:
-    """Reads ``__all__`` through ``=``, ``+=``, ``append``, ``extend`` and ``+`` of literals."""
+    """Read ``__all__`` through ``=``, ``+=``, ``append``, ``extend`` and ``+`` of literals."""
     found: set[str] | None = None
     complete = True
     for node, _ in body:
@@ -124,7 +124,7 @@ def _all_values(node: ast.stmt) -> Iterator[ast.expr]:
 
 
 def _added(value: ast.expr) -> Iterator[ast.expr]:
-    """Yields the parts of ``a + b + c`` and of ``[*a, "b"]``."""
+    """Yield the parts of ``a + b + c`` and of ``[*a, "b"]``."""
     pending = [value]
     while pending:
         node = pending.pop()
@@ -151,7 +151,7 @@ def _strings(node: ast.expr) -> list[str] | None:
 
 
 def _dynamic(tree: ast.Module, source: bytes) -> str | None:
-    """Says why a module may get names that its text does not bind, or returns None."""
+    """Return why a module may get names that its text does not bind, or None."""
     if not any(word in source for word in DYNAMIC_WORDS):
         return None
     found = [each for each in all_nodes(tree) if _may_add_names(each)]
@@ -191,7 +191,7 @@ def _may_add_names(node: ast.AST) -> TypeGuard[ast.Call | ast.Subscript]:
 
 
 def _hooks(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Yields what ``lazy_names`` reads: it may keep what it gives in ``globals()``."""
+    """Yield what ``lazy_names`` reads: it may keep what it gives in ``globals()``."""
     for node, _ in statements(tree.body):
         if (isinstance(node, ast.FunctionDef) and node.name in ("__getattr__", "__dir__")) or (
             isinstance(node, ast.Assign) and is_lazy_module(node.value)
@@ -200,7 +200,7 @@ def _hooks(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _harmless_reads(tree: ast.Module) -> set[int]:
-    """Finds ``globals()[x]`` that is only read, ``x in globals()`` and ``globals().get(x)``."""
+    """Find ``globals()[x]`` that is only read, ``x in globals()`` and ``globals().get(x)``."""
     found: set[int] = set()
     for node in all_nodes(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
