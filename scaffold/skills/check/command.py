@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.analysis.files.files import Files, list_files
-from scaffold.analysis.files.gc_pause import uncollected
 from scaffold.analysis.python.installed import installed_files
 from scaffold.analysis.repository import Repository
 from scaffold.errors import RequestError
@@ -72,11 +71,6 @@ def check_skills(wish: CheckWish) -> Report:
     if wish.write_baseline and (wish.baseline or wish.since):
         message = "--write-baseline takes all findings: leave out --baseline and --since"
         raise RequestError(message, code="usage")
-    with uncollected():
-        return _check(wish)
-
-
-def _check(wish: CheckWish) -> Report:
     root, chosen = find_root(wish)
     installed = installed_files(wish.python) if wish.python is not None else None
     repository = Repository(list_files(root), installed)

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from scaffold.analysis.python.scopes import bound_names, imported
 from scaffold.analysis.python.signatures import Signature
 from scaffold.analysis.python.statements import nodes_of
 from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Verdict
-from scaffold.skills.check.claims.bound_names import bound_names, imported, set_attributes
 from scaffold.skills.check.claims.imports import is_surely_ours
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.names import is_complete
@@ -30,6 +30,8 @@ _RULES = {
     "too-many": "argument-surplus",
     "twice": "argument-unknown",
 }
+
+_SETTERS = frozenset({"setattr", "object", "setitem", "delattr"})
 
 
 class Called(NamedTuple):
@@ -73,7 +75,7 @@ class _Finder:
         meant = {name: dotted for name, dotted in meant.items() if len(own.get(name, ())) < 2}
         self._names = {name: dotted for name, dotted in meant.items() if name not in bound}
         self._made = _made_once(tree, self._names, bound)
-        self._set = set_attributes(tree)
+        self._set = _set_attributes(tree)
         self._is_whole = is_complete(tree) and "#" not in source.block.text
 
     def claims(self) -> Iterator[Claim]:
@@ -126,6 +128,24 @@ def _made_once(tree: ast.Module, names: dict[str, str], bound: Counter[str]) -> 
             ):
                 made[target.id] = names[value.func.id]
     return {name: dotted for name, dotted in made.items() if bound[name] == 1}
+
+
+def _set_attributes(tree: ast.AST) -> set[str]:
+    """Return the attributes that the code sets on whatever it holds, `setattr` and mocks too."""
+    found: set[str] = set()
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            found.add(node.attr)
+        elif isinstance(node, ast.Call) and _callee(node.func) in _SETTERS:
+            words = (each.value for each in node.args if isinstance(each, ast.Constant))
+            found.update(each for each in words if isinstance(each, str))
+    return found
+
+
+def _callee(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def judge_call(claim: Claim, document: Document, repository: Repository) -> Verdict:

@@ -12,10 +12,10 @@ from typing import NamedTuple, cast
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.python.builtins_table import standard_name
+from scaffold.analysis.python.scopes import imported
 from scaffold.analysis.python.statements import nodes_of
 from scaffold.analysis.repository import Repository
 from scaffold.skills.check.claim import Claim, Verdict
-from scaffold.skills.check.claims.bound_names import imported
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import (
     defined_names,

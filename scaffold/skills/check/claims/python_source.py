@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.skills.check.claims.bound_names import bound_names, imported
+from scaffold.analysis.python.scopes import bound_names, imported
 from scaffold.skills.check.claims.made import shown_files
 from scaffold.skills.check.context import block_silence, is_placeholder, lead_silence, silence
 from scaffold.skills.check.documents import Document
