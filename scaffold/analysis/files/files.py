@@ -94,7 +94,7 @@ class Files:
 
     @cached_property
     def sorted_places(self) -> tuple[str, ...]:
-        """Files and folders, sorted: what begins with the same words is adjacent."""
+        """File and folders, sorted: what begins with the same words is adjacent."""
         return tuple(sorted(self.paths | self.folders))
 
     @cached_property

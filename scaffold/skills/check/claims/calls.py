@@ -35,7 +35,7 @@ _SETTERS = frozenset({"setattr", "object", "setitem", "delattr"})
 
 
 class Called(NamedTuple):
-    """Is a call, or a member that is read.
+    """A call, or a member that is read.
 
     Args:
         dotted: The full name of what is called.
@@ -51,7 +51,7 @@ class Called(NamedTuple):
 
 
 def find_calls(document: Document) -> Iterator[Claim]:
-    """Yields the calls, and the members, of what a document imports."""
+    """Yield the calls, and the members, of what a document imports."""
     names, bound = imported_names(document), defined_names(document)
     # What another block imports counts only where no block means something else by the name.
     shared = {name: dotted for name, dotted in names.items() if name not in bound}
@@ -97,7 +97,7 @@ class _Finder:
         return Claim("call", text[:120], self._source.line(node), node.col_offset + 1, data)
 
     def _dotted(self, node: ast.expr) -> str | None:
-        """Returns the full name of `a.b.c`, where a is imported or made from a class that is."""
+        """Return the full name of `a.b.c`, where a is imported or made from a class that is."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             if node.attr in self._set:
@@ -114,7 +114,7 @@ class _Finder:
 
 
 def _made_once(tree: ast.Module, names: dict[str, str], bound: Counter[str]) -> dict[str, str]:
-    """Returns the class of each variable that is bound once, to a call of an imported class."""
+    """Return the class of each variable that is bound once, to a call of an imported class."""
     made: dict[str, str] = {}
     for node in nodes_of(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
@@ -149,7 +149,7 @@ def _callee(node: ast.expr) -> str:
 
 
 def judge_call(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a call: is there such a thing, and does it take these arguments?"""
+    """Judge a call: is there such a thing, and does it take these arguments?"""
     called: Called = claim.data
     index = repository.index_for(called.dotted)
     found = index.find(called.dotted)
@@ -209,7 +209,7 @@ def _judge_missing(
 
 
 def _takes_more(called: Called, signature: Signature, document: Document) -> bool:
-    """Tells whether the text writes out what is called, and lets it take more than it does now."""
+    """Return whether the text writes out what is called, and lets it take more than it does now."""
     *owner, name = called.dotted.split(".")[-2:]
     written = written_names(document)
     taken = written.get(".".join([*owner, name]), written.get(name, frozenset[str]()))
@@ -217,7 +217,7 @@ def _takes_more(called: Called, signature: Signature, document: Document) -> boo
 
 
 def _leaves_out(called: Called) -> bool:
-    """Tells whether a call shows that it is not complete: by an ellipsis, or by nothing at all.
+    """Return whether a call shows that it is not complete: by an ellipsis, or by nothing at all.
 
     Empty parentheses are meant where the block around them is whole, and says nothing more of them.
     """
