@@ -16,11 +16,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILE := $(BIN)/python -m compileall -q
 # Two test processes share the cores, so each keeps its tensor work to one thread. Files go in their
 # order: the longest have few tests, and as the last ones they would leave a core idle.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+# The tests that pytest has rewritten are kept as bytecode, as each process would rewrite them again.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+# What starts no process and imports no torch, and waits for no disk.
+FAST := tests/unit/scaffold tests/unit/reward tests/conformance \
+  $(foreach room,archon runners transaction,--ignore tests/unit/scaffold/$(room)) \
+  --ignore tests/conformance/test_archon_models.py
 PROJECT_FILES := pyproject.toml areal/pyproject.toml constraints.txt $(wildcard requirements/*.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv venv-toolkit demo test test-full test-clients clients test-toolkit lint format docs bench clean
+.PHONY: help venv venv-toolkit demo test test-fast test-full test-clients clients test-toolkit lint format docs bench clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -52,7 +57,11 @@ demo: venv ## Scaffold a small project and train it until its reward passes 0.95
 	bash examples/demo.sh
 
 test: venv ## Run every kind of check at reduced counts
+	@$(COMPILE) scaffold areal
 	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+test-fast: venv ## Run the unit tests that need neither torch nor processes, in less than a minute
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(FAST)
 
 test-full: venv clients ## Run everything, the slow tests and those that need a package registry too
 	$(PYTEST) -m ""

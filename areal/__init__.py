@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 
 def _refuse_to_shadow_areal() -> None:
-    """Raises where AReaL itself is installed: one of the two would hide the other.
+    """Raise where AReaL itself is installed: one of the two would hide the other.
 
     Looks at folder names only: ``importlib.metadata`` would cost more than all of ``areal.api``.
 

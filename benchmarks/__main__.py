@@ -43,7 +43,7 @@ GROUPS: dict[str, tuple[str, str]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the chosen groups and returns the exit status: 1 where a target was missed."""
+    """Run the chosen groups and returns the exit status: 1 where a target was missed."""
     options = _parse(argv)
     settings = _settings(options)
     chosen = options.only or list(GROUPS)

@@ -15,12 +15,12 @@ import torch
 
 
 def use_one_thread() -> None:
-    """Keeps tensor work in the calling thread, so that CPU seconds count work and not waiting."""
+    """Keep tensor work in the calling thread, so that CPU seconds count work and not waiting."""
     torch.set_num_threads(1)
 
 
 def cpu_seconds(work: Callable[[], int]) -> tuple[float, int]:
-    """Runs work once.
+    """Run work once.
 
     Returns:
         CPU seconds of all threads of this process, and what the work returned: the units it did.
@@ -33,7 +33,7 @@ def cpu_seconds(work: Callable[[], int]) -> tuple[float, int]:
 def interleaved_rates(
     works: Mapping[str, Callable[[], int]], repetitions: int
 ) -> dict[str, list[float]]:
-    """Measures units per CPU second of several works in turn, after one round that does not count.
+    """Measure units per CPU second of several works in turn, after one round that does not count.
 
     Each round starts with another work, so none always follows the same one.
 
@@ -57,12 +57,12 @@ def interleaved_rates(
 
 
 def spread(values: Sequence[float]) -> str:
-    """Returns "median of 7, 0.083 to 0.091"."""
+    """Return "median of 7, 0.083 to 0.091"."""
     return f"median of {len(values)}, {min(values):.4g} to {max(values):.4g}"
 
 
 def ratio_spread(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Returns the range of the ratios of single rounds."""
+    """Return the range of the ratios of single rounds."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
     middle = statistics.median(ratios)
     return (
@@ -71,7 +71,7 @@ def ratio_spread(ours: Sequence[float], theirs: Sequence[float]) -> str:
 
 
 def peak_memory_mb() -> float:
-    """Returns the largest resident size that this process has had, in MB of 2**20 bytes.
+    """Return the largest resident size that this process has had, in MB of 2**20 bytes.
 
     Source:
         ``VmHWM`` of proc(5). ``getrusage`` would count what the process was before ``exec``.

@@ -15,7 +15,7 @@ from benchmarks.warm_model import run_place, warm_up
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measures a warm-up from random weights, and GRPO from the model that a warm-up left."""
+    """Measure a warm-up from random weights, and GRPO from the model that a warm-up left."""
     waits: dict[str, list[float]] = {"sft": [], "grpo": []}
     with tempfile.TemporaryDirectory(prefix="areal-bench-") as scratch:
         model, _ = warm_up(settings, Path(scratch) / "model", seed=1, steps=1)
@@ -40,7 +40,7 @@ def run(settings: Settings) -> list[Result]:
 def _wait_for_first_step(
     config: Path, folder: Path, trial: str, overrides: dict[str, object]
 ) -> float:
-    """Starts a run of one step and returns the seconds until the step stands in its statistics."""
+    """Start a run of one step and returns the seconds until the step stands in its statistics."""
     place = run_place(folder, trial)
     command = train_command(config, {**place, "total_train_steps": 1, **overrides})
     stats_file = folder / "benchmark" / trial / "stats.jsonl"

@@ -38,7 +38,7 @@ class Tally:
     by_word: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
     def count(self, inferred: str, usual: str, chosen: str) -> None:
-        """Takes in one commit."""
+        """Take in one commit."""
         self.hits += inferred == chosen
         self.usual += usual == chosen
         row = self.by_word.setdefault(chosen, [0, 0])
@@ -52,7 +52,7 @@ class Tally:
 
 
 def run(settings: Settings) -> list[Result]:
-    """Infers each commit of a repository; without --repo, of this one."""
+    """Infer each commit of a repository; without --repo, of this one."""
     repository = open_repository(settings.repo or ROOT)
     try:
         if is_empty(repository):

@@ -33,7 +33,7 @@ from benchmarks.settings import Settings
 
 @dataclass(frozen=True)
 class Scenario:
-    """Says what is generated.
+    """What is generated.
 
     Args:
         key: In ``TARGETS``.
@@ -53,7 +53,7 @@ SCENARIOS = (
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measures both scenarios at each batch size, and whether the tokens are the right ones."""
+    """Measure both scenarios at each batch size, and whether the tokens are the right ones."""
     use_one_thread()
     weights, tokenizer = make_reference()
     bench = _Bench(weights, tokenizer, plain_transformers_copy(weights.module), settings)
@@ -75,7 +75,7 @@ class _Bench:
         self.decoder = Decoder(weights.module, seed=1)
 
     def speed(self, scenario: Scenario, batch_size: int) -> list[Result]:
-        """Measures real tokens per CPU second of decoder, engine around it, and transformers."""
+        """Measure real tokens per CPU second of decoder, engine around it, and transformers."""
         prompts = arithmetic_prompts(
             self.tokenizer, batch_size, not scenario.stops_at_eos, seed=batch_size
         )
@@ -105,7 +105,7 @@ class _Bench:
         ]
 
     def greedy_agreement(self) -> Result:
-        """Compares greedy answers token by token."""
+        """Compare greedy answers token by token."""
         count = max(self.settings.batch_sizes)
         prompts = arithmetic_prompts(self.tokenizer, count, equal_length=False, seed=3)
         options = self._options(stops_at_eos=True).new(greedy=True)
@@ -121,7 +121,7 @@ class _Bench:
         )
 
     def drift(self) -> Result:
-        """Compares the log-probabilities of sampled tokens with those of the train engine."""
+        """Compare the log-probabilities of sampled tokens with those of the train engine."""
         count = max(self.settings.batch_sizes)
         prompts = arithmetic_prompts(self.tokenizer, count, equal_length=False, seed=4)
         finished = self._decode(prompts, self._options(stops_at_eos=True))
@@ -158,7 +158,7 @@ class _Bench:
     def _generate(
         self, prompts: Sequence[list[int]], options: GenerationHyperparameters
     ) -> tuple[Tensor, Tensor]:
-        """Returns what transformers generates and its log-probabilities, both [B, N]."""
+        """Return what transformers generates and its log-probabilities, both [B, N]."""
         longest = max(map(len, prompts))
         pad, eos = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
         ids_BL = torch.tensor([[pad] * (longest - len(p)) + p for p in prompts])
@@ -185,7 +185,7 @@ class _Bench:
     def _generate_real_tokens(
         self, prompts: Sequence[list[int]], options: GenerationHyperparameters
     ) -> int:
-        """Returns the number of tokens up to each row's end; what follows is padding."""
+        """Return the number of tokens up to each row's end; what follows is padding."""
         tokens_BN, _ = self._generate(prompts, options)
         if options.ignore_eos:
             return tokens_BN.numel()
@@ -214,7 +214,7 @@ class _RunningEngine:
         self._loop.close()
 
     def generate(self, prompts: Sequence[list[int]], options: GenerationHyperparameters) -> int:
-        """Generates one answer a prompt and returns the number of tokens."""
+        """Generate one answer a prompt and returns the number of tokens."""
         return self._loop.run_until_complete(self._gather(prompts, options))
 
     async def _gather(

@@ -33,7 +33,7 @@ class _TimedTrainer(PPOTrainer):
 
 
 def main(result: str, model: str, config: str, warmup_steps: str, steps: str) -> None:
-    """Trains and writes what was measured."""
+    """Train and writes what was measured."""
     use_one_thread()
     num_warmup, num_steps = int(warmup_steps), int(steps)
     folder = Path(result).parent

@@ -24,7 +24,7 @@ NO_TRL = "TRL is not installed here: pip install 'areal-lite[bench]'"
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measures CPU seconds a step and the peak memory of the process."""
+    """Measure CPU seconds a step and the peak memory of the process."""
     modules = ["benchmarks.grpo_areal"]
     has_trl = importlib.util.find_spec("trl") is not None
     if has_trl:

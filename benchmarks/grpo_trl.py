@@ -36,7 +36,7 @@ class _Clock(TrainerCallback):
 
 
 class _Reward:
-    """Is the configuration's reward in TRL's form; counts the tokens that it sees."""
+    """The configuration's reward in TRL's form; counts the tokens that it sees."""
 
     __name__ = "reward"
 
@@ -63,7 +63,7 @@ class _Reward:
 
 
 def main(result: str, model: str, config: str, warmup_steps: str, steps: str) -> None:
-    """Trains and writes what was measured."""
+    """Train and writes what was measured."""
     use_one_thread()
     num_warmup, num_steps = int(warmup_steps), int(steps)
     task, _ = cli_args.load_expr_config(["--config", config], cli_args.GRPOConfig)

@@ -20,7 +20,7 @@ END_STEPS = 10
 
 @dataclass(frozen=True)
 class Course:
-    """Is what one seed did: mean rewards at both ends, steps, wall seconds of both commands."""
+    """What one seed did: mean rewards at both ends, steps, wall seconds of both commands."""
 
     seed: int
     first_reward: float
@@ -31,7 +31,7 @@ class Course:
 
     @property
     def has_learned(self) -> bool:
-        """Says whether all three bounds hold: where it began, where it ended, how long it took."""
+        """Whether all three bounds hold: where it began, where it ended, how long it took."""
         return (
             TARGETS["learning.start"].is_met(self.first_reward)
             and TARGETS["learning.end"].is_met(self.last_reward)
@@ -46,7 +46,7 @@ class Course:
 
 
 def run(settings: Settings) -> list[Result]:
-    """Runs warm-up and GRPO for each seed, as two ``areal train`` commands."""
+    """Run warm-up and GRPO for each seed, as two ``areal train`` commands."""
     with tempfile.TemporaryDirectory(prefix="areal-bench-") as scratch:
         courses = [_course(settings, Path(scratch) / str(seed), seed) for seed in settings.seeds]
     count = len(courses)

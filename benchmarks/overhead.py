@@ -43,7 +43,7 @@ _ANSWER = "42"
 
 @dataclass(frozen=True)
 class Figure:
-    """Is one line of the table.
+    """One line of the table.
 
     ``target`` is None where a line only informs; ``is_ceiling`` says that less is better.
     """
@@ -125,14 +125,14 @@ class SleepingWorkflow(RolloutWorkflow):
 
 @dataclass(frozen=True)
 class Pace:
-    """Is how fast something went."""
+    """How fast something went."""
 
     per_s: float
     cpu_us: float
 
 
 def best_pace(measure: Callable[[], Pace]) -> Pace:
-    """Returns the best of several rounds, of rate and CPU time each by itself."""
+    """Return the best of several rounds, of rate and CPU time each by itself."""
     paces = [measure() for _ in range(_ROUNDS)]
     return Pace(max(p.per_s for p in paces), min(p.cpu_us for p in paces))
 
@@ -140,7 +140,7 @@ def best_pace(measure: Callable[[], Pace]) -> Pace:
 def time_episodes(
     workflow: RolloutWorkflow, engine: InstantEngine, count: int, concurrency: int
 ) -> Pace:
-    """Runs rows through an executor: from the first start to the last result handed out."""
+    """Run rows through an executor: from the first start to the last result handed out."""
     config = InferenceEngineConfig(max_concurrent_rollouts=concurrency, consumer_batch_size=1 << 30)
     executor = WorkflowExecutor(config, engine)
     executor.initialize()
@@ -162,7 +162,7 @@ def time_episodes(
 
 
 def time_rewards(reward_fn: Callable[..., float], count: int, concurrency: int) -> Pace:
-    """Calls a reward through the pool from one event loop."""
+    """Call a reward through the pool from one event loop."""
 
     async def main() -> Pace:
         wrapper = AsyncRewardWrapper(reward_fn, max_workers=_POOL_SIZE)
@@ -183,7 +183,7 @@ def time_rewards(reward_fn: Callable[..., float], count: int, concurrency: int) 
 
 
 def time_import() -> float:
-    """Returns the seconds of a whole process that imports ``areal.api`` and one of its names."""
+    """Return the seconds of a whole process that imports ``areal.api`` and one of its names."""
     times = []
     for _ in range(_ROUNDS + 2):
         start_s = time.perf_counter()
@@ -194,7 +194,7 @@ def time_import() -> float:
 
 
 def measure(scale: float) -> Iterator[Figure]:
-    """Yields the table line by line; ``scale`` multiplies how much of everything is run."""
+    """Yield the table line by line; ``scale`` multiplies how much of everything is run."""
     tokenizer = character_tokenizer(string.printable)
     engine = InstantEngine([*tokenizer.encode(_ANSWER), tokenizer.eos_token_id])
     gconfig = GenerationHyperparameters(max_new_tokens=8)
@@ -237,7 +237,7 @@ def measure(scale: float) -> Iterator[Figure]:
 
 
 def ideal_rate(reward_fn: Callable[..., float]) -> float:
-    """Returns how often per second one process can call a function that it has at hand."""
+    """Return how often per second one process can call a function that it has at hand."""
     start_s = time.perf_counter()
     for _ in range(100):
         reward_fn()
@@ -245,7 +245,7 @@ def ideal_rate(reward_fn: Callable[..., float]) -> float:
 
 
 def main() -> int:
-    """Prints the table and says whether all targets are met."""
+    """Print the table and says whether all targets are met."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="run a tenth of everything")
     parser.add_argument("--json", metavar="FILE", help="write the figures to a file as well")

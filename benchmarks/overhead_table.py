@@ -15,7 +15,7 @@ from benchmarks.targets import Target
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measures what the machinery around an episode costs; its targets stand in that script."""
+    """Measure what the machinery around an episode costs; its targets stand in that script."""
     with tempfile.TemporaryDirectory(prefix="areal-bench-") as scratch:
         out = Path(scratch) / "figures.json"
         script = ROOT / "benchmarks" / "overhead.py"
@@ -25,7 +25,7 @@ def run(settings: Settings) -> list[Result]:
 
 
 def to_results(figures: list[dict[str, Any]]) -> list[Result]:
-    """Translates figures; one without a name is another number of the figure before it."""
+    """Translate figures; one without a name is another number of the figure before it."""
     results = []
     name = ""
     for figure in figures:

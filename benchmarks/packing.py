@@ -32,7 +32,7 @@ FILLS = {"fill_30": 0.3, "fill_100": 1.0}
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measures real tokens per CPU second of whole steps, at 30 % fill and at 100 %."""
+    """Measure real tokens per CPU second of whole steps, at 30 % fill and at 100 %."""
     use_one_thread()
     weights, tokenizer = make_reference()
     theirs = plain_transformers_copy(weights.module)
@@ -72,7 +72,7 @@ def _train_on(
 
 
 def make_batch(fill: float, vocab_size: int, seed: int) -> dict[str, Tensor]:
-    """Makes a right-padded batch: one row is full, the share ``fill`` of all places is real.
+    """Make a right-padded batch: one row is full, the share ``fill`` of all places is real.
 
     Returns:
         ``input_ids``, ``attention_mask`` and ``loss_mask`` [B, L]; the loss is on every token that
@@ -91,7 +91,7 @@ def make_batch(fill: float, vocab_size: int, seed: int) -> dict[str, Tensor]:
 
 
 def _row_lengths(fill: float, generator: torch.Generator) -> Tensor:
-    """Returns lengths [B]: one is the longest, the others scatter around what the fill needs."""
+    """Return lengths [B]: one is the longest, the others scatter around what the fill needs."""
     if fill == 1.0:
         return torch.full((NUM_SEQUENCES,), PADDED_LENGTH)
     others = NUM_SEQUENCES - 1
@@ -112,7 +112,7 @@ def _packed_step(weights: SharedWeights) -> Callable[[dict[str, Tensor]], Any]:
 
 
 def _padded_step(model: Any) -> Callable[[dict[str, Tensor]], Any]:
-    """Returns a step as one writes it by hand: padded batch, mask, the model's own loss."""
+    """Return a step as one writes it by hand: padded batch, mask, the model's own loss."""
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
 

@@ -27,7 +27,7 @@ class ProcessError(RuntimeError):
 
 
 def train_command(config: Path, overrides: Mapping[str, object]) -> list[str]:
-    """Returns the command line of ``areal train``."""
+    """Return the command line of ``areal train``."""
     pairs = [f"{key}={value}" for key, value in overrides.items()]
     return [sys.executable, "-c", _AREAL, "train", "-c", str(config), *pairs]
 
@@ -36,7 +36,7 @@ def train_command(config: Path, overrides: Mapping[str, object]) -> list[str]:
 def running(
     command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs a command in a folder, its output in a file there, and ends it with the block.
+    """Run a command in a folder, its output in a file there, and ends it with the block.
 
     Args:
         command: Program and arguments.
@@ -75,7 +75,7 @@ def running(
 
 
 def run_to_end(command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> float:
-    """Runs a command and returns its wall time in seconds, start-up included."""
+    """Run a command and returns its wall time in seconds, start-up included."""
     started = time.perf_counter()
     with running(command, folder, env) as process:
         process.wait()
@@ -83,7 +83,7 @@ def run_to_end(command: Sequence[str], folder: Path, env: Mapping[str, str] | No
 
 
 def run_for_json(module: str, arguments: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Runs a module of this package with one thread and returns what it wrote.
+    """Run a module of this package with one thread and returns what it wrote.
 
     Its first argument is the file to write.
     """
@@ -95,7 +95,7 @@ def run_for_json(module: str, arguments: Sequence[str], folder: Path) -> dict[st
 
 
 def read_train_rows(stats_file: Path) -> list[dict[str, Any]]:
-    """Returns the statistics of the steps that ``areal train`` has written so far."""
+    """Return the statistics of the steps that ``areal train`` has written so far."""
     if not stats_file.exists():
         return []
     rows = [json.loads(line) for line in stats_file.read_text().splitlines() if line.endswith("}")]

@@ -18,7 +18,7 @@ SPEC = ModelSpecConfig()
 
 
 def make_reference() -> tuple[SharedWeights, Any]:
-    """Makes the small model of ``run.model`` with random weights, and its tokenizer."""
+    """Make the small model of ``run.model`` with random weights, and its tokenizer."""
     tokenizer = character_tokenizer(SPEC.characters, model_max_length=SPEC.max_position_embeddings)
     model = make_model(SPEC, tokenizer, torch.float32, torch.device("cpu"))
     model.eval()
@@ -26,7 +26,7 @@ def make_reference() -> tuple[SharedWeights, Any]:
 
 
 def plain_transformers_copy(model: Any) -> nn.Module:
-    """Returns transformers' model with the same weights, untouched, attending by SDPA."""
+    """Return transformers' model with the same weights, untouched, attending by SDPA."""
     from transformers import AutoModelForCausalLM
 
     config = copy.deepcopy(model.config)
@@ -41,7 +41,7 @@ def plain_transformers_copy(model: Any) -> nn.Module:
 def arithmetic_prompts(
     tokenizer: Any, count: int, equal_length: bool, seed: int
 ) -> list[list[int]]:
-    """Draws different prompts such as "7+35=".
+    """Draw different prompts such as "7+35=".
 
     Args:
         tokenizer: Encodes them.

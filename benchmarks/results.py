@@ -12,7 +12,7 @@ from benchmarks.targets import TARGETS, Target
 
 @dataclass(frozen=True)
 class Result:
-    """Is one line of the table.
+    """One line of the table.
 
     Args:
         key: Name in ``TARGETS``; without a target a result has no verdict.
@@ -38,7 +38,7 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """Says how many times better ours is than the reference; above 1 is better."""
+        """How many times better ours is than the reference; above 1 is better."""
         if self.ours is None or self.reference is None:
             return None
         high, low = (
@@ -52,7 +52,7 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        """Returns "pass", "FALLS SHORT", "not measured", or "" where there is no target."""
+        """ "pass", "FALLS SHORT", "not measured", or "" where there is no target."""
         if self.target is None:
             return ""
         judged = self.ratio if self.target.on == "ratio" else self.ours
@@ -61,7 +61,7 @@ class Result:
         return "pass" if self.target.is_met(judged) else "FALLS SHORT"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns everything that the table shows, as JSON can hold it."""
+        """Return everything that the table shows, as JSON can hold it."""
         fields = dataclasses.asdict(self)
         del fields["given_target"]
         target = None if self.target is None else dataclasses.asdict(self.target)
@@ -69,7 +69,7 @@ class Result:
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Result:
-        """Returns the result that ``to_json`` wrote."""
+        """Return the result that ``to_json`` wrote."""
         names = {field.name for field in dataclasses.fields(cls)}
         fields = {name: value for name, value in row.items() if name in names}
         target = None if row["target"] is None else Target(**row["target"])
@@ -77,12 +77,12 @@ class Result:
 
 
 def missed(results: Sequence[Result]) -> list[Result]:
-    """Returns the results that fall short of their target."""
+    """Return the results that fall short of their target."""
     return [result for result in results if result.verdict == "FALLS SHORT"]
 
 
 def format_table(results: Sequence[Result]) -> str:
-    """Returns the results as text columns, with a line of notes below those that have one."""
+    """Return the results as text columns, with a line of notes below those that have one."""
     head = ["", "measured", "beside it", "ratio", "target", "verdict"]
     rows = [_cells(result) for result in results]
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
@@ -114,7 +114,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def format_number(value: float) -> str:
-    """Returns a number with about three significant digits: 24,029 or 0.0836 or 2.4e-06."""
+    """Return a number with about three significant digits: 24,029 or 0.0836 or 2.4e-06."""
     magnitude = abs(value)
     if magnitude >= 1000:
         return f"{value:,.0f}"

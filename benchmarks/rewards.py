@@ -9,12 +9,12 @@ from areal.api.reward_api import inline_reward
 
 
 def trivial(*args: Any, **kwargs: Any) -> float:
-    """Costs nothing, so that only the way there and back is timed."""
+    """Cost nothing, so that only the way there and back is timed."""
     return 1.0
 
 
 def five_milliseconds(*args: Any, **kwargs: Any) -> float:
-    """Takes as long as a grader does that is no trifle."""
+    """Take as long as a grader does that is no trifle."""
     time.sleep(0.005)
     return 1.0
 
@@ -22,7 +22,7 @@ def five_milliseconds(*args: Any, **kwargs: Any) -> float:
 def pooled_match(
     prompt: str, completions: str, prompt_ids: list[int], completion_ids: list[int], **row: Any
 ) -> float:
-    """Compares the completion with the answer, in a worker process."""
+    """Compare the completion with the answer, in a worker process."""
     return float(completions.strip() == row["answer"])
 
 
@@ -30,5 +30,5 @@ def pooled_match(
 def inline_match(
     prompt: str, completions: str, prompt_ids: list[int], completion_ids: list[int], **row: Any
 ) -> float:
-    """Compares the completion with the answer, in the event loop."""
+    """Compare the completion with the answer, in the event loop."""
     return float(completions.strip() == row["answer"])

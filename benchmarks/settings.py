@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Settings:
-    """Holds the counts of all benchmarks.
+    """The counts of all benchmarks.
 
     Args:
         repetitions: Rounds of the benchmarks that run in this process.

@@ -24,7 +24,7 @@ class Target:
     bound: float
 
     def is_met(self, value: float) -> bool:
-        """Says whether a value keeps the bound."""
+        """Return whether a value keeps the bound."""
         return {
             ">=": value >= self.bound,
             "<=": value <= self.bound,
@@ -33,7 +33,7 @@ class Target:
         }[self.op]
 
     def text(self, unit: str) -> str:
-        """Returns the bound for the table: ">= 1.3x" or "< 10 s"."""
+        """Return the bound for the table: ">= 1.3x" or "< 10 s"."""
         return f"{self.op} {self.bound:g}" + ("x" if self.on == "ratio" else f" {unit}".rstrip())
 
 

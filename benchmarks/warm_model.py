@@ -9,7 +9,7 @@ from benchmarks.settings import Settings
 
 
 def warm_up(settings: Settings, folder: Path, seed: int, steps: int | None) -> tuple[Path, float]:
-    """Trains a small model from random weights with the warm-up configuration.
+    """Train a small model from random weights with the warm-up configuration.
 
     Args:
         settings: For the configuration.
@@ -33,5 +33,5 @@ def warm_up(settings: Settings, folder: Path, seed: int, steps: int | None) -> t
 
 
 def run_place(folder: Path, trial: str) -> dict[str, object]:
-    """Returns the overrides that put a run into ``folder/benchmark/trial``."""
+    """Return the overrides that put a run into ``folder/benchmark/trial``."""
     return {"cluster.fileroot": folder, "experiment_name": "benchmark", "trial_name": trial}

@@ -56,13 +56,13 @@ SHAPE_TEXTS = {
 
 
 def page() -> str:
-    """Returns docs/en/scaffold.md."""
+    """Return docs/en/scaffold.md."""
     parts = [HEAD, "## Commands\n", commands_table(), options_part(), kinds_part(), targets_part()]
     return "\n".join([*parts, shapes_part()])
 
 
 def commands_table() -> str:
-    """Returns the table of all commands, with what each accepts beside the common options."""
+    """Return the table of all commands, with what each accepts beside the common options."""
     context = click.Context(main, obj="")
     rows: list[list[str]] = []
     for path, command in sorted(all_commands(context, main, ())):
@@ -77,7 +77,7 @@ def commands_table() -> str:
 def all_commands(
     context: click.Context, group: click.Group, path: tuple[str, ...]
 ) -> list[tuple[tuple[str, ...], click.Command]]:
-    """Returns every command that does something, with the words that call it."""
+    """Return every command that does something, with the words that call it."""
     found: list[tuple[tuple[str, ...], click.Command]] = []
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -91,7 +91,7 @@ def all_commands(
 
 
 def add_command() -> click.Command:
-    """Returns what stands for all of `scaffold add KIND`."""
+    """Return what stands for all of `scaffold add KIND`."""
     params = [click.Argument(["kind"]), click.Argument(["name"])]
     return click.Command("add", params=list(params), help="Adds a unit of any kind.")
 
@@ -101,13 +101,13 @@ COMMON = ("target", "as_json", "dry_run", "no_input")
 
 
 def shown(param: click.Parameter) -> bool:
-    """Tells whether a parameter stands in the table of commands; a kind's are told below."""
+    """Return whether a parameter stands in the table of commands; a kind's are told below."""
     is_help = "--help" in param.opts
     return not (is_help or param.name in COMMON or param.name in kind_answers())
 
 
 def usage_of(param: click.Parameter) -> str:
-    """Returns how a parameter is written."""
+    """Return how a parameter is written."""
     if isinstance(param, click.Argument):
         return param.make_metavar(click.Context(main))
     name = param.opts[0]
@@ -115,7 +115,7 @@ def usage_of(param: click.Parameter) -> str:
 
 
 def kind_answers() -> set[str]:
-    """Returns the options that come from the manifests of kinds."""
+    """Return the options that come from the manifests of kinds."""
     catalogue = builtin_catalogue()
     found = {"chosen"}
     for kind in map(catalogue.kind, catalogue.kind_names()):
@@ -126,17 +126,17 @@ def kind_answers() -> set[str]:
 
 
 def metavar(param: click.Parameter) -> str:
-    """Returns what stands for the value of an option."""
+    """Return what stands for the value of an option."""
     return param.metavar or param.type.name.upper()
 
 
 def first_sentence(command: click.Command) -> str:
-    """Returns the first sentence of a command's help."""
+    """Return the first sentence of a command's help."""
     return escape((command.help or "").split("\n\n")[0].replace("\n", " ").strip())
 
 
 def options_part() -> str:
-    """Returns the options that commands have in common."""
+    """Return the options that commands have in common."""
     rows: dict[str, str] = {}
     context = click.Context(main, obj="")
     for _, command in all_commands(context, main, ()):
@@ -150,7 +150,7 @@ def options_part() -> str:
 
 
 def kinds_part() -> str:
-    """Returns a section for each kind, with its styles and their answers."""
+    """Return a section for each kind, with its styles and their answers."""
     catalogue = builtin_catalogue()
     parts: list[str] = ["## Kinds\n"]
     for kind in map(catalogue.kind, catalogue.kind_names()):
@@ -174,7 +174,7 @@ def kinds_part() -> str:
 
 
 def answer_rows(kind: Kind, styles: list[Style]) -> list[list[str]]:
-    """Returns one row per question of a kind and its styles."""
+    """Return one row per question of a kind and its styles."""
     found: dict[str, tuple[Answer, list[str]]] = {n: (a, []) for n, a in kind.answers.items()}
     for style in styles:
         for name, answer in style.answers.items():
@@ -190,7 +190,7 @@ def answer_rows(kind: Kind, styles: list[Style]) -> list[list[str]]:
 
 
 def targets_part() -> str:
-    """Returns what is recognised as a target, and how it is registered there."""
+    """Return what is recognised as a target, and how it is registered there."""
     rows: list[list[str]] = [
         ["`project`", "its pyproject.toml has a `[tool.scaffold]` table", "as configured"]
     ]
@@ -207,7 +207,7 @@ def targets_part() -> str:
 
 
 def shapes_part() -> str:
-    """Returns the shapes of registries that can be edited."""
+    """Return the shapes of registries that can be edited."""
     missing = set(SHAPES) ^ set(SHAPE_TEXTS)
     assert not missing, f"describe the shapes {sorted(missing)} in docs/reference.py"
     rows = [[f"`{name}`", text] for name, text in sorted(SHAPE_TEXTS.items())]
@@ -216,13 +216,13 @@ def shapes_part() -> str:
 
 
 def codes_table() -> str:
-    """Returns the table of error codes."""
+    """Return the table of error codes."""
     rows = [[f"`{code}`", escape(text)] for code, text in sorted(declared_codes().items())]
     return table(["code", "meaning"], rows)
 
 
 def reports_page() -> str:
-    """Returns docs/en/reports.md with its table of error codes renewed."""
+    """Return docs/en/reports.md with its table of error codes renewed."""
     text = REPORTS.read_text(encoding="utf-8")
     head, _, rest = text.partition("## Error codes\n\n")
     _, _, tail = re.sub(r"\A(\|.*\n)+", "\0", rest).partition("\0")
@@ -230,7 +230,7 @@ def reports_page() -> str:
 
 
 def cli_json() -> str:
-    """Returns docs/cli.json: every command of both packages, with what it takes."""
+    """Return docs/cli.json: every command of both packages, with what it takes."""
     programs = [described(areal_main, "areal"), described(main, "scaffold")]
     text = json.dumps({"schema": CLI_SCHEMA, "programs": programs}, indent=1, ensure_ascii=False)
     # A list of words on one row: half as long, and a changed option is one row of a diff.
@@ -241,7 +241,7 @@ def cli_json() -> str:
 def described(
     command: click.Command, name: str, parent: click.Context | None = None
 ) -> dict[str, Any]:
-    """Returns a command, and those below it, as the format has them."""
+    """Return a command, and those below it, as the format has them."""
     context = click.Context(command, parent, obj="", **command.context_settings)
     params = command.get_params(context)
     found: dict[str, Any] = {"name": name, "help": plain(command.help)}
@@ -260,14 +260,14 @@ def described(
 
 
 def described_argument(param: click.Argument) -> dict[str, Any]:
-    """Returns an argument as the format has it."""
+    """Return an argument as the format has it."""
     name = (param.metavar or param.name or "").strip("[].").upper()
     found = {"required": param.required, "repeatable": param.nargs == -1, "choices": choices(param)}
     return {"name": name, **{key: value for key, value in found.items() if value}}
 
 
 def described_option(param: click.Option) -> dict[str, Any]:
-    """Returns an option as the format has it."""
+    """Return an option as the format has it."""
     default = param.default
     is_told = isinstance(default, str | int | float) and not isinstance(default, bool)
     found = {
@@ -283,29 +283,29 @@ def described_option(param: click.Option) -> dict[str, Any]:
 
 
 def choices(param: click.Parameter) -> list[str]:
-    """Returns the values that a parameter takes, or [] for any."""
+    """Return the values that a parameter takes, or [] for any."""
     return [str(each) for each in getattr(param.type, "choices", ())]
 
 
 def plain(text: str | None) -> str:
-    """Returns a help text on one line per paragraph."""
+    """Return a help text on one line per paragraph."""
     paragraphs = (text or "").replace("\b", "").split("\n\n")
     return "\n".join(" ".join(each.split()) for each in paragraphs).strip()
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """Returns a Markdown table."""
+    """Return a Markdown table."""
     body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
     return f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n{body}"
 
 
 def escape(text: str) -> str:
-    """Returns text as it may stand in a cell of a table."""
+    """Return text as it may stand in a cell of a table."""
     return text.replace("|", "\\|").replace("<", "\\<").replace("\n", " ")
 
 
 def write(check: bool) -> list[Path]:
-    """Writes every page that is behind, or only names them."""
+    """Write every page that is behind, or only names them."""
     behind: list[Path] = []
     for path, text in ((PAGE, page()), (REPORTS, reports_page()), (CLI, cli_json())):
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -23,7 +23,7 @@ MARK = (
 
 
 def pages() -> dict[Path, str]:
-    """Returns every page by its path."""
+    """Return every page by its path."""
     fixtures = read_fixtures()
     found = {FOLDER / f"{name}.md": page(name, fixtures[name]) for name in RULES}
     found[FOLDER / "index.md"] = index()
@@ -31,7 +31,7 @@ def pages() -> dict[Path, str]:
 
 
 def index() -> str:
-    """Returns the list of all rules."""
+    """Return the list of all rules."""
     rows = [
         f"| [{name}]({name}.md) | {rule.severity} | {rule.asks} |" for name, rule in RULES.items()
     ]
@@ -41,7 +41,7 @@ def index() -> str:
 
 
 def page(name: str, fixture: RuleFixture) -> str:
-    """Returns the page of one rule."""
+    """Return the page of one rule."""
     rule = RULES[name]
     parts = [MARK, "", f"# {name}", "", f"Severity: {rule.severity}.", "", rule.asks, "", rule.why]
     parts += ["", "## Found", "", *shown(fixture.bad, fixture.bad.places)]
@@ -52,7 +52,7 @@ def page(name: str, fixture: RuleFixture) -> str:
 
 
 def shown(tree: Tree, places: tuple[str, ...]) -> list[str]:
-    """Returns the files of a tree as fenced text; those with a finding, or else the guidance."""
+    """Return the files of a tree as fenced text; those with a finding, or else the guidance."""
     marked = {place.rpartition(":")[0] for place in places}
     rows: list[str] = []
     for entry in tree.entries:
@@ -69,7 +69,7 @@ def shown(tree: Tree, places: tuple[str, ...]) -> list[str]:
 
 
 def fenced(data: bytes) -> list[str]:
-    """Returns a file as fenced text; characters that nobody sees are spelled out."""
+    """Return a file as fenced text; characters that nobody sees are spelled out."""
     text = data.decode("utf-8", "backslashreplace").rstrip("\n")
     visible = "".join(
         sign if sign.isprintable() or sign == "\n" else ascii(sign)[1:-1] for sign in text
@@ -82,7 +82,7 @@ def fenced(data: bytes) -> list[str]:
 
 
 def write(*, check: bool) -> list[Path]:
-    """Writes the pages, or with ``check`` only returns those that are behind or have no rule."""
+    """Write the pages, or with ``check`` only returns those that are behind or have no rule."""
     wanted = pages()
     behind = [
         path for path, text in wanted.items() if not path.exists() or path.read_text() != text

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from scaffold.errors import nearest
+
 _MISSING: Any = object()
 
 
@@ -13,7 +15,7 @@ class FieldError(ValueError):
 
 
 class Fields:
-    """Reads one TOML table key by key.
+    """One TOML table, read key by key.
 
     Args:
         table: The parsed table.
@@ -26,11 +28,11 @@ class Fields:
         self._known: list[str] = []
 
     def names(self) -> tuple[str, ...]:
-        """Returns the keys of the table, for tables whose keys are names that people chose."""
+        """Return the keys of the table, for tables whose keys are names that people chose."""
         return tuple(self._table)
 
     def value(self, key: str, default: Any = _MISSING) -> Any:
-        """Returns the raw value of a key; a missing key without default raises FieldError."""
+        """Return the raw value of a key; raise FieldError for a missing one without default."""
         self._known.append(key)
         if key in self._table:
             return self._table[key]
@@ -47,19 +49,20 @@ class Fields:
         return found
 
     def text(self, key: str, default: str = _MISSING) -> str:
-        """Returns a string."""
         return cast(str, self._typed(key, str, default))
 
-    def integer(self, key: str, default: int = _MISSING) -> int:
-        """Returns an integer; a boolean is none."""
-        return cast(int, self._typed(key, int, default))
+    def integer(self, key: str, default: int = _MISSING, *, minimum: int | None = None) -> int:
+        """Return an integer that is at least ``minimum``; a boolean is none."""
+        found = cast(int, self._typed(key, int, default))
+        if minimum is not None and found < minimum:
+            raise FieldError(f"{self.where}: key {key!r} must be at least {minimum}, not {found}")
+        return found
 
     def boolean(self, key: str, default: bool = _MISSING) -> bool:
-        """Returns a boolean."""
         return cast(bool, self._typed(key, bool, default))
 
     def texts(self, key: str, default: tuple[str, ...] = _MISSING) -> tuple[str, ...]:
-        """Returns an array of strings as a tuple."""
+        """Return an array of strings as a tuple."""
         found = self._typed(key, list, default)
         items = list(found)
         if any(not isinstance(item, str) for item in items):
@@ -67,11 +70,11 @@ class Fields:
         return tuple(cast("list[str]", items))
 
     def table(self, key: str) -> dict[str, Any]:
-        """Returns a sub-table, empty where the key is missing."""
+        """Return a sub-table, empty where the key is missing."""
         return cast("dict[str, Any]", self._typed(key, dict, {}))
 
     def tables(self, key: str) -> tuple[Fields, ...]:
-        """Returns an array of tables, each ready for reading."""
+        """Return an array of tables, each ready for reading."""
         found = cast("list[Any]", self._typed(key, list, []))
         if any(not isinstance(item, dict) for item in found):
             raise FieldError(f"{self.where}: key {key!r} must be an array of tables")
@@ -79,11 +82,11 @@ class Fields:
         return tuple(Fields(row, f"{self.where} [[{key}]] {i}") for i, row in enumerate(rows, 1))
 
     def fields(self, key: str) -> Fields:
-        """Returns a sub-table ready for reading."""
+        """Return a sub-table ready for reading."""
         return Fields(self.table(key), f"{self.where} [{key}]")
 
     def text_map(self, key: str) -> dict[str, str]:
-        """Returns a sub-table whose values are strings."""
+        """Return a sub-table whose values are strings."""
         found = self.table(key)
         for name, value in found.items():
             if not isinstance(value, str):
@@ -91,12 +94,7 @@ class Fields:
         return cast("dict[str, str]", dict(found))
 
     def done(self) -> None:
-        """Raises FieldError for a key that was never asked for, with the nearest known one."""
+        """Raise FieldError for a key that was never asked for, with the nearest known one."""
         for key in self._table:
             if key not in self._known:
-                import difflib  # costs 3 ms, and only errors need it
-
-                near = difflib.get_close_matches(key, self._known, n=1)
-                guess = f"; did you mean {near[0]!r}?" if near else ";"
-                known = ", ".join(sorted(self._known))
-                raise FieldError(f"{self.where}: unknown key {key!r}{guess} known: {known}")
+                raise FieldError(f"{self.where}: unknown key {key!r}{nearest(key, self._known)}")

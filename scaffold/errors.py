@@ -94,14 +94,14 @@ class ApplyError(ScaffoldError):
 
 
 def escaped(text: str) -> str:
-    """Returns text on one line: what no terminal should be sent stands as an escape."""
+    """Return text on one line: what no terminal should be sent stands as an escape."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def is_private(path: str) -> bool:
-    """Tells whether a path leads into a folder of git or of the tool, the target's or another's.
+    """Return whether a path leads into a folder of git or of the tool, the target's or another's.
 
     Some file systems know no upper case, and drop dots and spaces at the end of a name.
     """
@@ -109,7 +109,7 @@ def is_private(path: str) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns ``"; did you mean 'x'? known: a, b"``, without the guess where none is near."""
+    """Return ``"; did you mean 'x'? known: a, b"``, without the guess where none is near."""
     import difflib  # costs 3 ms, and only errors need it
 
     names = sorted(known)

@@ -13,7 +13,7 @@ REPORT_SCHEMA = 1
 
 
 class ReportedChange(NamedTuple):
-    """Is one file that was, or would be, written; the tool's own records carry no diff."""
+    """One file that was, or would be, written; the tool's own records carry no diff."""
 
     path: str
     action: str
@@ -21,7 +21,7 @@ class ReportedChange(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """Is one line in a registry."""
+    """One line in a registry."""
 
     file: str
     table: str
@@ -31,7 +31,7 @@ class Registration(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Is something left to do, and where."""
+    """Something left to do, and where."""
 
     file: str
     line: int
@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
 @dataclass
 class Report:
-    """Is the outcome of one command.
+    """The outcome of one command.
 
     Args:
         command: The command as the help calls it ("add-reward").
@@ -68,7 +68,7 @@ class Report:
     error: ScaffoldError | None = None
 
     def fail_in_part(self, errors: Sequence[ScaffoldError]) -> None:
-        """Takes in what kept parts from being done, if anything did."""
+        """Take in what kept parts from being done, if anything did."""
         if errors:
             self.ok = False
             self.error = ScaffoldError(
@@ -78,7 +78,7 @@ class Report:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the report as the JSON object that the schema describes."""
+        """Return the report as the JSON object that the schema describes."""
         return {
             "schema": REPORT_SCHEMA,
             "ok": self.ok,
@@ -96,7 +96,7 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """Returns the report as people read it: what was written, what is next, how to check it."""
+        """Return the report as people read it: what was written, what is next, how to check it."""
         if self.text is not None:
             return self.text
         if self.dry_run:
@@ -113,12 +113,12 @@ class Report:
 
 
 def entry_label(table: str, key: str) -> str:
-    """Returns a registry's line as people read it; an import, for example, stands in no table."""
+    """Return a registry's line as people read it; an import, for example, stands in no table."""
     return f"{table}[{key!r}]" if table else key
 
 
 def error_json(command: str, error: ScaffoldError) -> dict[str, Any]:
-    """Returns the JSON object of a command that failed."""
+    """Return the JSON object of a command that failed."""
     report = Report(command, ok=False).to_json()
     report["error"] = _error_json(error)
     return report
@@ -129,13 +129,13 @@ def _error_json(error: ScaffoldError) -> dict[str, str]:
 
 
 def error_text(error: ScaffoldError) -> str:
-    """Returns an error as people read it."""
+    """Return an error as people read it."""
     hint = error.hint.replace("\n", "\n      ")
     return f"error: {error.message} [{error.code}]\n" + (f"hint: {hint}\n" if hint else "")
 
 
 def unified_diff(path: str, before: bytes | None, after: bytes | None) -> str:
-    """Returns the unified diff of one file, as `git apply` reads it; None stands for no file."""
+    """Return the unified diff of one file, as `git apply` reads it; None stands for no file."""
     import difflib  # costs 3 ms, and a run that changes nothing does without
 
     rows = difflib.unified_diff(
@@ -148,7 +148,7 @@ def unified_diff(path: str, before: bytes | None, after: bytes | None) -> str:
 
 
 def _lines(data: bytes) -> list[str]:
-    """Splits at line feeds only, as diff programs do; a form feed or a carriage return is text."""
+    """Split at line feeds only, as diff programs do; a form feed or a carriage return is text."""
     rows = data.decode("utf-8", "replace").split("\n")
     return [row + "\n" for row in rows[:-1]] + ([rows[-1]] if rows[-1] else [])
 

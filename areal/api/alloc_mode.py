@@ -36,7 +36,7 @@ class InvalidAllocationModeError(ArealError, ValueError):
 
 
 class AllocationType(Enum):
-    """Says what a set of allocations is for."""
+    """What a set of allocations is for."""
 
     COLOCATE = 0  # training and generation on the same devices
     DECOUPLED_TRAIN = 1  # each on devices of its own
@@ -46,7 +46,7 @@ class AllocationType(Enum):
 
 @dataclass
 class ParallelStrategy:
-    """Says in how many parts each axis is split; 1 is no split."""
+    """The number of parts that each axis is split into; 1 is no split."""
 
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
@@ -66,53 +66,53 @@ class ParallelStrategy:
 
     @property
     def world_size(self) -> int:
-        """Is the number of processes."""
+        """The number of processes."""
         return self.data_parallel_size * self.model_parallel_size
 
     @property
     def model_parallel_size(self) -> int:
-        """Is the number of processes that hold one copy of the model together."""
+        """The number of processes that hold one copy of the model together."""
         return self.tensor_parallel_size * self.pipeline_parallel_size * self.context_parallel_size
 
     @property
     def expert_model_parallel_size(self) -> int:
-        """Is the number of processes that hold one copy of the experts together."""
+        """The number of processes that hold one copy of the experts together."""
         experts = self.expert_parallel_size * self.expert_tensor_parallel_size
         return experts * self.pipeline_parallel_size
 
     @property
     def expert_data_parallel_size(self) -> int:
-        """Is the number of copies of the experts."""
+        """The number of copies of the experts."""
         return self.world_size // self.expert_model_parallel_size
 
     @property
     def dp_size(self) -> int:
-        """Is ``data_parallel_size``."""
+        """``data_parallel_size``."""
         return self.data_parallel_size
 
     @property
     def tp_size(self) -> int:
-        """Is ``tensor_parallel_size``."""
+        """``tensor_parallel_size``."""
         return self.tensor_parallel_size
 
     @property
     def pp_size(self) -> int:
-        """Is ``pipeline_parallel_size``."""
+        """``pipeline_parallel_size``."""
         return self.pipeline_parallel_size
 
     @property
     def cp_size(self) -> int:
-        """Is ``context_parallel_size``."""
+        """``context_parallel_size``."""
         return self.context_parallel_size
 
     @property
     def ep_size(self) -> int:
-        """Is ``expert_parallel_size``."""
+        """``expert_parallel_size``."""
         return self.expert_parallel_size
 
     @property
     def etp_size(self) -> int:
-        """Is ``expert_tensor_parallel_size``."""
+        """``expert_tensor_parallel_size``."""
         return self.expert_tensor_parallel_size
 
     def _check_experts(self) -> None:
@@ -125,7 +125,7 @@ class ParallelStrategy:
 
 @dataclass
 class FSDPParallelStrategy(ParallelStrategy):
-    """Is the split of an FSDP engine: data, tensor and context; no pipeline, no experts."""
+    """The split of an FSDP engine: data, tensor and context; no pipeline, no experts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -139,7 +139,7 @@ class FSDPParallelStrategy(ParallelStrategy):
 
 @dataclass
 class MegatronParallelStrategy(ParallelStrategy):
-    """Is the split of a Megatron engine; this package reads it but has no such engine."""
+    """The split of a Megatron engine; this package reads it but has no such engine."""
 
     virtual_pipeline_parallel_size: int = 1
     use_sequence_parallel: bool = False
@@ -174,7 +174,7 @@ _HYBRID_BACKENDS = ("archon", "megatron")
 
 @dataclass
 class ModelAllocation:
-    """Is a backend and its split, for one model."""
+    """A backend and its split, for one model."""
 
     backend: str
     parallel: ParallelStrategy
@@ -188,7 +188,7 @@ class ModelAllocation:
         name: str | None = None,
         scheduling_strategy: SchedulingStrategy | None = None,
     ) -> ModelAllocation:
-        """Reads an allocation string.
+        """Read an allocation string.
 
         Args:
             allocation: As in "sglang:d4p1t1", "archon:d2t2c1e2", "local:d1" or
@@ -219,12 +219,12 @@ class ModelAllocation:
 
     @property
     def trains(self) -> bool:
-        """Is True for a train engine and False for an inference engine."""
+        """True for a train engine and False for an inference engine."""
         return _BACKENDS[self.backend].trains
 
     @property
     def world_size(self) -> int:
-        """Is the number of processes, or of devices."""
+        """The number of processes, or of devices."""
         return self.parallel.world_size
 
 
@@ -250,7 +250,7 @@ def _parse_split(backend: str, dims: str, allocation: str) -> ParallelStrategy:
 
 
 def _as_plain(experts: dict[str, int]) -> dict[str, int]:
-    """Counts the expert axis as one more data axis, as it takes processes of its own here."""
+    """Count the expert axis as one more data axis, as it takes processes of its own here."""
     plain = dict(experts)
     plain["data_parallel_size"] = plain.get("data_parallel_size", 1) * plain.pop(
         "expert_parallel_size", 1

@@ -12,7 +12,7 @@ DEFAULT_WARMUP_STEPS_PROPORTION: Final = 0.001
 
 
 class ProxLogpMethod(StrEnum):
-    """Names the ways to get the log-probabilities of the proximal policy.
+    """The ways to get the log-probabilities of the proximal policy.
 
     ``recompute`` runs the model once more before the update. ``loglinear`` interpolates between
     the behaviour and the current policy by weight version, and needs no such pass. ``metrics``
@@ -27,12 +27,12 @@ class ProxLogpMethod(StrEnum):
     REUSE_TRAIN_LOGP = "reuse_train_logp"
 
     def skips_forward_pass(self) -> bool:
-        """Returns True where no pass of the model precedes the update."""
+        """Return True where no pass of the model precedes the update."""
         return self in (ProxLogpMethod.LOGLINEAR, ProxLogpMethod.REUSE_TRAIN_LOGP)
 
 
 class ProxApproxMethod(StrEnum):
-    """Names the approximations of the proximal policy that ``metrics`` compares."""
+    """The approximations of the proximal policy that ``metrics`` compares."""
 
     LOGLINEAR = "loglinear"
     LINEAR = "linear"

@@ -38,35 +38,35 @@ class InferenceEngine(ABC):
     @property
     @abstractmethod
     def initialized(self) -> bool:
-        """Is True between ``initialize`` and ``destroy``."""
+        """True between ``initialize`` and ``destroy``."""
 
     # --- life ---------------------------------------------------------------------------------
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Connects to servers or loads the model, and starts what runs in the background."""
+        """Connect to servers or loads the model, and start what runs in the background."""
         raise self._lacks("initialize")
 
     def destroy(self) -> None:
-        """Frees what ``initialize`` took."""
+        """Free what ``initialize`` took."""
         raise self._lacks("destroy")
 
     def launch_server(self, server_args: dict[str, Any]) -> LocalInfServerInfo:
-        """Starts a server on this machine."""
+        """Start a server on this machine."""
         raise self._lacks("launch_server")
 
     def teardown_server(self) -> None:
-        """Stops the servers that ``launch_server`` started."""
+        """Stop the servers that ``launch_server`` started."""
         raise self._lacks("teardown_server")
 
     @property
     def workflow_executor(self) -> Any:
-        """Is the executor behind ``submit`` and ``wait``."""
+        """The executor behind ``submit`` and ``wait``."""
         raise self._lacks("workflow_executor")
 
     # --- generation ---------------------------------------------------------------------------
 
     async def agenerate(self, req: ModelRequest) -> ModelResponse:
-        """Generates one answer.
+        """Generate one answer.
 
         Args:
             req: Is not changed. ``gconfig.n_samples`` must be 1.
@@ -78,11 +78,11 @@ class InferenceEngine(ABC):
         raise self._lacks("agenerate")
 
     def pause_generation(self) -> None:
-        """Interrupts the answers in the making; they are resumed, under the weights of then."""
+        """Interrupt the answers in the making; they are resumed, under the weights of then."""
         raise self._lacks("pause_generation")
 
     def continue_generation(self) -> None:
-        """Ends ``pause_generation``."""
+        """End ``pause_generation``."""
         raise self._lacks("continue_generation")
 
     # --- rollouts -----------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class InferenceEngine(ABC):
         reward_normalization: bool = False,
         drop_incomplete_group: bool = False,
     ) -> int:
-        """Queues the episodes of one dataset row and returns the task's id.
+        """Queue the episodes of one dataset row and return the task's id.
 
         Args:
             data: The row.
@@ -117,7 +117,7 @@ class InferenceEngine(ABC):
     def wait(
         self, count: int, timeout: float | None = None, raise_timeout: bool = True
     ) -> list[Trajectory | None]:
-        """Waits for results.
+        """Wait for results.
 
         Args:
             count: How many.
@@ -132,7 +132,7 @@ class InferenceEngine(ABC):
     def wait_for_task(
         self, task_id: int, timeout: float | None = None, raise_timeout: bool = True
     ) -> Trajectory | None:
-        """Waits for one task; the arguments are those of ``wait``.
+        """Wait for one task; the arguments are those of ``wait``.
 
         Raises:
             ValueError: The task was never submitted.
@@ -149,7 +149,7 @@ class InferenceEngine(ABC):
         reward_normalization: bool = False,
         drop_incomplete_group: bool = False,
     ) -> list[Trajectory]:
-        """Runs the episodes of all rows and returns the accepted trajectories."""
+        """Run the episodes of all rows and return the accepted trajectories."""
         raise self._lacks("rollout_batch")
 
     def prepare_batch(
@@ -163,7 +163,7 @@ class InferenceEngine(ABC):
         reward_normalization: bool = False,
         drop_incomplete_group: bool = False,
     ) -> list[Trajectory]:
-        """Returns the next batch while later rows are already being worked on.
+        """Return the next batch while later rows are already being worked on.
 
         The dataloader is read round and round, and is taken from the first call; later calls
         continue it. A rejected trajectory is replaced by that of a further row, unless
@@ -172,61 +172,61 @@ class InferenceEngine(ABC):
         raise self._lacks("prepare_batch")
 
     def pause(self) -> None:
-        """Stops starting new episodes."""
+        """Stop starting new episodes."""
         raise self._lacks("pause")
 
     def resume(self) -> None:
-        """Ends ``pause``."""
+        """End ``pause``."""
         raise self._lacks("resume")
 
     # --- weights ------------------------------------------------------------------------------
 
     def set_version(self, version: int) -> None:
-        """Sets the version of the weights."""
+        """Set the version of the weights."""
         raise self._lacks("set_version")
 
     def get_version(self) -> int:
-        """Returns the version of the weights."""
+        """Return the version of the weights."""
         raise self._lacks("get_version")
 
     def init_weights_update_group(self, meta: WeightUpdateMeta) -> Future[None]:
-        """Joins the process group that carries new weights."""
+        """Join the process group that carries new weights."""
         raise self._lacks("init_weights_update_group")
 
     def update_weights_from_distributed(
         self, meta: WeightUpdateMeta, param_specs: list[ParamSpec]
     ) -> Future[None]:
-        """Receives new weights by collective communication."""
+        """Receive new weights by collective communication."""
         raise self._lacks("update_weights_from_distributed")
 
     def update_weights_from_disk(self, meta: WeightUpdateMeta) -> Future[None]:
-        """Reads new weights from ``meta.path``."""
+        """Read new weights from ``meta.path``."""
         raise self._lacks("update_weights_from_disk")
 
     def offload(self) -> None:
-        """Moves the weights off the device."""
+        """Move the weights off the device."""
         raise self._lacks("offload")
 
     def onload(self, tags: list[str] | None = None) -> None:
-        """Moves the weights, or the tagged parts, back to the device."""
+        """Move the weights, or the tagged parts, back to the device."""
         raise self._lacks("onload")
 
     # --- numbers ------------------------------------------------------------------------------
 
     def compute_logp(self, data: Trajectory | list[Trajectory]) -> Any:
-        """Returns the log-probabilities of given tokens under the current weights."""
+        """Return the log-probabilities of given tokens under the current weights."""
         raise self._lacks("compute_logp")
 
     def export_stats(self) -> dict[str, float]:
-        """Returns the statistics since the last call and forgets them."""
+        """Return the statistics since the last call and forgets them."""
         raise self._lacks("export_stats")
 
     def config_perf_tracer(self, config: PerfTracerConfig, rank: int, role: str) -> None:
-        """Sets up the time-line of this engine's process."""
+        """Set up the time-line of this engine's process."""
         raise self._lacks("config_perf_tracer")
 
     def save_perf_tracer(self, step: int | None = None, force: bool = False) -> None:
-        """Writes the time-line."""
+        """Write the time-line."""
         raise self._lacks("save_perf_tracer")
 
     def _lacks(self, ability: str) -> NotImplementedError:
@@ -234,7 +234,7 @@ class InferenceEngine(ABC):
 
 
 class TrainEngine(ABC):
-    """Holds a model under training.
+    """A model under training.
 
     Inputs of a step, ``input_``, are one batched dict of padded tensors or a list of trajectories.
     A loss function is called as ``loss_fn(logprobs, entropy, input_data)`` (a critic's as
@@ -245,10 +245,10 @@ class TrainEngine(ABC):
 
     @abstractmethod
     def create_process_group(self, parallel_strategy: ParallelStrategy | None = None) -> None:
-        """Makes the process groups of a strategy; None is one process per replica."""
+        """Make the process groups of a strategy; None is one process per replica."""
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
-        """Makes the model, the optimiser and the schedule, as an engine needs them.
+        """Make the model, the optimiser and the schedule, as an engine needs them.
 
         Engines of this package take ``addr``, where rollouts are generated, and ``ft_spec``, a
         ``FinetuneSpec`` with the length of the run.
@@ -256,65 +256,65 @@ class TrainEngine(ABC):
         raise self._lacks("initialize")
 
     def destroy(self) -> None:  # noqa: B027  (an engine that holds nothing need not say so)
-        """Frees what the engine holds."""
+        """Free what the engine holds."""
 
     @property
     @abstractmethod
     def initialized(self) -> bool:
-        """Is True between ``initialize`` and ``destroy``."""
+        """True between ``initialize`` and ``destroy``."""
 
     # --- place in the cluster -----------------------------------------------------------------
 
     @property
     @abstractmethod
     def data_parallel_group(self) -> dist.ProcessGroup:
-        """Is the group whose members see different data."""
+        """The group whose members see different data."""
 
     @property
     @abstractmethod
     def data_parallel_rank(self) -> int:
-        """Is this process's place in ``data_parallel_group``."""
+        """This process's place in ``data_parallel_group``."""
 
     @property
     @abstractmethod
     def data_parallel_world_size(self) -> int:
-        """Is the size of ``data_parallel_group``."""
+        """The size of ``data_parallel_group``."""
 
     @abstractmethod
     def current_data_parallel_head(self) -> int:
-        """Returns the global rank that speaks for this process's replica."""
+        """Return the global rank that speaks for this process's replica."""
 
     @abstractmethod
     def is_data_parallel_head(self) -> bool:
-        """Returns True in the process that speaks for its replica."""
+        """Return True in the process that speaks for its replica."""
 
     @property
     @abstractmethod
     def context_and_model_parallel_group(self) -> dist.ProcessGroup:
-        """Is the group whose members see the same data."""
+        """The group whose members see the same data."""
 
     @property
     @abstractmethod
     def cpu_group(self) -> dist.ProcessGroup:
-        """Is the gloo group of all processes."""
+        """The gloo group of all processes."""
 
     # --- training -----------------------------------------------------------------------------
 
     @abstractmethod
     def train(self, mode: bool = True) -> TrainEngine:
-        """Switches to training mode, or with False to evaluation mode, and returns itself."""
+        """Switch to training mode, or with False to evaluation mode, and return itself."""
 
     def eval(self) -> TrainEngine:
-        """Switches to evaluation mode and returns itself."""
+        """Switch to evaluation mode and return itself."""
         return self.train(False)
 
     @abstractmethod
     def optimizer_zero_grad(self) -> None:
-        """Clears the gradients."""
+        """Clear the gradients."""
 
     @abstractmethod
     def optimizer_step(self) -> dict[str, float]:
-        """Clips, checks and applies the gradients.
+        """Clip, check and applies the gradients.
 
         Returns:
             ``update_successful`` (1.0 or 0.0: a step with a non-finite norm is skipped),
@@ -323,10 +323,10 @@ class TrainEngine(ABC):
 
     @abstractmethod
     def lr_scheduler_step(self) -> None:
-        """Moves the learning rate one step along its schedule."""
+        """Move the learning rate one step along its schedule."""
 
     def step_lr_scheduler(self) -> None:
-        """Is ``lr_scheduler_step`` under its other name."""
+        """Call ``lr_scheduler_step``, under its other name."""
         self.lr_scheduler_step()
 
     @abstractmethod
@@ -336,7 +336,7 @@ class TrainEngine(ABC):
         process_output_fn: Callable[[torch.Tensor, dict[str, Any]], torch.Tensor | None],
         forward_only: bool = False,
     ) -> None:
-        """Runs the model over the micro-batches, and backwards unless ``forward_only``.
+        """Run the model over the micro-batches, and backwards unless ``forward_only``.
 
         Args:
             mb_list: A ``MicroBatchList``.
@@ -352,7 +352,7 @@ class TrainEngine(ABC):
         loss_fn: Callable[..., torch.Tensor],
         loss_weight_fn: Callable[[dict[str, Any]], torch.Tensor],
     ) -> dict[str, float]:
-        """Does one optimiser step over a batch.
+        """Do one optimiser step over a batch.
 
         Args:
             input_: The batch.
@@ -371,7 +371,7 @@ class TrainEngine(ABC):
         loss_fn: Callable[..., torch.Tensor],
         loss_weight_fn: Callable[[dict[str, Any]], torch.Tensor],
     ) -> torch.Tensor | None:
-        """Returns the loss of a batch without training on it; None where this rank has none."""
+        """Return the loss of a batch without training on it; None where this rank has none."""
 
     @abstractmethod
     def forward_batch(
@@ -380,7 +380,7 @@ class TrainEngine(ABC):
         output_seqlens: list[int] | None = None,
         aggregate_fn: Callable[[list[torch.Tensor]], torch.Tensor] | None = None,
     ) -> Any:
-        """Returns what the model says about a batch: log-probabilities, or a critic's values.
+        """Return what the model says about a batch: log-probabilities, or a critic's values.
 
         Args:
             input_: The batch.
@@ -389,18 +389,18 @@ class TrainEngine(ABC):
         """
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Is ``forward_batch`` under its other name."""
+        """Call ``forward_batch``, under its other name."""
         return self.forward_batch(*args, **kwargs)
 
     # --- rollouts and weights -----------------------------------------------------------------
 
     @abstractmethod
     def connect_engine(self, engine: InferenceEngine, meta: WeightUpdateMeta) -> None:
-        """Names the inference engine that gets the weights, and by which way."""
+        """Name the inference engine that gets the weights, and by which way."""
 
     @abstractmethod
     def update_weights(self, meta: WeightUpdateMeta) -> None:
-        """Gives the current weights to the connected engine."""
+        """Give the current weights to the connected engine."""
 
     @abstractmethod
     def rollout_batch(
@@ -412,7 +412,7 @@ class TrainEngine(ABC):
         reward_normalization: bool = False,
         drop_incomplete_group: bool = False,
     ) -> list[Trajectory]:
-        """Is the connected engine's ``rollout_batch``, shared out over the processes."""
+        """Call the connected engine's ``rollout_batch``, shared out over the processes."""
 
     @abstractmethod
     def prepare_batch(
@@ -426,56 +426,56 @@ class TrainEngine(ABC):
         reward_normalization: bool = False,
         drop_incomplete_group: bool = False,
     ) -> list[Trajectory]:
-        """Is the connected engine's ``prepare_batch``, shared out over the processes."""
+        """Call the connected engine's ``prepare_batch``, shared out over the processes."""
 
     @abstractmethod
     def set_version(self, version: int) -> None:
-        """Sets the version of the weights."""
+        """Set the version of the weights."""
 
     @abstractmethod
     def get_version(self) -> int:
-        """Returns the version of the weights."""
+        """Return the version of the weights."""
 
     @abstractmethod
     def save(self, meta: SaveLoadMeta) -> None:
-        """Saves the model, and the optimiser if asked."""
+        """Save the model, and the optimiser if asked."""
 
     @abstractmethod
     def load(self, meta: SaveLoadMeta) -> None:
-        """Loads what ``save`` saved."""
+        """Load what ``save`` saved."""
 
     @abstractmethod
     def onload(self) -> None:
-        """Moves the model to its device."""
+        """Move the model to its device."""
 
     @abstractmethod
     def offload(self) -> None:
-        """Moves the model off its device."""
+        """Move the model off its device."""
 
     # --- numbers ------------------------------------------------------------------------------
 
     @abstractmethod
     def export_stats(self) -> dict[str, float]:
-        """Returns the statistics since the last call and forgets them."""
+        """Return the statistics since the last call and forgets them."""
 
     @abstractmethod
     def get_device_stats(self) -> Mapping[str, float]:
-        """Returns how much memory the device has and uses, in GiB."""
+        """Return how much memory the device has and uses, in GiB."""
 
     def start_memory_profile(self, max_entries: int = 100_000) -> None:
-        """Begins to record allocations."""
+        """Begin to record allocations."""
         raise self._lacks("start_memory_profile")
 
     def stop_memory_profile(self, path: str) -> None:
-        """Writes the allocations recorded since ``start_memory_profile``."""
+        """Write the allocations recorded since ``start_memory_profile``."""
         raise self._lacks("stop_memory_profile")
 
     def config_perf_tracer(self, config: PerfTracerConfig, rank: int, role: str) -> None:
-        """Sets up the time-line of this engine's process."""
+        """Set up the time-line of this engine's process."""
         raise self._lacks("config_perf_tracer")
 
     def save_perf_tracer(self, step: int | None = None, force: bool = False) -> None:
-        """Writes the time-line."""
+        """Write the time-line."""
         raise self._lacks("save_perf_tracer")
 
     def _lacks(self, ability: str) -> NotImplementedError:

@@ -2,7 +2,7 @@
 
 
 class ArealError(Exception):
-    """Is the root of every error that this package raises on purpose."""
+    """The root of every error that this package raises on purpose."""
 
 
 class ConfigError(ArealError, ValueError):

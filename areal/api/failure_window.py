@@ -15,7 +15,7 @@ _KEY_LENGTH = 200
 
 
 def cause_key(cause: str) -> str:
-    """Returns a cause without its numbers, so that like causes count together."""
+    """Return a cause without its numbers, so that like causes count together."""
     return _DIGITS.sub("#", cause)[:_KEY_LENGTH]
 
 
@@ -32,7 +32,7 @@ class ReasonBook:
         self._num_reasons: Counter[str] = Counter()
 
     def add(self, kind: str, cause: str) -> bool:
-        """Counts a failure.
+        """Count a failure.
 
         Args:
             kind: What kind of failure it is, such as the exception's name.
@@ -50,7 +50,7 @@ class ReasonBook:
         return is_new
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Forget everything."""
         self.counts.clear()
         self._num_reasons.clear()
 
@@ -75,12 +75,12 @@ class FailureWindow:
         self._verdict: str | None = None
 
     def add_success(self) -> None:
-        """Counts an attempt that worked."""
+        """Count an attempt that worked."""
         with self._lock:
             self._push(None)
 
     def add_failure(self, cause: str) -> None:
-        """Counts an attempt that failed.
+        """Count an attempt that failed.
 
         Args:
             cause: What happened, in words; causes that differ in numbers alone are the same.
@@ -92,11 +92,11 @@ class FailureWindow:
 
     @property
     def is_tripped(self) -> bool:
-        """Is True if ``raise_if_tripped`` would raise."""
+        """True if ``raise_if_tripped`` would raise."""
         return self._verdict is not None
 
     def raise_if_tripped(self) -> None:
-        """Raises what the window has noticed.
+        """Raise what the window has noticed.
 
         Raises:
             EpisodeFailureError: More than half of the outcomes of a full window were failures;
@@ -106,7 +106,7 @@ class FailureWindow:
             raise EpisodeFailureError(self._verdict)
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Forget everything."""
         with self._lock:
             self._outcomes.clear()
             self._num_failures = 0

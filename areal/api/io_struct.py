@@ -55,7 +55,7 @@ class ModelRequest:
     vision_msg_vllm: list[Any] | None = None
 
     def copy(self) -> ModelRequest:
-        """Returns a copy with lists, metadata and gconfig of its own; tokenizers are shared."""
+        """Return a copy with lists, metadata and gconfig of its own; tokenizers are shared."""
         return dataclasses.replace(
             self,
             input_ids=list(self.input_ids),
@@ -68,7 +68,7 @@ class ModelRequest:
 
 @dataclass
 class ModelResponse:
-    """Is what an engine generated for one request, token by token.
+    """What an engine generated for one request, token by token.
 
     ``output_logprobs`` are natural logs and ``output_versions`` the weight version of each output
     token. ``latency`` (whole request), ``ttft`` (first token) and ``itl`` (between tokens) are
@@ -90,17 +90,17 @@ class ModelResponse:
 
     @property
     def input_len(self) -> int:
-        """Is the number of prompt tokens."""
+        """The number of prompt tokens."""
         return len(self.input_tokens)
 
     @property
     def output_len(self) -> int:
-        """Is the number of generated tokens, a stop token included."""
+        """The number of generated tokens, a stop token included."""
         return len(self.output_tokens)
 
     @property
     def end_with_stop(self) -> bool:
-        """Is True where the last output token is end-of-sequence or padding.
+        """True where the last output token is end-of-sequence or padding.
 
         Raises:
             ValueError: The response has no tokenizer.
@@ -110,7 +110,7 @@ class ModelResponse:
 
     @property
     def output_tokens_without_stop(self) -> list[int]:
-        """Is the output without its trailing run of end-of-sequence and padding tokens.
+        """The output without its trailing run of end-of-sequence and padding tokens.
 
         A truncated or aborted output has no such run and comes back whole.
 
@@ -144,7 +144,7 @@ class ModelResponse:
 
 @dataclass
 class HttpGenerationResult:
-    """Is what a server sent back for one generation call, checked.
+    """What a server sent back for one generation call, checked.
 
     Raises:
         ValueError: Tokens and log-probabilities differ in number, or a log-probability is no
@@ -174,7 +174,7 @@ class HttpGenerationResult:
 
 @dataclass
 class FinetuneSpec:
-    """Says how long a training run is."""
+    """How long a training run is."""
 
     total_train_epochs: int
     dataset_size: int
@@ -182,18 +182,18 @@ class FinetuneSpec:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Is the number of whole batches in an epoch; an incomplete last one is dropped."""
+        """The number of whole batches in an epoch; an incomplete last one is dropped."""
         return self.dataset_size // self.train_batch_size
 
     @property
     def total_train_steps(self) -> int:
-        """Is the number of steps of the whole run."""
+        """The number of steps of the whole run."""
         return self.total_train_epochs * self.steps_per_epoch
 
 
 @dataclass
 class StepInfo:
-    """Is a place in a training run; all counts start at 0."""
+    """A place in a training run; all counts start at 0."""
 
     epoch: int
     epoch_step: int
@@ -201,7 +201,7 @@ class StepInfo:
     steps_per_epoch: int
 
     def next(self) -> StepInfo:
-        """Returns the place one step on."""
+        """Return the place one step on."""
         is_last = self.epoch_step >= self.steps_per_epoch - 1
         return StepInfo(
             epoch=self.epoch + is_last,
@@ -221,7 +221,7 @@ class ParamSpec:
 
     @property
     def size(self) -> int:
-        """Is the number of bytes.
+        """The number of bytes.
 
         Raises:
             ValueError: The dtype is unknown.
@@ -234,7 +234,7 @@ class ParamSpec:
 
 @dataclass
 class SaveLoadMeta:
-    """Says where and how a model is saved or loaded."""
+    """Where and how a model is saved or loaded."""
 
     path: str
     weight_format: str
@@ -257,7 +257,7 @@ class RolloutStat:
 
 @dataclass
 class LocalInfServerInfo:
-    """Is an inference server that runs on this machine."""
+    """An inference server that runs on this machine."""
 
     host: str
     port: int
@@ -266,7 +266,7 @@ class LocalInfServerInfo:
 
 @dataclass
 class WeightUpdateMeta:
-    """Says how new weights get from the train engine to the inference engine."""
+    """How new weights get from the train engine to the inference engine."""
 
     type: WeightUpdateType
     path: str | None = None
@@ -285,7 +285,7 @@ class WeightUpdateMeta:
     version: int | None = None
 
     def with_version(self, version: int) -> WeightUpdateMeta:
-        """Returns a copy for one version; a path ends in ``weight_update_v{version}``.
+        """Return a copy for one version; a path ends in ``weight_update_v{version}``.
 
         Raises:
             ValueError: The version is negative.
@@ -306,7 +306,7 @@ class WeightUpdateMeta:
         name: str = "default",
         **options: Any,
     ) -> WeightUpdateMeta:
-        """Returns an update through files below the run's checkpoint folder.
+        """Return an update through files below the run's checkpoint folder.
 
         Args:
             experiment_name: Of the run.
@@ -326,7 +326,7 @@ class WeightUpdateMeta:
         nccl_group_name: str = "update_weight_group",
         **options: Any,
     ) -> WeightUpdateMeta:
-        """Returns an update by collective communication from an FSDP or Archon engine."""
+        """Return an update by collective communication from an FSDP or Archon engine."""
         return cls(
             type="xccl", gen_allocation=gen_allocation, nccl_group_name=nccl_group_name, **options
         )
@@ -338,12 +338,12 @@ class WeightUpdateMeta:
         nccl_group_name: str = "update_weight_group",
         **options: Any,
     ) -> WeightUpdateMeta:
-        """Returns an update by collective communication from a Megatron engine."""
+        """Return an update by collective communication from a Megatron engine."""
         return cls(
             type="xccl", gen_allocation=gen_allocation, nccl_group_name=nccl_group_name, **options
         )
 
     @classmethod
     def from_awex(cls, gen_allocation: ModelAllocation, **options: Any) -> WeightUpdateMeta:
-        """Returns an update through awex; no engine of this package takes it."""
+        """Return an update through awex; no engine of this package takes it."""
         return cls(type="awex", gen_allocation=gen_allocation, **options)

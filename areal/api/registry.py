@@ -11,7 +11,7 @@ from areal.api.errors import UnknownNameError
 
 
 def import_from_string(path: str) -> Any:
-    """Imports the object that a dotted path names.
+    """Import the object that a dotted path names.
 
     Args:
         path: ``"pkg.mod.Obj"`` or ``"pkg.mod:Obj"``; after the colon, dots reach into classes.
@@ -33,7 +33,7 @@ def import_from_string(path: str) -> Any:
 
 
 def nearest_names(name: str, known: Iterable[str]) -> str:
-    """Returns ``"; did you mean 'x'? known: a, b"`` for a message; no guess if none is near."""
+    """Return ``"; did you mean 'x'? known: a, b"`` for a message; no guess if none is near."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     guess = f"; did you mean {close[0]!r}?" if close else ";"
@@ -41,7 +41,7 @@ def nearest_names(name: str, known: Iterable[str]) -> str:
 
 
 def resolve(table: Mapping[str, str], kind: str, name: str) -> Any:
-    """Returns the object that a registered name or a dotted path stands for.
+    """Return the object that a registered name or a dotted path stands for.
 
     Args:
         table: Registered name to ``"module:attr"``.
@@ -64,7 +64,7 @@ def resolve(table: Mapping[str, str], kind: str, name: str) -> Any:
 def lazy_exports(
     module_name: str, imports: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Makes module-level ``__getattr__`` and ``__dir__`` for a package's lazy names (PEP 562).
+    """Make module-level ``__getattr__`` and ``__dir__`` for a package's lazy names (PEP 562).
 
     Args:
         module_name: The package's ``__name__``.

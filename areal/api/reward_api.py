@@ -34,7 +34,7 @@ def reward_fn(
     completion_ids: list[int],
     **kwargs: Any,
 ) -> float:
-    """Shows the signature that the built-in workflows call a reward function with.
+    """Show the signature that the built-in workflows call a reward function with.
 
     A workflow of one's own may call its reward with whatever arguments it likes.
 
@@ -52,7 +52,7 @@ def reward_fn(
 
 
 def inline_reward(function: F) -> F:
-    """Marks a reward function as quick and safe enough to run in the event loop, without the pool.
+    """Mark a reward function as quick and safe enough to run in the event loop, without the pool.
 
     There it costs microseconds, but it has no time limit and holds up everything while it runs.
     """
@@ -70,13 +70,13 @@ class RewardStats:
         self._calls = self._failures = self._timeouts = 0
 
     def add_success(self) -> None:
-        """Counts a call that gave a reward."""
+        """Count a call that gave a reward."""
         with self._lock:
             self._calls += 1
         self.window.add_success()
 
     def add_failure(self, name: str, error: BaseException) -> None:
-        """Counts a call that gave none on its last attempt, and logs each kind of failure once."""
+        """Count a call that gave none on its last attempt, and log each kind of failure once."""
         kind = type(error).__name__
         cause = f"reward function {name}: {kind}: {error}"
         is_timeout = isinstance(error, RewardTimeoutError)
@@ -90,7 +90,7 @@ class RewardStats:
             logger.warning("%s (logged once)", cause, exc_info=None if is_timeout else error)
 
     def export(self, reset: bool = True) -> dict[str, float]:
-        """Returns the counts since the last call: ``reward/calls``, ``/failures``, ``/timeouts``.
+        """Return the counts since the last call: ``reward/calls``, ``/failures``, ``/timeouts``.
 
         A time-out is a failure too.
         """
@@ -105,7 +105,7 @@ class RewardStats:
         return counts
 
     def reset(self) -> None:
-        """Forgets everything, as at the start of a run."""
+        """Forget everything, as at the start of a run."""
         self.export()
         self.window.reset()
         with self._lock:
@@ -160,7 +160,7 @@ class AsyncRewardWrapper:
         self._pool = None if self._is_inline else self._shared_pool()
 
     async def __call__(self, *args: Any, **kwargs: Any) -> float:
-        """Computes one reward.
+        """Compute one reward.
 
         Returns:
             A finite float; 0.0 if the last attempt ran out of time, which is counted as a failure.
@@ -189,7 +189,7 @@ class AsyncRewardWrapper:
 
     @classmethod
     def shutdown(cls) -> None:
-        """Kills the workers of all pools; wrappers made before no longer work."""
+        """Kill the workers of all pools; wrappers made before no longer work."""
         with cls._pools_lock:
             pools = list(cls._pools.values())
             cls._pools.clear()
@@ -258,7 +258,7 @@ def _rebuild(
 
 
 def default_num_workers() -> int:
-    """Returns half of the cores that fall to one accelerator of this machine, at least 1."""
+    """Return half of the cores that fall to one accelerator of this machine, at least 1."""
     devices = glob.glob("/dev/nvidia[0-9]*") or glob.glob("/dev/davinci[0-9]*")
     num_devices = len(devices) or _DEFAULT_NUM_DEVICES
     return max((os.cpu_count() or 1) // num_devices // 2, 1)

@@ -11,7 +11,7 @@ from areal.api.config.cluster import SchedulingSpec, SchedulingStrategy
 
 @dataclass
 class Worker:
-    """Is a running process; ports are text, as they come from the command line."""
+    """A running process; ports are text, as they come from the command line."""
 
     id: str
     ip: str
@@ -43,11 +43,11 @@ class Scheduler(ABC):
 
     @abstractmethod
     def create_workers(self, job: Job) -> list[str]:
-        """Starts the workers of a job and returns their ids, without waiting for them."""
+        """Start the workers of a job and return their ids, without waiting for them."""
 
     @abstractmethod
     def get_workers(self, role: str, timeout: float | None = None) -> list[Worker]:
-        """Waits until all workers of a role are ready.
+        """Wait until all workers of a role are ready.
 
         Args:
             role: Of the job.
@@ -59,17 +59,17 @@ class Scheduler(ABC):
 
     @abstractmethod
     def delete_workers(self, role: str | None = None) -> None:
-        """Ends the workers of a role, or all."""
+        """End the workers of a role, or all."""
 
     @abstractmethod
     async def set_worker_env(self, worker_id: str, env: dict[str, str]) -> None:
-        """Sets environment variables in a worker."""
+        """Set environment variables in a worker."""
 
     @abstractmethod
     async def create_engine(
         self, worker_id: str, engine: str, engine_name: str | None = None, **kwargs: Any
     ) -> Any:
-        """Makes an engine inside a worker.
+        """Make an engine inside a worker.
 
         Args:
             worker_id: Where.
@@ -82,10 +82,10 @@ class Scheduler(ABC):
     def call_engine(
         self, worker_id: str, method: str, *args: Any, engine_name: str | None = None, **kwargs: Any
     ) -> Any:
-        """Calls a method of an engine inside a worker and returns its result."""
+        """Call a method of an engine inside a worker and return its result."""
 
     @abstractmethod
     async def async_call_engine(
         self, worker_id: str, method: str, *args: Any, engine_name: str | None = None, **kwargs: Any
     ) -> Any:
-        """Is ``call_engine`` for a running event loop."""
+        """Call ``call_engine`` from a running event loop."""

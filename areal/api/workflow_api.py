@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class TokenInteraction(Protocol):
-    """Is one request and its answer, with what training needs; agents return mappings of these.
+    """One request and its answer, with what training needs; agents return mappings of these.
 
     The executor recognises interactions by this protocol, so that it needs no proxy client.
     """
@@ -42,7 +42,7 @@ class RolloutWorkflow(ABC):
     async def arun_episode(
         self, engine: GenerationEngine, data: dict[str, Any]
     ) -> dict[str, Any] | dict[str, TokenInteraction] | None:
-        """Runs one episode.
+        """Run one episode.
 
         Args:
             engine: Generates text; an ``InferenceEngine`` in a run, a fake in a test.
@@ -68,11 +68,11 @@ class _DeprecatedOnUse(ABCMeta):
 
 
 class AgentWorkflow(metaclass=_DeprecatedOnUse):
-    """Is the former base of agents; any object with a coroutine ``run`` is one now."""
+    """The former base of agents; any object with a coroutine ``run`` is one now."""
 
     @abstractmethod
     async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> float | dict[str, float]:
-        """Runs the agent on one dataset row.
+        """Run the agent on one dataset row.
 
         Args:
             data: One row of the dataset.

@@ -46,7 +46,7 @@ def get_custom_dataset(
     processor: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Loads the dataset that a configuration names.
+    """Load the dataset that a configuration names.
 
     Args:
         split: Which part; None takes the configuration's.
@@ -98,7 +98,7 @@ def _get_custom_dataset(
 
 
 def get_loader(path: str, type: str, name: str | None = None) -> Callable[..., Any]:
-    """Returns the loader function that a path and a type select.
+    """Return the loader function that a path and a type select.
 
     The path may be:
 
@@ -134,7 +134,7 @@ def get_loader(path: str, type: str, name: str | None = None) -> Callable[..., A
 
 
 def _registered_candidates(path: str) -> list[str]:
-    """Returns the registered names that a path can mean, the likeliest first."""
+    """Return the registered names that a path can mean, the likeliest first."""
     parts = [part for part in re.split(r"[/\\]", path) if part]
     last = parts[-1] if parts else ""
     names = [last]
@@ -182,7 +182,7 @@ def _loader_in(module: Any, name: str, type: str) -> Callable[..., Any]:
 
 
 def _call(loader: Callable[..., Any], given: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Calls a loader with what it takes of the standard arguments, and with all options."""
+    """Call a loader with what it takes of the standard arguments, and with all options."""
     parameters = inspect.signature(loader).parameters
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     unknown = [option for option in options if option not in parameters and not takes_any]
@@ -202,5 +202,5 @@ def _call(loader: Callable[..., Any], given: dict[str, Any], options: dict[str, 
 
 
 def _is_saved_dataset(path: str) -> bool:
-    """Tells whether ``datasets.Dataset.save_to_disk`` wrote this folder: its columns are ready."""
+    """Return whether ``datasets.Dataset.save_to_disk`` wrote this folder: its columns are ready."""
     return any(os.path.isfile(os.path.join(path, f)) for f in ("dataset_dict.json", "state.json"))

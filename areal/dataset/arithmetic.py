@@ -29,7 +29,7 @@ def get_arithmetic_sft_dataset(
     seed: int = 1,
     unsure_share: float = 0.0,
 ) -> RowDataset:
-    """Generates problems with answers for supervised training.
+    """Generate problems with answers for supervised training.
 
     Args:
         path: Not used; the problems are generated.
@@ -72,7 +72,7 @@ def get_arithmetic_rl_dataset(
     size: int | None = None,
     seed: int = 1,
 ) -> RowDataset:
-    """Generates problems for the ``arithmetic`` reward.
+    """Generate problems for the ``arithmetic`` reward.
 
     Args:
         path: Not used; the problems are generated.
@@ -104,7 +104,7 @@ def _messages(problem: str) -> Messages:
 def _problems(
     split: str | None, max_digits: int, operators: str, size: int | None, seed: int
 ) -> list[tuple[str, str]]:
-    """Draws problems, of each length of operands equally many; short ones come back often."""
+    """Draw problems, of each length of operands equally many; short ones come back often."""
     split = split or "train"
     size = _DEFAULT_SIZES.get(split) if size is None else size
     _check(split, max_digits, operators, size)

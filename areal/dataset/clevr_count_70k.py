@@ -22,7 +22,7 @@ _ROWS = VisionRows(SOURCE, PROMPT, max_pixels=336 * 336, has_chat_column=False)
 def get_clevr_count_70k_sft_dataset(
     path: str, split: str, processor: Any, max_length: int | None = None
 ) -> RowDataset:
-    """Loads questions about images with answers for supervised training.
+    """Load questions about images with answers for supervised training.
 
     Args:
         path: See ``Source.read``.
@@ -45,7 +45,7 @@ def get_clevr_count_70k_sft_dataset(
 def get_clevr_count_70k_rl_dataset(
     path: str, split: str, processor: Any, max_length: int | None = None
 ) -> RowDataset:
-    """Loads questions about images for the ``clevr_count_70k`` reward.
+    """Load questions about images for the ``clevr_count_70k`` reward.
 
     Args:
         path: See ``Source.read``.

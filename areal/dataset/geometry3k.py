@@ -20,7 +20,7 @@ _ROWS = VisionRows(SOURCE, PROMPT, max_pixels=512 * 512, has_chat_column=True)
 def get_geometry3k_sft_dataset(
     path: str, split: str, processor: Any, max_length: int | None = None
 ) -> RowDataset:
-    """Loads questions about images with answers for supervised training.
+    """Load questions about images with answers for supervised training.
 
     Args:
         path: See ``Source.read``.
@@ -43,7 +43,7 @@ def get_geometry3k_sft_dataset(
 def get_geometry3k_rl_dataset(
     path: str, split: str, processor: Any, max_length: int | None = None
 ) -> RowDataset:
-    """Loads questions about images for the ``geometry3k`` reward.
+    """Load questions about images for the ``geometry3k`` reward.
 
     Args:
         path: See ``Source.read``.

@@ -17,7 +17,7 @@ PROMPT = "{question}\n\nThink step by step, then give the final number in \\boxe
 def get_gsm8k_sft_dataset(
     path: str, split: str, tokenizer: Any, max_length: int | None = None
 ) -> RowDataset:
-    """Loads prompts with worked solutions for supervised training.
+    """Load prompts with worked solutions for supervised training.
 
     Args:
         path: See ``Source.read``; "gsm8k" takes ``AREAL_GSM8K_DIR`` or the hub.
@@ -42,7 +42,7 @@ def get_gsm8k_sft_dataset(
 def get_gsm8k_rl_dataset(
     path: str, split: str, tokenizer: Any = None, max_length: int | None = None
 ) -> RowDataset:
-    """Loads prompts with gold solutions for the ``gsm8k`` reward.
+    """Load prompts with gold solutions for the ``gsm8k`` reward.
 
     Args:
         path: See ``Source.read``; "gsm8k" takes ``AREAL_GSM8K_DIR`` or the hub.

@@ -14,7 +14,7 @@ SOURCE = Source("hh_rlhf", ("chosen", "rejected"), hub_id="Anthropic/hh-rlhf")
 def get_hh_rlhf_rw_dataset(
     path: str, split: str, tokenizer: Any, max_length: int | None = None
 ) -> RowDataset:
-    r"""Loads preference pairs for a reward model.
+    r"""Load preference pairs for a reward model.
 
     Args:
         path: See ``Source.read``.
@@ -37,7 +37,7 @@ def get_hh_rlhf_rw_dataset(
 def get_hh_rlhf_dpo_dataset(
     path: str, split: str, tokenizer: Any, max_length: int | None = None
 ) -> RowDataset:
-    """Loads preference pairs for direct preference optimisation.
+    """Load preference pairs for direct preference optimisation.
 
     Args:
         path: See ``Source.read``.

@@ -10,7 +10,7 @@ Row = dict[str, Any]
 
 
 class RowDataset(Sequence[Row]):
-    """Holds rows, and optionally a transformation that runs when a row is read.
+    """Rows, and optionally a transformation that runs when a row is read.
 
     It does what training needs of a ``datasets.Dataset`` without importing pandas and Arrow.
 
@@ -35,7 +35,7 @@ class RowDataset(Sequence[Row]):
     @overload
     def __getitem__(self, key: str) -> list[Any]: ...
     def __getitem__(self, key: int | slice | str) -> Row | RowDataset | list[Any]:
-        """Returns a row by position, rows by slice, or all values of a column by name."""
+        """Return a row by position, rows by slice, or all values of a column by name."""
         if isinstance(key, str):
             return [row[key] for row in self]
         if isinstance(key, slice):
@@ -46,23 +46,23 @@ class RowDataset(Sequence[Row]):
 
     @property
     def column_names(self) -> list[str]:
-        """Is the columns of the first row; empty for no rows."""
+        """The columns of the first row; empty for no rows."""
         return list(self[0]) if len(self) else []
 
     def select(self, indices: Iterable[int]) -> RowDataset:
-        """Returns the rows at these positions, in this order."""
+        """Return the rows at these positions, in this order."""
         return RowDataset([self._rows[index] for index in indices], self._transform)
 
     def filter(self, keep: Callable[[Row], bool]) -> RowDataset:
-        """Returns the rows for which ``keep`` is true."""
+        """Return the rows for which ``keep`` is true."""
         return self.select([index for index, row in enumerate(self) if keep(row)])
 
     def map(self, change: Callable[[Row], Row]) -> RowDataset:
-        """Returns the rows changed, at once; columns that the change leaves out are gone."""
+        """Return the rows changed, at once; columns that the change leaves out are gone."""
         return RowDataset([change(row) for row in self])
 
     def shuffle(self, seed: int) -> RowDataset:
-        """Returns the rows in an order that the seed determines."""
+        """Return the rows in an order that the seed determines."""
         order = list(range(len(self)))
         random.Random(seed).shuffle(order)
         return self.select(order)

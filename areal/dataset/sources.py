@@ -23,7 +23,7 @@ RawRows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Source:
-    """Says where a dataset's raw rows come from.
+    """Where a dataset's raw rows come from.
 
     Args:
         name: The registered name. ``AREAL_<NAME>_DIR`` names a local folder for it.
@@ -40,7 +40,7 @@ class Source:
     hint: str = ""
 
     def read(self, path: str, split: str | None) -> RawRows:
-        """Reads one split.
+        """Read one split.
 
         Args:
             path: A file, a folder with ``<split>.jsonl`` (or ``.json``, ``.parquet``, ``.csv``,
@@ -91,7 +91,7 @@ class Source:
 
 
 def load_saved_dataset(path: str | Path, split: str | None) -> RawRows:
-    """Loads what ``datasets.Dataset.save_to_disk`` or ``DatasetDict.save_to_disk`` wrote.
+    """Load what ``datasets.Dataset.save_to_disk`` or ``DatasetDict.save_to_disk`` wrote.
 
     Args:
         path: The folder.
@@ -186,7 +186,7 @@ def _read_jsonl(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _read_json(file: Path) -> Iterator[dict[str, Any]]:
-    """Reads an array of objects, or lines of objects as many ``.json`` files hold."""
+    """Read an array of objects, or lines of objects as many ``.json`` files hold."""
     text = file.read_text(encoding="utf-8-sig")
     if not text.lstrip().startswith("["):
         yield from _read_jsonl(file)

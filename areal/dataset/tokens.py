@@ -16,7 +16,7 @@ Messages = list[dict[str, Any]]
 
 
 def prompt_token_ids(tokenizer: Any, messages: Messages) -> list[int]:
-    """Returns the prompt as the RLVR workflow sends it: rendered, the assistant's turn opened.
+    """Return the prompt as the RLVR workflow sends it: rendered, the assistant's turn opened.
 
     A tokenizer without a chat template gets the contents, one per line.
     """
@@ -26,12 +26,12 @@ def prompt_token_ids(tokenizer: Any, messages: Messages) -> list[int]:
 
 
 def completion_token_ids(tokenizer: Any, text: str) -> list[int]:
-    """Returns the tokens of an answer, end-of-sequence included."""
+    """Return the tokens of an answer, end-of-sequence included."""
     return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
 
 
 def sft_row(tokenizer: Any, messages: Messages, answer: str) -> Row:
-    """Builds one supervised row: the loss is on the answer and its end-of-sequence alone.
+    """Build one supervised row: the loss is on the answer and its end-of-sequence alone.
 
     Returns:
         ``input_ids`` and ``loss_mask``, lists of ints of one length.
@@ -47,7 +47,7 @@ def sft_row(tokenizer: Any, messages: Messages, answer: str) -> Row:
 def keep_short(
     rows: RowDataset, max_length: int | None, num_tokens: Callable[[Row], int], origin: str
 ) -> RowDataset:
-    """Drops the rows of more than ``max_length`` tokens and logs how many.
+    """Drop the rows of more than ``max_length`` tokens and logs how many.
 
     Args:
         rows: All rows.
@@ -77,7 +77,7 @@ def keep_short(
 def keep_short_prompts(
     rows: RowDataset, max_length: int | None, tokenizer: Any, origin: str
 ) -> RowDataset:
-    """Drops the rows whose ``messages`` render to more than ``max_length`` tokens."""
+    """Drop the rows whose ``messages`` render to more than ``max_length`` tokens."""
     if max_length is None:
         return rows
     if tokenizer is None:
@@ -88,7 +88,7 @@ def keep_short_prompts(
 
 
 def common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Returns how many tokens two sequences share from the start."""
+    """Return how many tokens two sequences share from the start."""
     length = 0
     for left, right in zip(first, second, strict=False):
         if left != right:

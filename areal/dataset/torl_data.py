@@ -20,7 +20,7 @@ SOURCE = Source(
 def get_torl_data_rl_dataset(
     path: str, split: str, tokenizer: Any = None, max_length: int | None = None
 ) -> RowDataset:
-    r"""Loads prompts with gold answers for the ``math_verify`` reward.
+    r"""Load prompts with gold answers for the ``math_verify`` reward.
 
     Args:
         path: See ``Source.read``; the rows are in verl's format: ``prompt`` (messages) and

@@ -35,7 +35,7 @@ class VisionRows:
     has_chat_column: bool
 
     def rl(self, path: str, split: str, processor: Any, max_length: int | None) -> RowDataset:
-        """Returns rows of ``messages`` (rendered text), ``images`` (JPEG bytes) and ``answer``."""
+        """Return rows of ``messages`` (rendered text), ``images`` (JPEG bytes) and ``answer``."""
 
         def num_tokens(row: Row) -> int:
             prompt = process_vision_prompt(processor, row["messages"], row["images"])
@@ -47,7 +47,7 @@ class VisionRows:
         return keep_short(rows, max_length, num_tokens, f"{path} ({split})")
 
     def sft(self, path: str, split: str, processor: Any, max_length: int | None) -> RowDataset:
-        """Returns rows of ``input_ids``, ``loss_mask``, ``mm_token_type_ids``, pixels."""
+        """Return rows of ``input_ids``, ``loss_mask``, ``mm_token_type_ids``, pixels."""
         transform = functools.partial(self._sft_row, processor)
         rows = RowDataset(self.source.read(path, split), transform)
         return keep_short(rows, max_length, lambda row: len(row["input_ids"]), f"{path} ({split})")
@@ -76,7 +76,7 @@ class VisionRows:
         return [to_jpeg_bytes(i, max_pixels=self.max_pixels) for i in _images_of(row)]
 
     def _chat(self, row: Row) -> list[dict[str, Any]]:
-        """Writes the problem as one user message, an image part for each placeholder."""
+        """Write the problem as one user message, an image part for each placeholder."""
         num_images = len(_images_of(row))
         parts = self.prompt.format(problem=row["problem"]).split(_PLACEHOLDER)
         if len(parts) == 1:  # no placeholder: the images come first

@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 
 def is_first() -> bool:
-    """Says whether this process writes logs and files for all."""
+    """Return whether this process writes logs and files for all."""
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
 def from_first(value: T) -> T:
-    """Returns what the first process passed; all processes call it together."""
+    """Return what the first process passed; all processes call it together."""
     if not dist.is_initialized():
         return value
     box: list[Any] = [value]
@@ -29,13 +29,13 @@ def from_first(value: T) -> T:
 
 
 def wait_for_all() -> None:
-    """Returns once every process has come here."""
+    """Return once every process has come here."""
     if dist.is_initialized():
         dist.barrier()
 
 
 def sums_over(group: dist.ProcessGroup | None, *values: float) -> list[float]:
-    """Returns the sum of each number over the processes of a group."""
+    """Return the sum of each number over the processes of a group."""
     if group is None:
         return list(values)
     total = torch.tensor(values, dtype=torch.float64)
@@ -46,7 +46,7 @@ def sums_over(group: dist.ProcessGroup | None, *values: float) -> list[float]:
 
 
 def largest_over(group: dist.ProcessGroup | None, value: int) -> int:
-    """Returns the largest number that a process of a group passed."""
+    """Return the largest number that a process of a group passed."""
     if group is None:
         return value
     found: list[Any] = [None] * dist.get_world_size(group)
@@ -55,7 +55,7 @@ def largest_over(group: dist.ProcessGroup | None, value: int) -> int:
 
 
 def join_processes(world_size: int, backend: str, device: torch.device) -> None:
-    """Joins the processes that torchrun started.
+    """Join the processes that torchrun started.
 
     Args:
         world_size: How many the backend string asks for.

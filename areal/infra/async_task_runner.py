@@ -22,7 +22,7 @@ class TaskQueueFullError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class TimedResult(Generic[T]):
-    """Is the result of one task; ``create_time`` is when it was submitted, in ns (monotonic)."""
+    """The result of one task; ``create_time`` is when it was submitted, in ns (monotonic)."""
 
     task_id: int
     create_time: int
@@ -52,13 +52,13 @@ class AsyncTaskRunner(Generic[T]):
         self._is_running = False
 
     def initialize(self, logger: logging.Logger | None = None) -> None:
-        """Starts the background thread."""
+        """Start the background thread."""
         self.logger = logger or self.logger
         self._thread.start()
         self._is_running = True
 
     def destroy(self, timeout: float = 30.0) -> None:
-        """Cancels all tasks and ends the thread.
+        """Cancel all tasks and end the thread.
 
         Args:
             timeout: How many seconds to wait for it.
@@ -77,7 +77,7 @@ class AsyncTaskRunner(Generic[T]):
         task_id: int | None = None,
         **kwargs: Any,
     ) -> int:
-        """Queues ``async_fn(*args, **kwargs)``.
+        """Queue ``async_fn(*args, **kwargs)``.
 
         Args:
             async_fn: A coroutine function; an exception of its is raised by the next ``wait``.
@@ -116,7 +116,7 @@ class AsyncTaskRunner(Generic[T]):
     def wait(
         self, count: int, timeout: float | None = None, with_timing: bool = True
     ) -> list[TimedResult[T]] | list[T]:
-        """Waits for results and takes them out, oldest task first.
+        """Wait for results and take them out, oldest task first.
 
         Args:
             count: How many.
@@ -153,21 +153,21 @@ class AsyncTaskRunner(Generic[T]):
         return [data for _, _, data in results]
 
     def pause(self) -> None:
-        """Starts no more tasks; running ones go on."""
+        """Start no more tasks; running ones go on."""
         self._is_paused = True
 
     def resume(self) -> None:
-        """Starts what has come together since ``pause``."""
+        """Start what has come together since ``pause``."""
         with self._changed:
             self._is_paused = False
             self._start_waiting()
 
     def get_input_queue_size(self) -> int:
-        """Returns how many tasks wait to start."""
+        """Return how many tasks wait to start."""
         return len(self._waiting)
 
     def get_output_queue_size(self) -> int:
-        """Returns how many results wait to be taken."""
+        """Return how many results wait to be taken."""
         return len(self._done)
 
     def _start_waiting(self) -> None:

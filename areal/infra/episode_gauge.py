@@ -22,26 +22,26 @@ class EpisodeGauge:
 
     @property
     def live(self) -> int:
-        """Is the number of episodes that have been submitted and have not ended."""
+        """The number of episodes that have been submitted and have not ended."""
         return self._live
 
     @property
     def held(self) -> bool:
-        """Is True while more episodes are being submitted."""
+        """True while more episodes are being submitted."""
         return self._holds > 0
 
     def may_step(self, num_waiting: int) -> bool:
-        """Returns True if no episode can join the ``num_waiting`` that wait for a step."""
+        """Return True if no episode can join the ``num_waiting`` that wait for a step."""
         with self._lock:
             return not self._holds and num_waiting >= self._live
 
     def set_listener(self, listener: Callable[[], None] | None) -> None:
-        """Has a function called, in whatever thread, after every change that may allow a step."""
+        """Have a function called, in whatever thread, after every change that may allow a step."""
         self._listener = listener
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Keeps the engine waiting while a batch is being submitted."""
+        """Keep the engine waiting while a batch is being submitted."""
         with self._lock:
             self._holds += 1
         try:
@@ -52,7 +52,7 @@ class EpisodeGauge:
             self._notify()
 
     def lease(self, num_episodes: int) -> EpisodeLease:
-        """Counts the episodes of one row as live until their lease lets them go."""
+        """Count the episodes of one row as live until their lease lets them go."""
         with self._lock:
             self._live += num_episodes
         return EpisodeLease(self, num_episodes)
@@ -75,7 +75,7 @@ class EpisodeLease:
         self._num_left = num_episodes
 
     def release_one(self) -> None:
-        """Lets one ended episode go, but never the last of its row.
+        """Let one ended episode go, but never the last of its row.
 
         The last one goes with ``close``, after the executor has started what follows; otherwise
         the engine could take a step between the two.
@@ -85,7 +85,7 @@ class EpisodeLease:
             self._gauge._release(1)
 
     def close(self) -> None:
-        """Lets go of all that is left."""
+        """Let go of all that is left."""
         num_left, self._num_left = self._num_left, 0
         if num_left:
             self._gauge._release(num_left)

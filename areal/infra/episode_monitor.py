@@ -23,7 +23,7 @@ class EpisodeTimeoutError(TimeoutError):
 
 
 class Episode(Stage):
-    """Is one running episode, as the watchdog and messages see it."""
+    """One running episode, as the watchdog and messages see it."""
 
     __slots__ = ("overdue_in", "started_at", "task", "workflow_name")
 
@@ -52,19 +52,19 @@ class EpisodeMonitor:
         self._counts: Counter[str] = Counter()
 
     def add_success(self) -> None:
-        """Counts an episode that gave a trajectory."""
+        """Count an episode that gave a trajectory."""
         with self._lock:
             self._counts["accepted"] += 1
         self.window.add_success()
 
     def add_rejection(self) -> None:
-        """Counts an episode that rejected itself on purpose, which is no failure."""
+        """Count an episode that rejected itself on purpose, which is no failure."""
         with self._lock:
             self._counts["rejected"] += 1
         self.window.add_success()
 
     def add_failure(self, workflow_name: str, error: BaseException) -> None:
-        """Counts an episode that failed, by its reason; logs a new reason with its traceback."""
+        """Count an episode that failed, by its reason; logs a new reason with its traceback."""
         kind = type(error).__name__
         cause = str(error)
         if workflow_name not in cause:
@@ -82,12 +82,12 @@ class EpisodeMonitor:
             self.logger.warning("an episode failed: %s (logged once)", cause, exc_info=trace)
 
     def failure_reasons(self) -> dict[str, int]:
-        """Returns how often each reason occurred, the most common first."""
+        """Return how often each reason occurred, the most common first."""
         with self._lock:
             return dict(self._reasons.counts.most_common())
 
     def export(self, reset: bool = True) -> dict[str, float]:
-        """Returns ``accepted``, ``rejected``, ``failed`` and ``failed/<exception>`` since then."""
+        """Return ``accepted``, ``rejected``, ``failed`` and ``failed/<exception>`` since then."""
         with self._lock:
             counts = {"accepted": 0.0, "rejected": 0.0, "failed": 0.0}
             counts |= {name: float(count) for name, count in self._counts.items()}
@@ -96,7 +96,7 @@ class EpisodeMonitor:
         return counts
 
     def raise_if_hopeless(self) -> None:
-        """Raises if going on makes no sense.
+        """Raise if going on makes no sense.
 
         Raises:
             EpisodeFailureError: More than half of the last 64 episodes failed.
@@ -108,11 +108,11 @@ class EpisodeMonitor:
 
     @property
     def is_hopeless(self) -> bool:
-        """Is True if ``raise_if_hopeless`` would raise."""
+        """True if ``raise_if_hopeless`` would raise."""
         return self._fatal is not None or self.window.is_tripped
 
     def cancel_overdue(self, limit_s: float) -> None:
-        """Cancels the episodes that run longer than ``limit_s``, again and again if need be."""
+        """Cancel the episodes that run longer than ``limit_s``, again and again if need be."""
         latest_start = time.monotonic() - limit_s
         for episode in list(self.running):
             if episode.started_at < latest_start and episode.task is not None:
@@ -120,7 +120,7 @@ class EpisodeMonitor:
                 episode.task.cancel()
 
     def describe_running(self) -> str:
-        """Says how many episodes of which workflow are in which stage."""
+        """Return how many episodes of which workflow are in which stage."""
         episodes = list(self.running)
         if not episodes:
             return "none"
@@ -131,7 +131,7 @@ class EpisodeMonitor:
 
 
 def workflow_name(workflow: Any) -> str:
-    """Returns the name by which messages speak of a workflow; one that wraps another has its."""
+    """Return the name by which messages speak of a workflow; one that wraps another has its."""
     name = getattr(workflow, "name_in_messages", None)
     return name if isinstance(name, str) else type(workflow).__name__
 
@@ -143,7 +143,7 @@ class _Workflow(Protocol):
 async def run_episode(
     workflow: _Workflow, engine: Any, data: dict[str, Any], name: str, monitor: EpisodeMonitor
 ) -> Any:
-    """Runs one episode and checks what it returns.
+    """Run one episode and check what it returns.
 
     Args:
         workflow: Runs it.

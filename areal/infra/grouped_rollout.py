@@ -54,11 +54,11 @@ class GroupedRolloutWorkflow(RolloutWorkflow):
 
     @property
     def name_in_messages(self) -> str:
-        """Is the name of the workflow whose episodes it runs."""
+        """The name of the workflow whose episodes it runs."""
         return workflow_name(self.workflow)
 
     async def arun_episode(self, engine: Any, data: dict[str, Any]) -> dict[str, Any] | None:
-        """Runs the whole group.
+        """Run the whole group.
 
         Returns:
             One dict with the members' tensors along the batch dimension, or one mapping with the
@@ -69,7 +69,7 @@ class GroupedRolloutWorkflow(RolloutWorkflow):
     async def run_group(
         self, engine: Any, data: dict[str, Any], monitor: EpisodeMonitor, lease: EpisodeLease | None
     ) -> dict[str, Any] | None:
-        """Is ``arun_episode`` with a monitor that learns of every member, and its gauge."""
+        """Run ``arun_episode`` with a monitor that learns of every member, and its gauge."""
         context = workflow_context.get()
         name = self.name_in_messages
 
@@ -112,7 +112,7 @@ class GroupedRolloutWorkflow(RolloutWorkflow):
 
 
 def _normalize_rewards(rollouts: Sequence[dict[str, Any]]) -> bool:
-    """Standardises the rewards of a group in place; returns False if one rollout has none.
+    """Standardise the rewards of a group in place; returns False if one rollout has none.
 
     A rollout counts by the reward of its last interaction, which all its interactions get.
     """

@@ -39,7 +39,7 @@ class LoopThread:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Is the running event loop.
+        """The running event loop.
 
         Raises:
             RuntimeError: The thread has not been started, or was stopped.
@@ -49,20 +49,20 @@ class LoopThread:
         return self._loop
 
     def start(self) -> None:
-        """Starts the thread and returns once its loop runs."""
+        """Start the thread and return once its loop runs."""
         self._ready.clear()
         self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
         self._ready.wait()
 
     def is_current(self) -> bool:
-        """Returns True in the thread of the loop."""
+        """Return True in the thread of the loop."""
         return self._thread is not None and self._thread.ident == threading.get_ident()
 
     def spawn(
         self, function: Callable[..., Awaitable[Any]], *argument_lists: Sequence[Any]
     ) -> None:
-        """Has ``function(*arguments)`` run as a task for every list of arguments.
+        """Have ``function(*arguments)`` run as a task for every list of arguments.
 
         All of them start in the same iteration of the loop.
 
@@ -83,7 +83,7 @@ class LoopThread:
             self.loop.call_soon_threadsafe(self._drain)
 
     def stop(self, timeout: float = 30.0) -> bool:
-        """Cancels what runs, closes the loop and ends the thread.
+        """Cancel what runs, close the loop and end the thread.
 
         Args:
             timeout: How many seconds to wait for it.
@@ -102,7 +102,7 @@ class LoopThread:
         return not thread.is_alive()
 
     def blocked_at(self, patience_s: float) -> str | None:
-        """Says where the loop is stuck, if it does not answer.
+        """Return where the loop is stuck, if it does not answer.
 
         Args:
             patience_s: How long it may take to answer.
@@ -157,7 +157,7 @@ class LoopThread:
                 loop.close()
 
     async def _cancel_all(self) -> None:
-        """Cancels until all have ended; a task may swallow a cancellation."""
+        """Cancel until all have ended; a task may swallow a cancellation."""
         give_up_at = time.monotonic() + 5.0
         while self._tasks and time.monotonic() < give_up_at:
             for task in self._tasks:

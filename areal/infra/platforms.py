@@ -10,7 +10,7 @@ import torch
 
 @dataclass(frozen=True)
 class Platform:
-    """Is a kind of device and what belongs to it.
+    """A kind of device and what belongs to it.
 
     Attributes:
         device_type: As in ``torch.device``: "cpu" or "cuda".
@@ -27,24 +27,24 @@ class Platform:
         return torch.get_device_module(self.device_type)
 
     def device_count(self) -> int:
-        """Returns the number of devices; a CPU counts as one."""
+        """Return the number of devices; a CPU counts as one."""
         return int(self._module.device_count())
 
     def current_device(self) -> int | str:
-        """Returns the index of the device in use, "cpu" for a CPU."""
+        """Return the index of the device in use, "cpu" for a CPU."""
         found: int | str = self._module.current_device()
         return found
 
     def set_device(self, device: int | str | torch.device) -> None:
-        """Takes another device into use; a CPU needs none."""
+        """Take another device into use; a CPU needs none."""
         self._module.set_device(device)
 
     def synchronize(self) -> None:
-        """Waits until the device has done what it was given."""
+        """Wait until the device has done what it was given."""
         self._module.synchronize()
 
     def clear_memory(self) -> None:
-        """Gives unused cached memory of the device back."""
+        """Give unused cached memory of the device back."""
         if self.device_type != "cpu":
             self._module.empty_cache()
 

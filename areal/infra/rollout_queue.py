@@ -35,7 +35,7 @@ class Mailbox:
 
 
 class RolloutTask:
-    """Is one submitted row.
+    """One submitted row.
 
     Args:
         task_id: Rows are ordered by it.
@@ -125,7 +125,7 @@ class RolloutQueue:
     # --- life ---------------------------------------------------------------------------------
 
     def start(self, episode_limit_s: float) -> None:
-        """Starts the background thread.
+        """Start the background thread.
 
         Args:
             episode_limit_s: How long an episode may take.
@@ -136,7 +136,7 @@ class RolloutQueue:
         self._thread.spawn(self._watch, (episode_limit_s,))
 
     def stop(self) -> None:
-        """Cancels what runs; whoever waits gets an error."""
+        """Cancel what runs; whoever waits gets an error."""
         with self.lock:
             was_running, self._is_running = self._is_running, False
             self._waiting.clear()
@@ -154,11 +154,11 @@ class RolloutQueue:
 
     @property
     def num_waiting(self) -> int:
-        """Is how many gated tasks have not started."""
+        """How many gated tasks have not started."""
         return len(self._waiting)
 
     def add(self, tasks: Iterable[RolloutTask]) -> None:
-        """Queues tasks; the caller holds the lock, and calls ``start_waiting`` after it.
+        """Queue tasks; the caller holds the lock, and calls ``start_waiting`` after it.
 
         Raises:
             RuntimeError: The queue is not running.
@@ -174,12 +174,12 @@ class RolloutQueue:
                 self._waiting_ungated.append(task)
 
     def start_waiting(self) -> None:
-        """Starts what may start; call it whenever that may have changed."""
+        """Start what may start; call it whenever that may have changed."""
         with self.lock:
             self._start_waiting()
 
     def check_running(self) -> None:
-        """Raises RuntimeError before ``start`` and after ``stop``."""
+        """Raise RuntimeError before ``start`` and after ``stop``."""
         if not self._is_running:
             raise RuntimeError("the executor is not running; call initialize() first")
 
@@ -239,7 +239,7 @@ class RolloutQueue:
         timeout: float | None = None,
         raise_timeout: bool = True,
     ) -> bool:
-        """Waits in the caller's thread for its mailbox.
+        """Wait in the caller's thread for its mailbox.
 
         Args:
             is_satisfied: Is asked, under the lock, whenever a task of the mailbox ends.
@@ -272,13 +272,13 @@ class RolloutQueue:
         return True
 
     def take(self, box: Mailbox, count: int) -> list[RolloutTask]:
-        """Takes the oldest ``count`` finished tasks out of a mailbox; the caller holds the lock."""
+        """Take the oldest ``count`` finished tasks out of a mailbox; the caller holds the lock."""
         tasks = [heapq.heappop(box.done) for _ in range(count)]
         self._forget(box, tasks)
         return tasks
 
     def take_task(self, task: RolloutTask) -> None:
-        """Takes a finished task out of its mailbox; the caller holds the lock."""
+        """Take a finished task out of its mailbox; the caller holds the lock."""
         task.mailbox.done.remove(task)
         heapq.heapify(task.mailbox.done)
         self._forget(task.mailbox, [task])
@@ -311,7 +311,7 @@ class RolloutQueue:
         REWARD_STATS.window.raise_if_tripped()
 
     def _describe_wait(self, waited_s: float, box: Mailbox, count: int) -> str:
-        """Says who waits for what."""
+        """Return who waits for what."""
         text = (
             f"waited {waited_s:.1f} s for {count} rows, {len(box.done)} are done; "
             f"running episodes: {self._monitor.describe_running()}"

@@ -30,7 +30,7 @@ class RowFeed:
 
     @property
     def batch_size(self) -> int:
-        """Is how many rows make a batch: the dataloader's batch_size, else that of its first."""
+        """How many rows make a batch: the dataloader's batch_size, else that of its first."""
         if self._batch_size is None:
             kept, self.buffer = self.buffer, deque()
             self._read()
@@ -39,7 +39,7 @@ class RowFeed:
         return self._batch_size
 
     def next_row(self) -> Row:
-        """Returns the next row.
+        """Return the next row.
 
         Raises:
             DatasetError: The dataloader yields nothing.
@@ -49,7 +49,7 @@ class RowFeed:
         return self.buffer.popleft()
 
     def requeue(self, rows: Iterable[Row]) -> None:
-        """Puts rows before all others, in their order."""
+        """Put rows before all others, in their order."""
         self.buffer.extendleft(reversed(list(rows)))
 
     def _read(self) -> None:

@@ -48,27 +48,27 @@ class StalenessManager:
         self._listeners: list[Callable[[], None]] = []
 
     def get_capacity(self) -> int:
-        """Returns how many rollouts may start now; negative if too many are under way."""
+        """Return how many rollouts may start now; negative if too many are under way."""
         with self._lock:
             return min(self.get_concurrency_capacity(), self.get_staleness_capacity())
 
     def get_concurrency_capacity(self) -> int:
-        """Returns what ``max_concurrent_rollouts`` leaves."""
+        """Return what ``max_concurrent_rollouts`` leaves."""
         return self.max_concurrent_rollouts - self._stat.running
 
     def get_staleness_capacity(self) -> int:
-        """Returns what ``max_staleness`` leaves."""
+        """Return what ``max_staleness`` leaves."""
         version = self.version_provider.get_version()
         allowed = (self.max_staleness + version + 1) * self.consumer_batch_size
         return allowed - (self._stat.accepted + self._stat.running)
 
     def get_stats(self) -> RolloutStat:
-        """Returns the counts so far."""
+        """Return the counts so far."""
         with self._lock:
             return replace(self._stat)
 
     def wait_for_capacity(self, timeout: float | None = None) -> int:
-        """Waits until a rollout may start and returns how many; 0 or less after the timeout."""
+        """Wait until a rollout may start and return how many; 0 or less after the timeout."""
 
         def capacity() -> int:
             return min(self.get_concurrency_capacity(), self.get_staleness_capacity())
@@ -80,43 +80,43 @@ class StalenessManager:
             return capacity()
 
     def add_listener(self, listener: Callable[[], None]) -> None:
-        """Has a function called, in whatever thread, when the version may have changed."""
+        """Have a function called, in whatever thread, when the version may have changed."""
         self._listeners.append(listener)
 
     def notify_version_changed(self) -> None:
-        """Wakes whoever waits for capacity; call it after every change of the version."""
+        """Wake whoever waits for capacity; call it after every change of the version."""
         with self._lock:
             self._wake()
         for listener in self._listeners:
             listener()
 
     def on_rollout_enqueued(self) -> None:
-        """Counts a rollout that waits to start."""
+        """Count a rollout that waits to start."""
         with self._lock:
             self._stat.enqueued += 1
 
     def on_rollout_submitted(self) -> None:
-        """Counts a waiting rollout as running."""
+        """Count a waiting rollout as running."""
         with self._lock:
             self._stat.enqueued -= 1
             self._stat.running += 1
 
     def on_rollout_accepted(self) -> None:
-        """Counts a running rollout as accepted."""
+        """Count a running rollout as accepted."""
         with self._lock:
             self._stat.running -= 1
             self._stat.accepted += 1
             self._wake()
 
     def on_rollout_rejected(self) -> None:
-        """Counts a running rollout as rejected, which makes room for another."""
+        """Count a running rollout as rejected, which makes room for another."""
         with self._lock:
             self._stat.running -= 1
             self._stat.rejected += 1
             self._wake()
 
     def restore(self, num_accepted: int) -> None:
-        """Starts from the number of rollouts accepted and consumed before a restart."""
+        """Start from the number of rollouts accepted and consumed before a restart."""
         with self._lock:
             self._stat = replace(self._stat, accepted=num_accepted)
             self._wake()

@@ -28,7 +28,7 @@ REQUIRED_KEYS = ("input_ids", "attention_mask", "loss_mask", "logprobs", "reward
 
 
 def is_interactions(result: Any) -> bool:
-    """Returns True for a non-empty mapping of interactions by id."""
+    """Return True for a non-empty mapping of interactions by id."""
     if type(result) is dict and "input_ids" in result:  # nearly always, and quick to see
         return False
     return (
@@ -44,7 +44,7 @@ def _is_interaction(value: Any) -> bool:
 
 
 def to_trajectory(result: dict[str, Any]) -> dict[str, Any]:
-    """Returns the tensors of a workflow's result, whichever of its two forms it has."""
+    """Return the tensors of a workflow's result, whichever of its two forms it has."""
     if is_interactions(result):
         return concat_padded_tensors([value.to_tensor_dict() for value in result.values()])
     return result
@@ -54,7 +54,7 @@ def to_trajectory(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_trajectory(trajectory: Any, name: str) -> None:
-    """Raises unless a trajectory can be trained on; takes a few microseconds per tensor.
+    """Raise unless a trajectory can be trained on; takes a few microseconds per tensor.
 
     Args:
         trajectory: Tensors with leading dimension B. The keys of ``REQUIRED_KEYS`` must be there;
@@ -102,7 +102,7 @@ def _shape_of_input_ids(input_ids: Any, name: str) -> torch.Size:
 
 
 def _check_other(key: str, value: Any, shape: torch.Size, name: str) -> None:
-    """Checks a value that is known only to the workflow: what is a tensor must fit the batch."""
+    """Check a value that is known only to the workflow: what is a tensor must fit the batch."""
     if not isinstance(value, torch.Tensor):
         return
     problem = _finiteness_problem(value) if value.dtype in _FLOATS else None
@@ -159,7 +159,7 @@ def _attention_mask_problem(mask: torch.Tensor) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Says what a key's value must be."""
+    """What a key's value must be."""
 
     dtypes: frozenset[torch.dtype]
     dtype_name: str
@@ -167,7 +167,7 @@ class _Rule:
     content_problem: Callable[[torch.Tensor], str | None] | None = None
 
     def type_problem(self, value: Any, shape: torch.Size) -> str | None:
-        """Says what is wrong with the type, the shape or the dtype, if anything is."""
+        """Return what is wrong with the type, the shape or the dtype, if anything is."""
         if not isinstance(value, torch.Tensor):
             return f"as {type(value).__name__}, expected a tensor"
         if value.shape != (shape if self.is_per_token else shape[:1]):
@@ -201,7 +201,7 @@ def check_trajectory_format(
     expected_keys: Collection[str] | None = None,
     logger: logging.Logger | None = None,
 ) -> None:
-    """Checks a workflow's result against the format and against the episodes before it.
+    """Check a workflow's result against the format and against the episodes before it.
 
     Args:
         data: None (a rejected episode), a mapping of interactions, or a dict of tensors.

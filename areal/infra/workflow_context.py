@@ -37,17 +37,17 @@ _context: ContextVar[WorkflowContext] = ContextVar("areal_workflow_context", def
 
 
 def set(context: WorkflowContext) -> None:
-    """Sets the context of the running task and of the tasks that it starts."""
+    """Set the context of the running task and of the tasks that it starts."""
     _context.set(context)
 
 
 def get() -> WorkflowContext:
-    """Returns the context of the running task."""
+    """Return the context of the running task."""
     return _context.get()
 
 
 def stat_scope() -> str:
-    """Returns the name of the tracker that episodes record to: "rollout" or "eval-rollout"."""
+    """Return the name of the tracker that episodes record to: "rollout" or "eval-rollout"."""
     return "eval-rollout" if _context.get().is_eval else "rollout"
 
 
@@ -55,7 +55,7 @@ def stat_scope() -> str:
 
 
 class _LoopClients(threading.local):
-    """Holds the clients of this thread's event loop; a client works in no other loop."""
+    """The clients of this thread's event loop; a client works in no other loop."""
 
     loop: asyncio.AbstractEventLoop | None = None
     clients: dict[str, Any]
@@ -74,7 +74,7 @@ _cleanups: dict[asyncio.AbstractEventLoop, list[AsyncIterator[None]]] = {}
 
 
 async def get_aiohttp_session() -> aiohttp.ClientSession:
-    """Returns this event loop's aiohttp session, which is closed with the loop.
+    """Return this event loop's aiohttp session, which is closed with the loop.
 
     It has no limit on connections and no total time limit: thousands of episodes wait for slow
     generations at once, and the executor watches over their time.
@@ -93,7 +93,7 @@ async def get_aiohttp_session() -> aiohttp.ClientSession:
 
 
 async def get_httpx_client() -> httpx.AsyncClient:
-    """Returns this event loop's httpx client, closed with the loop and as unlimited."""
+    """Return this event loop's httpx client, closed with the loop and as unlimited."""
     client = _clients.get("httpx")
     if client is None or client.is_closed:
         import httpx
@@ -108,7 +108,7 @@ async def get_httpx_client() -> httpx.AsyncClient:
 
 
 async def register_loop_cleanup(cleanup: Callable[[], Awaitable[Any]]) -> None:
-    """Has a coroutine function called when the running event loop is about to close.
+    """Have a coroutine function called when the running event loop is about to close.
 
     Works in any loop that shuts down its asynchronous generators first, as ``asyncio.run`` and the
     executor do.

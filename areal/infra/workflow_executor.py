@@ -87,7 +87,7 @@ class WorkflowExecutor:
     def initialize(
         self, logger: logging.Logger | None = None, train_data_parallel_size: int | None = None
     ) -> None:
-        """Starts the background thread.
+        """Start the background thread.
 
         Args:
             logger: Gets warnings; None keeps the default.
@@ -113,26 +113,26 @@ class WorkflowExecutor:
         self._queue.start(config.request_timeout)
 
     def destroy(self) -> None:
-        """Cancels all episodes and ends the thread; what waits for results gets an error."""
+        """Cancel all episodes and end the thread; what waits for results gets an error."""
         if self._queue is not None:
             self._queue.stop()
 
     def pause(self) -> None:
-        """Starts no more episodes; running ones go on."""
+        """Start no more episodes; running ones go on."""
         self._running_queue.is_paused = True
 
     def resume(self) -> None:
-        """Ends ``pause``."""
+        """End ``pause``."""
         self._running_queue.is_paused = False
         self._running_queue.start_waiting()
 
     def notify_version_changed(self) -> None:
-        """Starts what the engine's new version allows; call it after every ``set_version``."""
+        """Start what the engine's new version allows; call it after every ``set_version``."""
         self.staleness_manager.notify_version_changed()
 
     @property
     def staleness_manager(self) -> StalenessManager:
-        """Is what holds rows back.
+        """What holds rows back.
 
         Raises:
             RuntimeError: The executor has not been initialised.
@@ -161,7 +161,7 @@ class WorkflowExecutor:
         reward_normalization: bool = False,
         drop_incomplete_group: bool = False,
     ) -> int:
-        """Queues one row; ``wait`` hands out its trajectory.
+        """Queue one row; ``wait`` hands out its trajectory.
 
         Args:
             data: The row.
@@ -203,7 +203,7 @@ class WorkflowExecutor:
     def wait(
         self, count: int, timeout: float | None = None, raise_timeout: bool = True
     ) -> list[Trajectory | None]:
-        """Waits for submitted rows and takes out the oldest ones that are done.
+        """Wait for submitted rows and take out the oldest ones that are done.
 
         Args:
             count: How many.
@@ -226,7 +226,7 @@ class WorkflowExecutor:
     def wait_for_task(
         self, task_id: int, timeout: float | None = None, raise_timeout: bool = True
     ) -> Trajectory | None:
-        """Waits for one submitted row; the arguments are those of ``wait``.
+        """Wait for one submitted row; the arguments are those of ``wait``.
 
         Raises:
             ValueError: No such task was submitted, or its result was handed out already.
@@ -255,7 +255,7 @@ class WorkflowExecutor:
         should_accept_fn: AcceptFn | str | None = None,
         is_eval: bool = False,
     ) -> list[Trajectory]:
-        """Runs the episodes of all rows now and waits for them.
+        """Run the episodes of all rows now and wait for them.
 
         The caller consumes the rows at once, so staleness does not hold them back.
 
@@ -307,7 +307,7 @@ class WorkflowExecutor:
         reward_normalization: bool = False,
         drop_incomplete_group: bool = False,
     ) -> list[Trajectory]:
-        """Returns the next batch, while rows of later batches may already be under way.
+        """Return the next batch, while rows of later batches may already be under way.
 
         Everything but ``dynamic_bs`` is taken from the first call; later calls continue it.
 
@@ -356,7 +356,7 @@ class WorkflowExecutor:
         return [task.result for task in sorted(batch) if task.result is not None]
 
     def pending_rows(self) -> list[Row]:
-        """Returns the rows read from the dataloader whose results ``prepare_batch`` has not used.
+        """Return the rows read from the dataloader whose results ``prepare_batch`` has not used.
 
         A run that restores the dataloader's position and passes these to ``requeue`` loses no row
         and repeats none.
@@ -366,14 +366,14 @@ class WorkflowExecutor:
             return [*(task.data for task in self._pending_tasks()), *read]
 
     def requeue(self, rows: Iterable[Row]) -> None:
-        """Puts rows before those of the dataloader."""
+        """Put rows before those of the dataloader."""
         if self._feed is not None:
             self._feed.requeue(rows)
         else:
             self._requeued = [*rows, *self._requeued]
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a restarted run needs besides the dataloader's own state.
+        """Return what a restarted run needs besides the dataloader's own state.
 
         Call it in the thread that calls ``prepare_batch``, between two batches.
         """
@@ -388,7 +388,7 @@ class WorkflowExecutor:
             }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from ``state_dict``; call it after ``initialize`` and before any row."""
+        """Continue from ``state_dict``; call it after ``initialize`` and before any row."""
         self._next_id = state["next_task_id"]
         self._next_eval_id = state["next_eval_task_id"]
         self._num_consumed = state["num_consumed"]
@@ -398,11 +398,11 @@ class WorkflowExecutor:
     # --- numbers ------------------------------------------------------------------------------
 
     def get_stats(self) -> RolloutStat:
-        """Returns the counts of training rows so far."""
+        """Return the counts of training rows so far."""
         return self.staleness_manager.get_stats()
 
     def export_stats(self, reset: bool = True) -> dict[str, float]:
-        """Returns counts since the last call.
+        """Return counts since the last call.
 
         Args:
             reset: Starts counting anew.
@@ -432,7 +432,7 @@ class WorkflowExecutor:
         )
 
     def _new_id(self, is_eval: bool, wish: int | None = None) -> int:
-        """Returns an unused task id; the caller holds the lock."""
+        """Return an unused task id; the caller holds the lock."""
         known = self._running_queue.tasks
         if wish is not None:
             if wish in known:
@@ -480,7 +480,7 @@ class WorkflowExecutor:
         return trajectory
 
     def _check_batch_keys(self, task: RolloutTask, trajectory: Trajectory) -> None:
-        """Raises unless a trajectory can be put together with those before it."""
+        """Raise unless a trajectory can be put together with those before it."""
         keys = frozenset(trajectory)
         self._batch_keys = self._batch_keys or keys
         if keys == self._batch_keys:
@@ -494,7 +494,7 @@ class WorkflowExecutor:
         )
 
     def _describe_barren(self, num_rows: int) -> str:
-        """Says why rows give no batch."""
+        """Return why rows give no batch."""
         text = (
             f"none of the last {num_rows} rows gave a trajectory to train on: the workflow or the "
             "filter (run.dynamic_filter, should_accept_fn) rejected them"
@@ -515,7 +515,7 @@ class WorkflowExecutor:
         return sorted(task for task in tasks if task.mailbox is self._batch)
 
     def _top_up(self, feed: RowFeed, num_missing: int) -> None:
-        """Submits rows for what a batch lacks, and when running ahead for the next one too."""
+        """Submit rows for what a batch lacks, and when running ahead for the next one too."""
         queue = self._running_queue
         with self._hold():
             while self._needs_row(feed, num_missing):
@@ -539,7 +539,7 @@ class WorkflowExecutor:
         )
 
     def _take_from_batch(self, num_missing: int) -> list[RolloutTask]:
-        """Waits for what a batch lacks, or for a rejection that asks for another row."""
+        """Wait for what a batch lacks, or for a rejection that asks for another row."""
         box, queue = self._batch, self._running_queue
         in_waves = self.gauge is not None and self.config.max_head_offpolicyness == 0
 

@@ -29,7 +29,7 @@ def resolve_workflow(
     is_online: bool = False,
     serialize: bool = False,
 ) -> RolloutWorkflow:
-    """Returns a workflow that is ready to run.
+    """Return a workflow that is ready to run.
 
     Args:
         workflow: An instance or a class of a workflow or an agent, or the import path of one.
@@ -65,7 +65,7 @@ def resolve_workflow(
 
 
 def resolve_accept_fn(should_accept_fn: Any) -> AcceptFn | None:
-    """Returns the filter that a caller gave as a callable or an import path.
+    """Return the filter that a caller gave as a callable or an import path.
 
     Raises:
         ValueError: The path cannot be imported.
@@ -84,12 +84,12 @@ def resolve_accept_fn(should_accept_fn: Any) -> AcceptFn | None:
 
 
 def is_workflow(candidate: Any) -> bool:
-    """Returns True for a workflow, instance or class, whether or not it derives from the base."""
+    """Return True for a workflow, instance or class, whether or not it derives from the base."""
     return inspect.iscoroutinefunction(getattr(candidate, "arun_episode", None))
 
 
 def is_agent(candidate: Any) -> bool:
-    """Returns True for an agent, instance or class: it has a coroutine ``run``."""
+    """Return True for an agent, instance or class: it has a coroutine ``run``."""
     return inspect.iscoroutinefunction(getattr(candidate, "run", None))
 
 

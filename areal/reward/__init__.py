@@ -38,7 +38,7 @@ def __dir__() -> list[str]:
 
 
 def get_reward_fn(name: str) -> Callable[..., Any]:
-    """Returns a reward function.
+    """Return a reward function.
 
     Args:
         name: A registered name, or a dotted path such as ``"my_rl.reward.exact:exact_reward_fn"``.

@@ -15,7 +15,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,400}")
 def arithmetic_reward_fn(
     prompt: Any, completions: str, prompt_ids: Any, completion_ids: Any, answer: Any, **kwargs: Any
 ) -> float:
-    """Scores 1.0 for a completion that is the gold integer, with at most spaces around it.
+    """Score 1.0 for a completion that is the gold integer, with at most spaces around it.
 
     A microsecond's work, so it runs in the event loop and not in the reward pool.
 

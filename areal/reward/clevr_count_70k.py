@@ -14,7 +14,7 @@ _GOLD = re.compile(r"\[?\s*(-?\d+(?:\.\d+)?)\s*\]?")
 def clevr_count_70k_reward_fn(
     prompt: Any, completions: str, prompt_ids: Any, completion_ids: Any, answer: Any, **kwargs: Any
 ) -> float:
-    """Scores 1.0 for a completion whose last ``[number]`` is the gold count, digit for digit.
+    """Score 1.0 for a completion whose last ``[number]`` is the gold count, digit for digit.
 
     Args:
         prompt: Not used.

@@ -32,14 +32,14 @@ _MAX_NUMBER_CHARS = 400
 
 @dataclass(frozen=True)
 class PlainNumber:
-    """Is a number as it was written: its exact value, and whether a percent sign stood behind."""
+    """A number as it was written: its exact value, and whether a percent sign stood behind."""
 
     value: Fraction
     is_percent: bool = False
 
 
 def final_answer(text: str) -> str | None:
-    r"""Returns what a text marks as its final answer; of several marks the last one counts.
+    r"""Return what a text marks as its final answer; of several marks the last one counts.
 
     Args:
         text: A completion, or a gold solution.
@@ -58,7 +58,7 @@ def final_answer(text: str) -> str | None:
 
 
 def _last_box(text: str) -> tuple[int, str] | None:
-    """Returns position and content of the last box whose braces balance."""
+    """Return position and content of the last box whose braces balance."""
     if "\\boxed" not in text and "\\fbox" not in text:
         return None
     for match in reversed(list(_BOX.finditer(text))):
@@ -76,7 +76,7 @@ def _last_box(text: str) -> tuple[int, str] | None:
 
 
 def last_bracketed(text: str) -> tuple[int, str] | None:
-    r"""Returns position and content of the last ``[...]``, brackets inside it included.
+    r"""Return position and content of the last ``[...]``, brackets inside it included.
 
     The optional argument of ``\sqrt[3]{x}`` and ``\left[`` are mathematics, not marks.
     """
@@ -95,7 +95,7 @@ def last_bracketed(text: str) -> tuple[int, str] | None:
 
 
 def read_number(text: str, *, allow_units: bool = False) -> PlainNumber | None:
-    r"""Reads a text that is one number and nothing else.
+    r"""Read a text that is one number and nothing else.
 
     Takes thousands separators, a sign, decimals, ``a/b``, percent and currency signs, a full stop
     behind it, and LaTeX spacing and ``\text{}`` around it.
@@ -125,7 +125,7 @@ def read_number(text: str, *, allow_units: bool = False) -> PlainNumber | None:
 
 
 def _plain(text: str) -> str:
-    """Strips what may stand around a number without changing it."""
+    """Strip what may stand around a number without changing it."""
     if not text.isdigit():
         text = _LATEX_WORDS.sub(r" \1 ", text.replace("−", "-").replace("{,}", ","))
         text = _SPACES.sub(" ", text).replace("\\%", "%").replace("\\$", "").replace("\\(", "")
@@ -134,7 +134,7 @@ def _plain(text: str) -> str:
 
 
 def numbers_equal(left: PlainNumber, right: PlainNumber, *, precision: int = 6) -> bool:
-    """Tells whether two written numbers mean the same.
+    """Return whether two written numbers mean the same.
 
     Args:
         left: One number.

@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
 def geometry3k_reward_fn(
     prompt: Any, completions: str, prompt_ids: Any, completion_ids: Any, answer: Any, **kwargs: Any
 ) -> float:
-    r"""Scores 1.0 for a completion whose bracketed answer equals the gold answer.
+    r"""Score 1.0 for a completion whose bracketed answer equals the gold answer.
 
     Args:
         prompt: Not used.

@@ -12,7 +12,7 @@ from areal.reward.math_verify import get_math_verify_worker
 def gsm8k_reward_fn(
     prompt: Any, completions: str, prompt_ids: Any, completion_ids: Any, answer: Any, **kwargs: Any
 ) -> float:
-    r"""Scores 1.0 for a completion whose final number equals the gold number.
+    r"""Score 1.0 for a completion whose final number equals the gold number.
 
     Args:
         prompt: Not used.

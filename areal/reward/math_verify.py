@@ -20,7 +20,7 @@ _UNREADABLE = (ValueError, RecursionError, OverflowError)
 
 
 class _TimeIsUpError(BaseException):
-    """Is raised inside a grader thread; no base of it is caught by the libraries there."""
+    """Raised inside a grader thread; no base of it is caught by the libraries there."""
 
 
 class MathVerifyWorker:
@@ -49,7 +49,7 @@ class MathVerifyWorker:
         self.timeout = timeout
 
     def verify(self, response: str, ground_truth: str) -> float:
-        """Returns 1.0 if the response's final answer equals the gold answer, else 0.0.
+        """Return 1.0 if the response's final answer equals the gold answer, else 0.0.
 
         Args:
             response: A completion; its last mark (see ``final_answer``) counts, and without one
@@ -119,7 +119,7 @@ def _has_math_delimiter(text: str) -> bool:
 
 
 def _within(timeout_s: float | None, compute: Callable[[], Any]) -> Any:
-    """Runs a computation for a limited time, in any thread.
+    """Run a computation for a limited time, in any thread.
 
     The work goes to a thread of its own, because a signal reaches main threads only. When the time
     is up an exception is raised in that thread, so that Python code such as sympy's stops; a
@@ -153,7 +153,7 @@ def _within(timeout_s: float | None, compute: Callable[[], Any]) -> Any:
 
 
 def _stop(thread: threading.Thread) -> None:
-    """Raises in a thread until it ends.
+    """Raise in a thread until it ends.
 
     Once is not enough: what is raised while a finaliser or a weak reference's callback runs is
     reported by the interpreter and dropped, and the computation would go on for ever.
@@ -168,7 +168,7 @@ def _stop(thread: threading.Thread) -> None:
 
 @functools.cache
 def _drop_reports() -> None:
-    """Keeps the interpreter from reporting that a finaliser was stopped, once in a process."""
+    """Keep the interpreter from reporting that a finaliser was stopped, once in a process."""
     report = sys.unraisablehook
 
     def hook(unraisable: Any, /) -> None:
@@ -180,14 +180,14 @@ def _drop_reports() -> None:
 
 @functools.cache
 def get_math_verify_worker() -> MathVerifyWorker:
-    """Returns the worker with default options, one per process."""
+    """Return the worker with default options, one per process."""
     return MathVerifyWorker()
 
 
 def math_verify_reward_fn(
     prompt: Any, completions: str, prompt_ids: Any, completion_ids: Any, answer: Any, **kwargs: Any
 ) -> float:
-    r"""Scores 1.0 for a completion whose final answer equals the gold answer mathematically.
+    r"""Score 1.0 for a completion whose final answer equals the gold answer mathematically.
 
     Args:
         prompt: Not used.

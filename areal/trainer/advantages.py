@@ -46,7 +46,7 @@ def compute_advantages(
     kl_in_reward: bool = True,
     reduce_group: ProcessGroup | None = None,
 ) -> TensorDict:
-    """Returns a copy of the batch with advantages, aligned to the prediction of the next token.
+    """Return a copy of the batch with advantages, aligned to the prediction of the next token.
 
     The reward of an answer is shaped (penalty for length, bias, scale, clip), normalised, set to 0
     where the answer was cut off and ``mask_no_eos_with_zero`` asks for that, and paid at its last
@@ -101,7 +101,7 @@ def compute_advantages(
 
 
 def shift_to_next_token(x: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
-    """Moves [B, L] one column to the left; the last column gets ``fill``, never the first token."""
+    """Move [B, L] one column to the left; the last column gets ``fill``, never the first token."""
     shifted = torch.full_like(x, fill)
     shifted[:, :-1] = x[:, 1:]
     return shifted
@@ -110,7 +110,7 @@ def shift_to_next_token(x: torch.Tensor, fill: float = 0.0) -> torch.Tensor:
 def truncated_rows(
     batch: TensorDict, config: PPOActorConfig, eos_token_ids: Collection[int] | None = None
 ) -> torch.Tensor:
-    """Says for each row whether its answer was cut off: bool [B].
+    """Return for each row whether its answer was cut off: bool [B].
 
     Args:
         batch: Not aligned yet. ``seq_no_eos_mask`` [B] is taken where a workflow knows better.
@@ -145,7 +145,7 @@ def _shaped_rewards(
     group_sizes: Sequence[int] | None,
     reduce_group: ProcessGroup | None,
 ) -> torch.Tensor:
-    """Returns the reward of each answer [B] as the advantages see it."""
+    """Return the reward of each answer [B] as the advantages see it."""
     rewards = batch["rewards"].to(batch["logprobs"].dtype)
     if config.overlong_reward_penalty:
         lengths = batch["loss_mask"].bool().sum(1)
@@ -164,7 +164,7 @@ def _shaped_rewards(
 
 
 def _kl_rewards(batch: TensorDict, config: PPOActorConfig, kl_in_reward: bool) -> torch.Tensor:
-    """Returns ``-kl_ctl * KL`` per token [B, L]; 0 without a reference model."""
+    """Return ``-kl_ctl * KL`` per token [B, L]; 0 without a reference model."""
     logprobs, mask = batch["logprobs"], batch["loss_mask"]
     if not kl_in_reward or config.kl_ctl == 0 or "ref_logp" not in batch:
         return torch.zeros_like(logprobs)
@@ -181,7 +181,7 @@ def _paid_at_last_token(rewards: torch.Tensor, mask: torch.Tensor) -> torch.Tens
 
 
 def _last_place(mask: torch.Tensor) -> torch.Tensor:
-    """Returns the column of the last True of each row, 0 where there is none."""
+    """Return the column of the last True of each row, 0 where there is none."""
     return (mask * torch.arange(mask.shape[1], device=mask.device)).amax(1)
 
 
@@ -201,7 +201,7 @@ def _estimate(batch: TensorDict, tot_rewards: torch.Tensor, config: PPOActorConf
 def _proximal_extras(
     batch: TensorDict, config: PPOActorConfig, current_version: int | None
 ) -> TensorDict:
-    """Returns what the loss needs besides: weights of the approximation, the second-moment mask."""
+    """Return what the loss needs besides: weights of the approximation, the second-moment mask."""
     extras: TensorDict = {}
     method = ProxLogpMethod(config.prox_logp_method)
     approximates = method in (ProxLogpMethod.LOGLINEAR, ProxLogpMethod.METRICS)

@@ -45,7 +45,7 @@ EVAL_STATS = "eval-rollout"  # what workflow_context.stat_scope() says in an eva
 
 
 class BaseTrainer(ABC):
-    """Holds a model, its engine and its dataset, and runs the loop.
+    """A model, its engine and its dataset, and runs the loop.
 
     Use it as a context manager: leaving the block writes the report, after an error too.
 
@@ -92,26 +92,26 @@ class BaseTrainer(ABC):
 
     @abstractmethod
     def _make_dataloader(self, dataset: Any, config: Any) -> Any:
-        """Returns a dataloader with a position that can be saved."""
+        """Return a dataloader with a position that can be saved."""
 
     @abstractmethod
     def _train_step(self) -> tuple[dict[str, Any], Sequence[EpisodeSample]]:
-        """Does one step and returns its statistics and some episodes for a person to read."""
+        """Do one step and return its statistics and some episodes for a person to read."""
 
     @abstractmethod
     def _evaluate(self) -> dict[str, Any]:
-        """Returns the statistics of an evaluation."""
+        """Return the statistics of an evaluation."""
 
     def _rollout_state(self) -> dict[str, Any]:
-        """Returns what else must be saved to resume."""
+        """Return what else must be saved to resume."""
         return {}
 
     def _restore_rollout(self, state: dict[str, Any]) -> None:
-        """Takes up what ``_rollout_state`` returned."""
+        """Take up what ``_rollout_state`` returned."""
         assert not state, "a trainer that saves something must also restore it"
 
     def _is_finished_early(self, stats: Mapping[str, Any]) -> bool:
-        """Says whether the run has reached its aim."""
+        """Return whether the run has reached its aim."""
         return False
 
     # --- the loop
@@ -128,7 +128,7 @@ class BaseTrainer(ABC):
         return self.config.train_dataset.batch_size
 
     def _start(self, total_epochs: int | None = None) -> None:
-        """Makes the optimiser, resumes, opens the logs."""
+        """Make the optimiser, resume, open the logs."""
         if total_epochs is not None:
             self.total_steps = self._count_steps(total_epochs)
         spec = FinetuneSpec(
@@ -148,7 +148,7 @@ class BaseTrainer(ABC):
         save_config(self.config, self.folder / "config.yaml")
 
     def _loop(self, total_epochs: int | None = None) -> None:
-        """Runs from where the run stands to its end, and saves the model."""
+        """Run from where the run stands to its end, and saves the model."""
         if self.run_log is None:
             self._start(total_epochs)
         assert self.run_log is not None
@@ -176,7 +176,7 @@ class BaseTrainer(ABC):
         self._save_recover(is_done=True)
 
     def _step_and_log(self, run_log: RunLog | NoLog, timers: dict[str, PeriodicTimer]) -> bool:
-        """Does one step and what is due after it, and says whether the run has reached its aim."""
+        """Do one step and what is due after it, and say whether the run has reached its aim."""
         started = time.perf_counter()
         stats, episodes = self._train_step()
         self.step += 1
@@ -198,7 +198,7 @@ class BaseTrainer(ABC):
         return is_done
 
     def _evaluated(self) -> dict[str, Any]:
-        """Evaluates; the result holds what the workflows recorded meanwhile."""
+        """Evaluate; the result holds what the workflows recorded meanwhile."""
         evaluated = self._evaluate()
         # Only of evaluation: rollouts for training may go on, and count for the next step.
         return stats_tracker.get(EVAL_STATS).export() | evaluated
@@ -240,7 +240,7 @@ class BaseTrainer(ABC):
         save_recover(self.folder / RECOVER_FOLDER, self.actor, state, not recover.no_save_optim)
 
     def _resume(self) -> None:
-        """Continues from the newest checkpoint of this trial, if there is one."""
+        """Continue from the newest checkpoint of this trial, if there is one."""
         if not self.config.recover.enabled:
             return
         checkpoint = find_recover(self.folder / RECOVER_FOLDER)
@@ -267,7 +267,7 @@ class BaseTrainer(ABC):
     # --- life
 
     def close(self, status: str = "completed") -> ReportPaths | None:
-        """Stops engines and writes the report; a second call returns the first one's result."""
+        """Stop engines and write the report; a second call returns the first one's result."""
         if self.run_log is not None:
             self.report = self.run_log.close(status)
         self.actor.destroy()

@@ -16,7 +16,7 @@ def batch_statistics(
     group_sizes: Sequence[int] | None = None,
     current_version: int | None = None,
 ) -> dict[str, float]:
-    """Summarises a batch that ``compute_advantages`` returned, at the price of one transfer.
+    """Summarise a batch that ``compute_advantages`` returned, at the price of one transfer.
 
     Args:
         batch: With rewards, masks and advantages.

@@ -13,14 +13,14 @@ from areal.api.errors import ArealError
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="areal-lite", prog_name="areal")
 def main() -> None:
-    """Trains language models with reinforcement learning, on a laptop or a GPU."""
+    """Train language models with reinforcement learning, on a laptop or a GPU."""
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.option("-c", "--config", required=True, type=click.Path(), help="A YAML file.")
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
 def train(config: str, overrides: tuple[str, ...]) -> None:
-    """Runs the training that a YAML file describes.
+    """Run the training that a YAML file describes.
 
     OVERRIDES are written key=value and win over the file: actor.optimizer.lr=1e-4. The kind of
     training follows from train_dataset.type (sft or rl). The same command resumes a run that was

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def has_reward_variance(trajectory: dict[str, Any]) -> bool:
-    """Returns False for a group whose samples all got the same reward.
+    """Return False for a group whose samples all got the same reward.
 
     Its advantages are zero, so it would fill the batch without teaching anything. A single sample
     is no group and passes.

@@ -12,7 +12,7 @@ from areal.utils.functional import row_group_ids
 
 
 def groups_with_variance(rewards: torch.Tensor, group_sizes: Sequence[int]) -> torch.Tensor:
-    """Says for each group of contiguous rows whether its rewards [B] differ: bool [G]."""
+    """Return for each group of contiguous rows whether its rewards [B] differ: bool [G]."""
     ids = row_group_ids(group_sizes, rewards.device)
     empty = rewards.new_zeros(len(group_sizes))
     lowest = empty.scatter_reduce(0, ids, rewards, "amin", include_self=False)
@@ -23,7 +23,7 @@ def groups_with_variance(rewards: torch.Tensor, group_sizes: Sequence[int]) -> t
 def drop_zero_variance_groups(
     batch: TensorDict, group_sizes: Sequence[int] | None = None, group_size: int = 1
 ) -> tuple[TensorDict, list[int]]:
-    """Leaves out the groups of a batch whose samples all have one reward.
+    """Leave out the groups of a batch whose samples all have one reward.
 
     Where ``filters.has_reward_variance`` has such groups replaced while a batch is collected, this
     makes a collected batch smaller. A group of one sample goes too: nothing is left to compare.

@@ -31,7 +31,7 @@ LossWeightFn = Callable[[TensorDict], torch.Tensor]
 
 
 def needs_prox_logp(actor: PPOActorConfig) -> bool:
-    """Says whether the trainer has to run the model over the batch before the update.
+    """Return whether the trainer has to run the model over the batch before the update.
 
     Its next-token log-probabilities [B, L] go into the batch as ``prox_logp`` before advantages
     are computed.
@@ -42,7 +42,7 @@ def needs_prox_logp(actor: PPOActorConfig) -> bool:
 def policy_loss_options(
     actor: PPOActorConfig, run: RunConfig, max_new_tokens: int | None = None
 ) -> PolicyLossOptions:
-    """Translates the configuration into the options of the policy loss.
+    """Translate the configuration into the options of the policy loss.
 
     Args:
         actor: Gate, ratio level, filter.
@@ -70,7 +70,7 @@ def policy_loss_options(
 def build_policy_loss(
     actor: PPOActorConfig, run: RunConfig, max_new_tokens: int | None = None
 ) -> tuple[PolicyLoss, LossWeightFn]:
-    """Makes the two functions that ``TrainEngine.train_batch`` takes.
+    """Make the two functions that ``TrainEngine.train_batch`` takes.
 
     Args:
         actor: The actor's configuration.
@@ -115,7 +115,7 @@ class PolicyLoss:
         entropy: torch.Tensor | None,
         input_data: TensorDict,
     ) -> torch.Tensor:
-        """Returns the 0-dim loss, a mean over the unit that ``weight`` counts.
+        """Return the 0-dim loss, a mean over the unit that ``weight`` counts.
 
         Args:
             logprobs: Of the next tokens, with gradient, [T].
@@ -144,13 +144,13 @@ class PolicyLoss:
         return loss
 
     def weight(self, input_data: TensorDict) -> torch.Tensor:
-        """Returns how much a micro-batch counts: its kept tokens, or sequences that have any."""
+        """Return how much a micro-batch counts: its kept tokens, or sequences that have any."""
         return aggregation_weight(
             input_data["loss_mask"], self.options.aggregation, input_data.get("cu_seqlens")
         )
 
     def pop_stats(self) -> dict[str, torch.Tensor]:
-        """Returns the statistics of the micro-batches since the last call, as 0-dim tensors.
+        """Return the statistics of the micro-batches since the last call, as 0-dim tensors.
 
         Names say what is averaged over kept tokens, ``*_max`` is the largest, ``actor_loss`` is the
         loss of the whole, ``n_valid_tokens`` counts kept tokens. ``logp_abs_diff`` compares with
@@ -165,7 +165,7 @@ class PolicyLoss:
     def _reference_logprobs(
         self, logprobs: torch.Tensor, input_data: TensorDict
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns proximal and behaviour log-probabilities; the same tensor means no correction."""
+        """Return proximal and behaviour log-probabilities; the same tensor means no correction."""
         behaviour = input_data["logprobs"]
         if not self.use_decoupled_loss:
             proximal = _require(input_data, "prox_logp") if self.recompute_logprob else behaviour

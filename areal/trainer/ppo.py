@@ -88,7 +88,7 @@ class PPOTrainer(BaseTrainer):
         dynamic_filter_fn: Callable[..., bool] | str | None = None,
         total_epochs: int | None = None,
     ) -> None:
-        """Runs the training to its end.
+        """Run the training to its end.
 
         Args:
             workflow: A workflow or an agent, its class, a registered name or a dotted path; None
@@ -140,7 +140,7 @@ class PPOTrainer(BaseTrainer):
     def _make_workflow(
         self, workflow: Any, kwargs: dict[str, Any] | None, gconfig: GenerationHyperparameters
     ) -> Any:
-        """Returns a workflow or an agent made of a name, a class or an instance."""
+        """Return a workflow or an agent made of a name, a class or an instance."""
         if workflow is None:
             return None
         if isinstance(workflow, str):
@@ -172,7 +172,7 @@ class PPOTrainer(BaseTrainer):
             ) from error
 
     def _serve_agents(self) -> None:
-        """Starts the proxy through which agents reach the model.
+        """Start the proxy through which agents reach the model.
 
         Raises:
             ConfigError: The packages that it needs are missing, or its settings contradict.
@@ -245,7 +245,7 @@ class PPOTrainer(BaseTrainer):
         return stats, samples
 
     def _accepts(self, trajectory: dict[str, Any]) -> bool:
-        """Checks a trajectory against the model, and asks the filter of the run."""
+        """Check a trajectory against the model, and ask the filter of the run."""
         largest = int(trajectory["input_ids"].max())
         if largest >= self._num_tokens:
             raise TrajectoryError(
@@ -254,7 +254,7 @@ class PPOTrainer(BaseTrainer):
         return self._filter is None or bool(self._filter(trajectory))
 
     def _with_reference_logprobs(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Adds the next-token log-probabilities that the loss compares with."""
+        """Add the next-token log-probabilities that the loss compares with."""
         wants_prox = needs_prox_logp(self.config.actor)
         if self.ref is None and not wants_prox:
             return batch
@@ -269,7 +269,7 @@ class PPOTrainer(BaseTrainer):
         return {**batch, **added}
 
     def _update(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Does one optimiser step a minibatch and returns their statistics."""
+        """Do one optimiser step a minibatch and return their statistics."""
         self.actor.train()
         num_minibatches = min(self.config.actor.ppo_n_minibatches, len(batch["rewards"]))
         minibatches = [batch]
@@ -303,7 +303,7 @@ class PPOTrainer(BaseTrainer):
         return dict(zip(merged, table.tolist(), strict=True))
 
     def _publish(self, version: int) -> None:
-        """Gives the rollout engine the new weights under a new version."""
+        """Give the rollout engine the new weights under a new version."""
         self.rollout.pause()
         meta = WeightUpdateMeta(type="disk", path=str(self.folder / "weight_update"))
         self.actor.update_weights(meta.with_version(version))
@@ -331,7 +331,7 @@ class PPOTrainer(BaseTrainer):
         return sorted(i for i in ids if i is not None)
 
     def _samples(self, batch: dict[str, Any]) -> list[EpisodeSample]:
-        """Picks episodes of different rows of the dataset and turns them into text."""
+        """Pick episodes of different rows of the dataset and turns them into text."""
         samples = []
         num_rows = len(batch["rewards"])
         for i in sorted({k * num_rows // NUM_SAMPLES for k in range(NUM_SAMPLES)}):
@@ -395,7 +395,7 @@ class PPOTrainer(BaseTrainer):
 
 
 def _constructor_parameters(workflow: type) -> list[str]:
-    """Returns what a class takes by keyword, with what it passes on to its base classes."""
+    """Return what a class takes by keyword, with what it passes on to its base classes."""
     names: list[str] = []
     for base in workflow.__mro__:
         if "__init__" not in vars(base):
@@ -409,7 +409,7 @@ def _constructor_parameters(workflow: type) -> list[str]:
 
 
 def check_ppo_config(config: PPOConfig) -> None:
-    """Refuses combinations that would train on something else than what was asked for.
+    """Refuse combinations that would train on something else than what was asked for.
 
     Raises:
         ConfigError: Says which keys, and what to set.
@@ -449,7 +449,7 @@ def check_ppo_config(config: PPOConfig) -> None:
 
 
 def _check_functions(config: PPOConfig) -> None:
-    """Refuses import paths of functions that lead nowhere."""
+    """Refuse import paths of functions that lead nowhere."""
     paths = {"run.dynamic_filter": config.run.dynamic_filter}
     if isinstance(config.actor.gae_lambda, str):
         paths["actor.gae_lambda"] = config.actor.gae_lambda

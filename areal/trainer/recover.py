@@ -25,7 +25,7 @@ _PREFIX = "step_"
 
 @dataclass
 class RecoverState:
-    """Is all of a run's state outside the model and its optimiser.
+    """All of a run's state outside the model and its optimiser.
 
     Args:
         step: Finished steps.
@@ -47,7 +47,7 @@ class RecoverState:
 def save_recover(
     folder: Path, engine: PackedTrainEngine, state: RecoverState, with_optim: bool = True
 ) -> None:
-    """Writes the checkpoint of a step and then deletes older ones."""
+    """Write the checkpoint of a step and then delete older ones."""
     target = folder / f"{_PREFIX}{state.step:08d}"
     with atomic_folder(target) as staged:
         engine.save(
@@ -67,7 +67,7 @@ def save_recover(
 
 
 def find_recover(folder: Path) -> Path | None:
-    """Returns the newest complete checkpoint, or None; what a kill left half done is deleted."""
+    """Return the newest complete checkpoint, or None; what a kill left half done is deleted."""
     return from_first(_tidied(folder) if is_first() else None)
 
 
@@ -82,7 +82,7 @@ def _tidied(folder: Path) -> Path | None:
 def load_recover(
     checkpoint: Path, engine: PackedTrainEngine, with_optim: bool = True
 ) -> RecoverState:
-    """Puts a checkpoint's weights, optimiser and random streams in place and returns the rest.
+    """Put a checkpoint's weights, optimiser and random streams in place and return the rest.
 
     Raises:
         ConfigError: The checkpoint is of a newer format or another model.

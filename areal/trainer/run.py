@@ -10,7 +10,7 @@ from areal.trainer.report import ReportPaths
 
 
 def run_training(argv: Sequence[str]) -> ReportPaths | None:
-    """Runs the training of ``--config FILE key=value ...`` to its end.
+    """Run the training of ``--config FILE key=value ...`` to its end.
 
     Returns:
         Where the report lies.

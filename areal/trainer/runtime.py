@@ -30,7 +30,7 @@ logger = logging.getLogger("Trainer")
 
 
 def run_folder(config: BaseExperimentConfig) -> Path:
-    """Returns the folder of a run: ``<cluster.fileroot>/<experiment_name>/<trial_name>``."""
+    """Return the folder of a run: ``<cluster.fileroot>/<experiment_name>/<trial_name>``."""
     return Path(config.cluster.fileroot) / config.experiment_name / config.trial_name
 
 
@@ -62,7 +62,7 @@ class FolderLock:
             logger.warning("%s cannot be locked; start this trial only once at a time", folder)
 
     def release(self) -> None:
-        """Lets others in; a second call does nothing."""
+        """Let others in; a second call does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -71,7 +71,7 @@ class FolderLock:
 def make_tokenizer(
     config: BaseExperimentConfig, actor: TrainEngineConfig
 ) -> PreTrainedTokenizerBase:
-    """Makes or loads the tokenizer of a run.
+    """Make or loads the tokenizer of a run.
 
     Raises:
         ConfigError: Nothing says which, or it cannot be loaded.
@@ -90,7 +90,7 @@ def make_tokenizer(
 
 
 def check_local_path(path: str) -> None:
-    """Refuses what is written as a local path and leads nowhere; anything else may be a hub id.
+    """Refuse what is written as a local path and leads nowhere; anything else may be a hub id.
 
     Raises:
         ConfigError: There is no such folder.
@@ -105,7 +105,7 @@ def check_local_path(path: str) -> None:
 def make_weights(
     config: BaseExperimentConfig, actor: TrainEngineConfig, tokenizer: PreTrainedTokenizerBase
 ) -> SharedWeights:
-    """Makes or loads the model of a run; ``actor.path`` wins over ``run.model``.
+    """Make or loads the model of a run; ``actor.path`` wins over ``run.model``.
 
     With ``init_from_scratch`` the path tells the model's sizes alone.
 
@@ -126,7 +126,7 @@ def make_weights(
 
 
 def make_train_engine(actor: TrainEngineConfig, weights: SharedWeights) -> PackedTrainEngine:
-    """Makes the engine that ``actor.backend`` names, over a model of ``make_weights``."""
+    """Make the engine that ``actor.backend`` names, over a model of ``make_weights``."""
     return train_engine_class(actor.backend)(actor, weights)
 
 
@@ -142,7 +142,7 @@ def _refuse_unavailable(actor: TrainEngineConfig) -> None:
 
 
 def limit_threads(weights: SharedWeights) -> None:
-    """Keeps a small model on a CPU to one thread, unless ``OMP_NUM_THREADS`` says otherwise.
+    """Keep a small model on a CPU to one thread, unless ``OMP_NUM_THREADS`` says otherwise.
 
     Its products are over before a second thread has begun, and threads that wait burn the cores
     that rewards and episodes could use.
@@ -158,7 +158,7 @@ def limit_threads(weights: SharedWeights) -> None:
 
 
 def load_rows(dataset: _DatasetConfig, tokenizer: PreTrainedTokenizerBase) -> Any:
-    """Loads the dataset of a configuration section.
+    """Load the dataset of a configuration section.
 
     Raises:
         ConfigError: Nothing is left to train on.
@@ -172,7 +172,7 @@ def load_rows(dataset: _DatasetConfig, tokenizer: PreTrainedTokenizerBase) -> An
 
 
 def check_tokenizer(tokenizer: PreTrainedTokenizerBase, weights: SharedWeights) -> None:
-    """Refuses a tokenizer that knows tokens which the model has no embedding for.
+    """Refuse a tokenizer that knows tokens which the model has no embedding for.
 
     Raises:
         ConfigError: It is another model's.
@@ -186,7 +186,7 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, weights: SharedWeights) 
 
 
 def check_columns(rows: Any, columns: tuple[str, ...], key: str) -> None:
-    """Looks at the first row of a dataset.
+    """Look at the first row of a dataset.
 
     Args:
         rows: Not empty.

@@ -22,13 +22,13 @@ logger = logging.getLogger("Trainer")
 
 
 def sft_loss_fn(logprobs: Tensor, entropy: Tensor, input_data: dict[str, Any]) -> Tensor:
-    """Returns the mean negative log-likelihood of the tokens that carry loss, in nats."""
+    """Return the mean negative log-likelihood of the tokens that carry loss, in nats."""
     mask = input_data["loss_mask"].bool()
     return -(logprobs * mask).sum() / mask.sum().clamp(min=1)
 
 
 def num_loss_tokens(input_data: dict[str, Any]) -> Tensor:
-    """Returns the number of tokens that carry loss."""
+    """Return the number of tokens that carry loss."""
     return input_data["loss_mask"].sum()
 
 
@@ -48,7 +48,7 @@ class SFTTrainer(BaseTrainer):
     _batches: Iterator[dict[str, Any]] | None = None
 
     def train(self) -> None:
-        """Runs the training to its end."""
+        """Run the training to its end."""
         self._loop()
 
     def _make_dataloader(self, dataset: Any, config: Any) -> Any:
@@ -121,5 +121,5 @@ def _collate(samples: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _aligned(batch: dict[str, Any]) -> dict[str, Any]:
-    """Moves the loss mask to the token that predicts, as train engines take it."""
+    """Move the loss mask to the token that predicts, as train engines take it."""
     return {**batch, "loss_mask": shift_to_next_token(batch["loss_mask"])}

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Frequencies(Protocol):
-    """Is any configuration section with periods; null is never."""
+    """Any configuration section with periods; null is never."""
 
     freq_epochs: int | None
     freq_steps: int | None
@@ -15,7 +15,7 @@ class Frequencies(Protocol):
 
 
 class PeriodicTimer:
-    """Says after each step whether one of the periods has passed since it was asked last.
+    """Return after each step whether one of the periods has passed since it was asked last.
 
     Args:
         frequencies: The periods.
@@ -30,7 +30,7 @@ class PeriodicTimer:
         self._last_time = time.monotonic()
 
     def is_due(self, step: int) -> bool:
-        """Says whether it is time after ``step`` finished steps; if so the next period starts."""
+        """Return whether it is time after ``step`` finished steps; if so the next period starts."""
         f = self._frequencies
         is_due = (
             self._passed_multiple(step, f.freq_steps, 1)
@@ -43,7 +43,7 @@ class PeriodicTimer:
         return is_due
 
     def _passed_multiple(self, step: int, frequency: int | None, unit: int) -> bool:
-        """Says whether a multiple of the period was passed; they count from the run's first step.
+        """Return whether a multiple of the period was passed; they count from the run's first step.
 
         So a resumed run saves and evaluates at the very steps at which an uninterrupted one does.
         """

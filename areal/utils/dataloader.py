@@ -57,7 +57,7 @@ class SeededSampler(Sampler[int]):
         return self._length
 
     def __iter__(self) -> Iterator[int]:
-        """Yields the epoch, or what a restored state left of it; at its end the epoch counts up.
+        """Yield the epoch, or what a restored state left of it; at its end the epoch counts up.
 
         An iteration that is broken off leaves the epoch: the next one starts it again.
         """
@@ -80,11 +80,11 @@ class SeededSampler(Sampler[int]):
         self._position = 0
 
     def state_dict(self) -> dict[str, int]:
-        """Returns epoch and position, and what they are only valid with."""
+        """Return epoch and position, and what they are only valid with."""
         return {"epoch": self.epoch, "position": self._position, **self._identity()}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continues where another sampler of the same rows and seed stood.
+        """Continue where another sampler of the same rows and seed stood.
 
         Raises:
             ConfigError: The state belongs to other rows, another seed or another number of ranks.
@@ -117,7 +117,7 @@ def create_dataloader(
     *,
     seed: int = 0,
 ) -> StatefulDataLoader:
-    """Makes the dataloader of one rank.
+    """Make the dataloader of one rank.
 
     Args:
         dataset: Rows; needs ``len`` and indexing.

@@ -9,7 +9,7 @@ _FALSE = ("", "0", "false", "no", "off")
 
 
 def env_flag(name: str, default: bool = False) -> bool:
-    """Returns an environment variable as a switch.
+    """Return an environment variable as a switch.
 
     Raises:
         ValueError: It is set to something that is neither yes nor no.
@@ -25,5 +25,5 @@ def env_flag(name: str, default: bool = False) -> bool:
 
 
 def is_single_controller() -> bool:
-    """Returns True unless AREAL_SPMD_MODE says that every process runs the whole program."""
+    """Return True unless AREAL_SPMD_MODE says that every process runs the whole program."""
     return not env_flag("AREAL_SPMD_MODE")

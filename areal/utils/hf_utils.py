@@ -31,7 +31,7 @@ def apply_chat_template(
 def apply_chat_template(
     tokenizer: Any, messages: Any, *, tokenize: bool = True, **kwargs: Any
 ) -> list[int] | str:
-    """Renders one conversation as the model's chat format.
+    """Render one conversation as the model's chat format.
 
     Args:
         tokenizer: Anything with ``apply_chat_template``.
@@ -62,7 +62,7 @@ def apply_chat_template(
 
 @functools.lru_cache(maxsize=8)
 def load_hf_tokenizer(model_name_or_path: str) -> PreTrainedTokenizerBase:
-    """Loads a tokenizer once per process; one without a padding token pads with end-of-sequence.
+    """Load a tokenizer once per process; one without a padding token pads with end-of-sequence.
 
     Args:
         model_name_or_path: A hub id or a folder.
@@ -82,7 +82,7 @@ def load_hf_tokenizer(model_name_or_path: str) -> PreTrainedTokenizerBase:
 def load_hf_processor_and_tokenizer(
     model_name_or_path: str,
 ) -> tuple[ProcessorMixin | None, PreTrainedTokenizerBase]:
-    """Loads what prepares a model's input; the processor is None for a text-only model.
+    """Load what prepares a model's input; the processor is None for a text-only model.
 
     Args:
         model_name_or_path: A hub id or a folder.
@@ -103,7 +103,7 @@ def load_hf_processor_and_tokenizer(
 
 
 def load_hf_or_local_file(path: str) -> str:
-    """Returns the local path of a file, downloading it first if it stands on the hub.
+    """Return the local path of a file, downloading it first if it stands on the hub.
 
     Args:
         path: A local path, returned as it is; ``hf://org/repo[@revision]/file`` for a file of a
@@ -137,7 +137,7 @@ def character_tokenizer(
     chat_template: str = CONCATENATING_CHAT_TEMPLATE,
     model_max_length: int | None = None,
 ) -> PreTrainedTokenizerFast:
-    """Builds a tokenizer with one token per character, for small models made from scratch.
+    """Build a tokenizer with one token per character, for small models made from scratch.
 
     Ids are 0 ``<pad>``, 1 ``<eos>``, 2 ``<unk>``, then the characters in the order given. A
     character outside the vocabulary becomes ``<unk>`` and decodes as such. ``save_pretrained``

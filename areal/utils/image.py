@@ -16,7 +16,7 @@ JPEG_QUALITY = 95
 
 
 def to_pil(image: Any) -> Image:
-    """Returns an RGB image.
+    """Return an RGB image.
 
     Args:
         image: A PIL image, encoded bytes (JPEG, PNG ...), or what ``datasets`` stores in Parquet:
@@ -38,7 +38,7 @@ def to_pil(image: Any) -> Image:
 
 
 def to_jpeg_bytes(image: Any, *, max_pixels: int | None = None) -> bytes:
-    """Encodes an image as JPEG, shrunk to at most ``max_pixels`` (area) with its aspect kept.
+    """Encode an image as JPEG, shrunk to at most ``max_pixels`` (area) with its aspect kept.
 
     Args:
         image: Anything that ``to_pil`` takes.
@@ -56,7 +56,7 @@ def to_jpeg_bytes(image: Any, *, max_pixels: int | None = None) -> bytes:
 
 
 def image2base64(images: Any | Sequence[Any]) -> list[str]:
-    """Encodes images for ``ModelRequest.image_data``: base64 text of the encoded image bytes.
+    """Encode images for ``ModelRequest.image_data``: base64 text of the encoded image bytes.
 
     Args:
         images: One image or a sequence; bytes are taken as they are, anything else that ``to_pil``
@@ -79,7 +79,7 @@ def _encoded_bytes(image: Any) -> bytes:
 
 @dataclass(frozen=True)
 class VisionPrompt:
-    """Is a prompt with images as a processor prepares it.
+    """A prompt with images as a processor prepares it.
 
     ``input_ids`` and ``mm_token_type_ids`` (1 where an image stands, 0 for text) are lists of one
     length; ``features`` holds what the model takes beside tokens, such as ``pixel_values``.
@@ -91,7 +91,7 @@ class VisionPrompt:
 
 
 def process_vision_prompt(processor: Any, text: str, images: Sequence[Any]) -> VisionPrompt:
-    """Runs a processor on one rendered prompt.
+    """Run a processor on one rendered prompt.
 
     Args:
         processor: A transformers processor.

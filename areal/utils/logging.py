@@ -53,7 +53,7 @@ _HTTP_LOGGERS = ("aiohttp.access", "httpcore", "httpx", "openai", "urllib3", "uv
 def getLogger(  # noqa: N802  (the standard library's spelling)
     name: str | None = None, type_: str | None = None, level: int | None = INFO
 ) -> logging.Logger:
-    """Returns a logger that prints to the console.
+    """Return a logger that prints to the console.
 
     Args:
         name: In PascalCase, such as "WorkflowExecutor"; None is "AReaL".
@@ -74,7 +74,7 @@ def getLogger(  # noqa: N802  (the standard library's spelling)
 
 
 def setup_file_logging(path: str, level: int = INFO) -> logging.Handler:
-    """Writes what all loggers say to a file as well.
+    """Write what all loggers say to a file as well.
 
     Args:
         path: The file; folders are made, and text is added to a file that exists.
@@ -92,7 +92,7 @@ def setup_file_logging(path: str, level: int = INFO) -> logging.Handler:
 
 
 def suppress_http_loggers(level: int = logging.WARNING) -> None:
-    """Silences the libraries that would log every request."""
+    """Silence the libraries that would log every request."""
     for name in _HTTP_LOGGERS:
         logging.getLogger(name).setLevel(level)
 

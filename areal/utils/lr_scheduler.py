@@ -6,7 +6,7 @@ from areal.api.config.optimizer import OptimizerConfig
 
 
 def get_num_warmup_steps(optimizer_config: OptimizerConfig, total_train_steps: int) -> int:
-    """Returns over how many steps the learning rate rises.
+    """Return over how many steps the learning rate rises.
 
     Args:
         optimizer_config: Its ``warmup_steps`` counts if set, else ``warmup_steps_proportion`` of

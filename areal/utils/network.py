@@ -9,12 +9,12 @@ _PORT_RANGE = (10000, 50000)
 
 
 def gethostname() -> str:
-    """Returns this machine's name."""
+    """Return this machine's name."""
     return socket.gethostname()
 
 
 def gethostip() -> str:
-    """Returns the address under which other machines reach this one; 127.0.0.1 without network."""
+    """Return the address under which other machines reach this one; 127.0.0.1 without network."""
     try:
         # Connecting a datagram socket sends nothing; it only makes the kernel pick a route.
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -25,7 +25,7 @@ def gethostip() -> str:
 
 
 def is_port_free(port: int) -> bool:
-    """Returns True if a server could listen on a TCP port now."""
+    """Return True if a server could listen on a TCP port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
         try:
             sock.bind(("", port))
@@ -39,7 +39,7 @@ def find_free_ports(
     port_range: tuple[int, int] = _PORT_RANGE,
     exclude_ports: set[int] | None = None,
 ) -> list[int]:
-    """Returns different TCP ports that nobody listens on, in random order.
+    """Return different TCP ports that nobody listens on, in random order.
 
     Another process may take one before its user does; whoever listens must be ready for that.
 

@@ -27,7 +27,7 @@ WORK_OF_A_CALL = 500_000
 
 
 def bucket_by_length(lengths: Sequence[int]) -> list[list[int]]:
-    """Groups sequences of similar length, so that padding a group to its longest wastes little.
+    """Group sequences of similar length, so that padding a group to its longest wastes little.
 
     Returns:
         Lists of indices into ``lengths`` that together hold each index once.
@@ -46,7 +46,7 @@ def bucket_by_length(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def longest_shared_length(width: int) -> int:
-    """Returns the longest sequence that is better padded into a bucket than attended to alone.
+    """Return the longest sequence that is better padded into a bucket than attended to alone.
 
     Args:
         width: Heads times head size.
@@ -89,7 +89,7 @@ class PackedRows:
         self._lay_out(groups, device)
 
     def _lay_out(self, groups: list[list[int]], device: torch.device | str) -> None:
-        """Notes for each token of the rows where it is packed, and the other way round."""
+        """Note for each token of the rows where it is packed, and the other way round."""
         starts = [0]
         for length in self.lengths:
             starts.append(starts[-1] + length)
@@ -109,7 +109,7 @@ class PackedRows:
         self._padding = (~is_real).nonzero()[:, 0].to(device)
 
     def split(self, x_HTD: Tensor) -> list[Tensor]:
-        """Returns packed [H, T, D] as rows [count, H, L, D], one tensor for each of ``shapes``."""
+        """Return packed [H, T, D] as rows [count, H, L, D], one tensor for each of ``shapes``."""
         if self._index is not None:
             x_HTD = _ToRows.apply(x_HTD, self._index, self._inverse)
         pieces = x_HTD.split([count * length for count, length in self.shapes], dim=1)
@@ -119,7 +119,7 @@ class PackedRows:
         ]
 
     def join(self, outputs: Sequence[Tensor]) -> Tensor:
-        """Returns the rows' results [count, H, L, D] as packed [T, H, D]."""
+        """Return the rows' results [count, H, L, D] as packed [T, H, D]."""
         flat = [x.transpose(1, 2).reshape(-1, x.shape[1], x.shape[3]) for x in outputs]
         joined = flat[0] if len(flat) == 1 else torch.cat(flat)
         if self._index is None:

@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Stage:
-    """Holds the name of the phase that an episode is in."""
+    """The name of the phase that an episode is in."""
 
     __slots__ = ("name",)
 
@@ -60,14 +60,14 @@ class PerfTracer:
 
     @property
     def path(self) -> str:
-        """Is the file that events go to."""
+        """The file that events go to."""
         config = self.config
         folder = os.path.join(config.fileroot, config.experiment_name, config.trial_name)
         return os.path.join(folder, "perf_tracer", f"{self.role}-rank{self.rank}.json")
 
     @property
     def is_recording(self) -> bool:
-        """Is True where events of the current step are kept."""
+        """True where events of the current step are kept."""
         steps = self.config.profile_steps
         return self.config.enabled and (steps is None or self._step in steps)
 
@@ -79,7 +79,7 @@ class PerfTracer:
         end_s: float | None = None,
         args: dict[str, Any] | None = None,
     ) -> None:
-        """Adds a span, or without an end a moment; times are of ``time.perf_counter``."""
+        """Add a span, or without an end a moment; times are of ``time.perf_counter``."""
         event: dict[str, Any] = {
             "name": name,
             "cat": category or "default",
@@ -95,7 +95,7 @@ class PerfTracer:
             self._events.append(event)
 
     def add_phase(self, name: str, start_s: float, end_s: float, args: dict[str, Any]) -> None:
-        """Adds a phase of a session, and writes when enough have come together."""
+        """Add a phase of a session, and write when enough have come together."""
         if not self._has_sessions:
             return
         self.add(name, "session", start_s, end_s, args)
@@ -103,7 +103,7 @@ class PerfTracer:
             self._write()
 
     def save(self, step: int | None = None, force: bool = False) -> None:
-        """Writes what has been collected, every ``save_interval`` steps or if forced.
+        """Write what has been collected, every ``save_interval`` steps or if forced.
 
         Args:
             step: The step that has just ended.
@@ -132,25 +132,25 @@ _tracer: PerfTracer | None = None
 
 
 def configure(config: PerfTracerConfig, rank: int = 0, role: str = "main") -> PerfTracer:
-    """Sets up this process's tracer."""
+    """Set up this process's tracer."""
     global _tracer
     _tracer = PerfTracer(config, rank, role)
     return _tracer
 
 
 def get_tracer() -> PerfTracer | None:
-    """Returns this process's tracer; None before ``configure``."""
+    """Return this process's tracer; None before ``configure``."""
     return _tracer
 
 
 def save(step: int | None = None, force: bool = False) -> None:
-    """Writes the time-line, if there is one; see ``PerfTracer.save``."""
+    """Write the time-line, if there is one; see ``PerfTracer.save``."""
     if _tracer is not None:
         _tracer.save(step, force)
 
 
 def instant(name: str, category: str = "", args: dict[str, Any] | None = None) -> None:
-    """Marks a moment."""
+    """Mark a moment."""
     if _tracer is not None and _tracer.is_recording:
         _tracer.add(name, category, time.perf_counter(), None, args)
 
@@ -159,7 +159,7 @@ def instant(name: str, category: str = "", args: dict[str, Any] | None = None) -
 def trace_scope(
     name: str, category: str = "", args: dict[str, Any] | None = None
 ) -> Iterator[None]:
-    """Marks the span of a block."""
+    """Mark the span of a block."""
     tracer = _tracer
     if tracer is None or not tracer.is_recording:
         yield
@@ -175,23 +175,23 @@ def trace_scope(
 async def atrace_scope(
     name: str, category: str = "", args: dict[str, Any] | None = None
 ) -> AsyncIterator[None]:
-    """Is ``trace_scope`` for ``async with``."""
+    """Trace a scope as ``trace_scope`` does, for ``async with``."""
     with trace_scope(name, category, args):
         yield
 
 
 def trace_perf(name: str, category: str = "") -> Callable[[F], F]:
-    """Returns a decorator that marks the span of every call, of plain and coroutine functions."""
+    """Return a decorator that marks the span of every call, of plain and coroutine functions."""
     return _around(lambda: trace_scope(name, category))
 
 
 def trace_session(name: str) -> Callable[[F], F]:
-    """Returns a decorator that makes every call a phase of the episode around it."""
+    """Return a decorator that makes every call a phase of the episode around it."""
     return _around(lambda: _Phase(name, None, None))
 
 
 def session_context() -> Callable[[F], F]:
-    """Returns a decorator that marks a function as a part of an episode."""
+    """Return a decorator that marks a function as a part of an episode."""
     return _around(lambda: _Phase("episode", None, None))
 
 
@@ -200,7 +200,7 @@ def atrace_session_phase(
     start_payload: dict[str, Any] | None = None,
     end_payload: dict[str, Any] | None = None,
 ) -> _Phase:
-    """Returns a context manager, for ``async with``, that marks a phase of an episode.
+    """Return a context manager, for ``async with``, that marks a phase of an episode.
 
     Args:
         name: Of the phase, such as "generate" or "reward".

@@ -12,7 +12,7 @@ _current_seed: int | None = None
 
 
 def derive_seed(seed: int, key: str = "") -> int:
-    """Returns the seed of one named stream, in [0, 2**32): other keys, unrelated streams.
+    """Return the seed of one named stream, in [0, 2**32): other keys, unrelated streams.
 
     The empty key gives the seed itself, modulo 2**32. The result is the same in every process,
     which ``hash`` is not.
@@ -24,7 +24,7 @@ def derive_seed(seed: int, key: str = "") -> int:
 
 
 def set_random_seed(seed: int, key: str = "") -> None:
-    """Seeds Python, NumPy and PyTorch on all devices.
+    """Seed Python, NumPy and PyTorch on all devices.
 
     Args:
         seed: Of the run.
@@ -38,7 +38,7 @@ def set_random_seed(seed: int, key: str = "") -> None:
 
 
 def get_seed() -> int:
-    """Returns the seed that was set last.
+    """Return the seed that was set last.
 
     Raises:
         RuntimeError: None was set.

@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ReduceType(enum.Enum):
-    """Says what becomes of many values under one name."""
+    """What becomes of many values under one name."""
 
     AVG_MIN_MAX = enum.auto()
     AVG = enum.auto()
@@ -39,7 +39,7 @@ class ReduceType(enum.Enum):
 
 @dataclass
 class _Metric:
-    """Is everything recorded under one name; tensors stay on their device until the export."""
+    """Everything recorded under one name; tensors stay on their device until the export."""
 
     kind: ReduceType | None  # None for a denominator
     total: Any = 0.0
@@ -52,7 +52,7 @@ class _Metric:
 
 
 class DistributedStatsTracker:
-    """Is one collection of statistics.
+    """One collection of statistics.
 
     Args:
         name: Stands before every exported key, with a slash.
@@ -70,7 +70,7 @@ class DistributedStatsTracker:
     # --- recording ----------------------------------------------------------------------------
 
     def scalar(self, **values: float) -> None:
-        """Records numbers; each key exports their mean."""
+        """Record numbers; each key exports their mean."""
         prefix = self._prefix.get()
         with self._lock:
             for name, value in values.items():
@@ -79,7 +79,7 @@ class DistributedStatsTracker:
                 metric.count += 1
 
     def denominator(self, **masks: torch.Tensor) -> None:
-        """Records which elements count; each key exports how many do.
+        """Record which elements count; each key exports how many do.
 
         Args:
             **masks: Boolean tensors.
@@ -103,7 +103,7 @@ class DistributedStatsTracker:
     def stat(
         self, denominator: str, reduce_type: ReduceType | None = None, **values: torch.Tensor
     ) -> None:
-        """Records tensors, of which only the elements of a denominator count.
+        """Record tensors, of which only the elements of a denominator count.
 
         Args:
             denominator: The name of a denominator recorded before, in this scope or around it.
@@ -139,7 +139,7 @@ class DistributedStatsTracker:
 
     @contextlib.contextmanager
     def scope(self, name: str) -> Iterator[None]:
-        """Puts ``name/`` before the keys recorded inside."""
+        """Put ``name/`` before the keys recorded inside."""
         token = self._prefix.set(f"{self._prefix.get()}{name.strip('/')}/")
         try:
             yield
@@ -147,7 +147,7 @@ class DistributedStatsTracker:
             self._prefix.reset(token)
 
     def scope_func_wrapper(self, name: str) -> Callable[[F], F]:
-        """Returns a decorator that runs a function inside a scope."""
+        """Return a decorator that runs a function inside a scope."""
 
         def decorate(function: F) -> F:
             @functools.wraps(function)
@@ -161,7 +161,7 @@ class DistributedStatsTracker:
 
     @contextlib.contextmanager
     def record_timing(self, name: str) -> Iterator[None]:
-        """Records how many seconds the block takes, as ``timeperf/name`` whatever the scope."""
+        """Record how many seconds the block takes, as ``timeperf/name`` whatever the scope."""
         start_s = time.perf_counter()
         try:
             yield
@@ -181,7 +181,7 @@ class DistributedStatsTracker:
         key_sync_group: dist.ProcessGroup | None = None,
         reset: bool = True,
     ) -> dict[str, float]:
-        """Returns the reduced statistics, sorted by key; what no element counted for is left out.
+        """Return the reduced statistics, sorted by key; what no element counted for is left out.
 
         Args:
             key: Only this key, or what stands below this scope; None is all.
@@ -228,7 +228,7 @@ class DistributedStatsTracker:
 
 
 def _smaller(value: torch.Tensor, other: Any) -> Any:
-    """Returns the smaller of two 0-dimensional tensors, of which one may still be a float."""
+    """Return the smaller of two 0-dimensional tensors, of which one may still be a float."""
     return value.clamp(max=other)
 
 
@@ -258,7 +258,7 @@ _Local = dict[str, tuple["ReduceType | None", list[float]]]
 
 
 def _all_reduce(local: _Local, group: dist.ProcessGroup, key_group: dist.ProcessGroup) -> _Local:
-    """Reduces over processes, which need not all have recorded the same keys."""
+    """Reduce over processes, which need not all have recorded the same keys."""
     import torch
     import torch.distributed as dist
 
@@ -309,7 +309,7 @@ export = DEFAULT_TRACKER.export
 
 
 def get(name: str = "") -> DistributedStatsTracker:
-    """Returns the process-wide tracker of a name, made on first use; "" is the default one."""
+    """Return the process-wide tracker of a name, made on first use; "" is the default one."""
     tracker = _TRACKERS.get(name)
     if tracker is None:
         with _TRACKERS_LOCK:
@@ -322,7 +322,7 @@ def export_all(
     key_sync_group: dist.ProcessGroup | None = None,
     reset: bool = True,
 ) -> dict[str, float]:
-    """Returns the statistics of all trackers; the arguments are those of ``export``."""
+    """Return the statistics of all trackers; the arguments are those of ``export``."""
     result: dict[str, float] = {}
     for name in sorted(_TRACKERS):
         tracker = _TRACKERS[name]

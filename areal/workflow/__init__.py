@@ -30,7 +30,7 @@ def __dir__() -> list[str]:
 
 
 def get_workflow(name: str) -> Any:
-    """Returns a workflow class.
+    """Return a workflow class.
 
     Args:
         name: A registered name, or a dotted path such as ``"my_rl.workflow.debate:DebateWorkflow"``

@@ -33,7 +33,7 @@ class EpisodeReward:
 
     @property
     def wrapper(self) -> AsyncRewardWrapper:
-        """Is the wrapper around the function.
+        """The wrapper around the function.
 
         Raises:
             UnknownNameError: The reward is no registered name and no importable path.
@@ -55,7 +55,7 @@ class EpisodeReward:
         *,
         by_keyword: bool = False,
     ) -> float | None:
-        """Returns the reward of a response, or None if the function failed on its last attempt.
+        """Return the reward of a response, or None if the function failed on its last attempt.
 
         ``AsyncRewardWrapper`` has counted the failure and logged its cause by then, and training
         stops when most calls fail; one failed call rejects one episode.
@@ -90,14 +90,14 @@ class EpisodeReward:
 
 
 def _reward_columns(data: dict[str, Any]) -> dict[str, Any]:
-    """Returns the columns of a row that do not collide with what describes the sample."""
+    """Return the columns of a row that do not collide with what describes the sample."""
     if data.keys().isdisjoint(_SAMPLE):
         return data
     return {key: value for key, value in data.items() if key not in _SAMPLE}
 
 
 def completion_text(tokenizer: Any, response: ModelResponse) -> str:
-    """Returns the completion as text, without the tokens that ended it.
+    """Return the completion as text, without the tokens that ended it.
 
     Only a trailing run of end-of-sequence and padding goes, so that a reward that compares text
     exactly sees what the model said; other special tokens stay.
@@ -124,7 +124,7 @@ class Trajectory:
         return len(self.input_ids)
 
     def add_prompt(self, tokens: Sequence[int]) -> None:
-        """Appends tokens that were given: no loss, log-probability 0, version and turn -1."""
+        """Append tokens that were given: no loss, log-probability 0, version and turn -1."""
         count = len(tokens)
         self.input_ids += tokens
         self._loss_mask += [0] * count
@@ -133,7 +133,7 @@ class Trajectory:
         self._turn_ids += [-1] * count
 
     def add_response(self, response: ModelResponse, turn: int) -> None:
-        """Appends tokens that the engine generated in a turn."""
+        """Append tokens that the engine generated in a turn."""
         count = len(response.output_tokens)
         self.input_ids += response.output_tokens
         self._loss_mask += [1] * count
@@ -142,7 +142,7 @@ class Trajectory:
         self._turn_ids += [turn] * count
 
     def to_tensors(self, reward: float) -> dict[str, torch.Tensor]:
-        """Returns the trajectory as the trainer takes it.
+        """Return the trajectory as the trainer takes it.
 
         Returns:
             ``input_ids``, ``loss_mask``, ``versions``, ``turn_ids`` int32 [1, L]; ``logprobs``

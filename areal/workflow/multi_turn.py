@@ -71,18 +71,18 @@ class MultiTurnWorkflow(RolloutWorkflow):
 
     @property
     def reward_fn(self) -> Callable[..., Any] | str:
-        """Is the reward as it was given."""
+        """The reward as it was given."""
         return self._reward.reward_fn
 
     @property
     def async_reward_fn(self) -> AsyncRewardWrapper:
-        """Is the wrapped reward; the first look resolves its name."""
+        """The wrapped reward; the first look resolves its name."""
         return self._reward.wrapper
 
     async def arun_episode(
         self, engine: GenerationEngine, data: dict[str, Any]
     ) -> dict[str, torch.Tensor] | None:
-        """Runs one episode.
+        """Run one episode.
 
         Returns:
             ``input_ids``, ``loss_mask``, ``versions``, ``turn_ids`` int32 [1, L] (turn -1 on
@@ -117,7 +117,7 @@ class MultiTurnWorkflow(RolloutWorkflow):
         return trajectory.to_tensors(reward)
 
     async def _generate(self, engine: GenerationEngine, trajectory: Trajectory) -> ModelResponse:
-        """Continues the trajectory so far: its tokens, never its text rendered anew.
+        """Continue the trajectory so far: its tokens, never its text rendered anew.
 
         A chat template applied to the whole conversation would be simpler, but text does not
         survive the way back to tokens: the model's own split into tokens is lost, and templates
@@ -136,7 +136,7 @@ class MultiTurnWorkflow(RolloutWorkflow):
         return response
 
     def _tokens_to_retry(self, response: ModelResponse) -> list[int]:
-        """Returns what comes between an answer and the next: its end, feedback, a new turn."""
+        """Return what comes between an answer and the next: its end, feedback, a new turn."""
         if self._retry_ids is None:
             self._retry_ids = self._render_retry()
         output, retry = response.output_tokens, self._retry_ids
@@ -146,7 +146,7 @@ class MultiTurnWorkflow(RolloutWorkflow):
         return retry
 
     def _render_retry(self) -> list[int]:
-        """Renders what the template puts behind an answer when a user's message follows it.
+        """Render what the template puts behind an answer when a user's message follows it.
 
         The rendering is cut at a mark in the answer's place. Comparing two renderings, with and
         without the feedback, would be wrong for templates that write the last answer differently.

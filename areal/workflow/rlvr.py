@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 def default_get_input_ids_fn(
     prompt: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase, enable_thinking: bool
 ) -> list[int]:
-    """Renders messages with the tokenizer's chat template, the assistant's turn opened."""
+    """Render messages with the tokenizer's chat template, the assistant's turn opened."""
     return apply_chat_template(
         tokenizer, prompt, add_generation_prompt=True, enable_thinking=enable_thinking
     )
 
 
 def default_data_extract_prompt_fn(data: dict[str, Any]) -> Any:
-    """Returns the row's ``messages``."""
+    """Return the row's ``messages``."""
     return data["messages"]
 
 
@@ -70,18 +70,18 @@ class RLVRWorkflow(RolloutWorkflow):
 
     @property
     def reward_fn(self) -> Callable[..., Any] | str:
-        """Is the reward as it was given."""
+        """The reward as it was given."""
         return self._reward.reward_fn
 
     @property
     def async_reward_fn(self) -> AsyncRewardWrapper:
-        """Is the wrapped reward; the first look resolves its name."""
+        """The wrapped reward; the first look resolves its name."""
         return self._reward.wrapper
 
     async def arun_episode(
         self, engine: GenerationEngine, data: dict[str, Any]
     ) -> dict[str, torch.Tensor] | None:
-        """Runs one episode.
+        """Run one episode.
 
         Returns:
             ``input_ids``, ``loss_mask``, ``versions``, ``turn_ids`` int32 [1, L] (turn -1 on the

@@ -58,7 +58,7 @@ class VisionRLVRWorkflow(RLVRWorkflow):
     async def arun_episode(
         self, engine: GenerationEngine, data: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """Runs one episode.
+        """Run one episode.
 
         Returns:
             ``input_ids``, ``mm_token_type_ids`` int64 [1, L] (type 0 on the completion);

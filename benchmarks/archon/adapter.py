@@ -38,7 +38,7 @@ DTYPE = torch.bfloat16
 
 @dataclass(frozen=True)
 class Layout:
-    """Says how a checkpoint holds the parameters of one layer.
+    """How a checkpoint holds the parameters of one layer.
 
     Args:
         what: For a person.
@@ -81,7 +81,7 @@ def _layouts(width: int) -> dict[str, Layout]:
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measures MB per CPU second both ways, and how far loading goes above the model."""
+    """Measure MB per CPU second both ways, and how far loading goes above the model."""
     use_one_thread()
     width = WIDTH // 8 if settings.is_quick else WIDTH
     results: list[Result] = []
@@ -197,7 +197,7 @@ def _plain_save(shards: Sequence[dict[str, Tensor]], folder: Path) -> None:
 
 
 def _growth_mb(work: Callable[[], Any]) -> float | None:
-    """Returns how far the resident size rises above what it is; None where it cannot be seen."""
+    """Return how far the resident size rises above what it is; None where it cannot be seen."""
     try:
         # proc(5): 5 sets the high-water mark of the resident size to what it is now.
         Path("/proc/self/clear_refs").write_text("5")

@@ -35,7 +35,7 @@ _FLASH = "flash_attention_2"
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measures bf16 on the first CUDA device; nothing where there is none."""
+    """Measure bf16 on the first CUDA device; nothing where there is none."""
     if not torch.cuda.is_available():
         return []
     device = torch.device("cuda", 0)
@@ -99,7 +99,7 @@ def _rows(
 
 
 def _rate(step: Step, batches: list[Batch], repetitions: int) -> float:
-    """Returns the median of real tokens per second."""
+    """Return the median of real tokens per second."""
     rates = []
     for _ in range(repetitions):
         torch.cuda.synchronize()
@@ -112,7 +112,7 @@ def _rate(step: Step, batches: list[Batch], repetitions: int) -> float:
 
 
 def _peak_gb(step: Step, batch: Batch, device: torch.device) -> float:
-    """Returns the peak of one pass above what lay there before, in GB of 2**30 bytes."""
+    """Return the peak of one pass above what lay there before, in GB of 2**30 bytes."""
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     step(batch)
@@ -120,7 +120,7 @@ def _peak_gb(step: Step, batch: Batch, device: torch.device) -> float:
 
 
 def _flops_per_token(batches: list[Batch]) -> float:
-    """Returns the operations of forward and backward for a real token.
+    """Return the operations of forward and backward for a real token.
 
     Source:
         Chowdhery et al. 2022, arXiv:2204.02311, appendix B: 6 for each weight, and
@@ -137,7 +137,7 @@ def _flops_per_token(batches: list[Batch]) -> float:
 
 
 def _measured_flops(device: torch.device) -> float:
-    """Returns what a large matrix product reaches, in operations per second."""
+    """Return what a large matrix product reaches, in operations per second."""
     a = torch.randn(_MATRIX, _MATRIX, dtype=torch.bfloat16, device=device)
     for _ in range(3):
         a @ a

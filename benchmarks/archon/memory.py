@@ -14,7 +14,7 @@ from benchmarks.clock import peak_memory_mb, use_one_thread
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Writes by how many MB the process grew while the model was trained."""
+    """Write by how many MB the process grew while the model was trained."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
     parser.add_argument("side", choices=sorted(SIDES))
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _resident_mb() -> float:
-    """Returns the present resident size in MB, and lets the peak be counted anew from here.
+    """Return the present resident size in MB, and lets the peak be counted anew from here.
 
     Source:
         ``VmRSS`` and ``clear_refs`` of proc(5).

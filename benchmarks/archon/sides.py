@@ -45,7 +45,7 @@ class Sizes:
 
 
 def make_hf(sizes: Sizes, dtype: torch.dtype, device: torch.device, attention: str) -> Any:
-    """Makes transformers' model with the same random weights every time."""
+    """Make transformers' model with the same random weights every time."""
     from transformers import AutoModelForCausalLM, Qwen3Config
 
     config = Qwen3Config(
@@ -65,7 +65,7 @@ def make_hf(sizes: Sizes, dtype: torch.dtype, device: torch.device, attention: s
 
 
 def archon_step(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> Step:
-    """Returns a pass of the Archon model in its train engine."""
+    """Return a pass of the Archon model in its train engine."""
     theirs = make_hf(sizes, dtype, device, "sdpa")
     config = copy.deepcopy(theirs.config)
     lm = build_archon_model(config, dtype, device, ArchonEngineConfig(), "the benchmark")
@@ -78,7 +78,7 @@ def archon_step(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> Step:
 
 
 def hf_packed_step(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> Step:
-    """Returns a pass of transformers' model in this package's train engine."""
+    """Return a pass of transformers' model in this package's train engine."""
     model = prepare_model(make_hf(sizes, dtype, device, "sdpa"), device)
     config = TrainEngineConfig(backend="fsdp:d1")
     return _engine_step(HFTrainEngine(config, SharedWeights(model)))
@@ -108,7 +108,7 @@ def _engine_step(engine: PackedTrainEngine) -> Step:
 def hf_positions_step(
     sizes: Sizes, dtype: torch.dtype, device: torch.device, attention: str = "sdpa"
 ) -> Step:
-    """Returns a pass over a packed row whose sequences transformers finds by their positions."""
+    """Return a pass over a packed row whose sequences transformers finds by their positions."""
     model = make_hf(sizes, dtype, device, attention)
 
     def step(batch: Batch) -> Tensor:
@@ -132,7 +132,7 @@ def hf_positions_step(
 def hf_padded_step(
     sizes: Sizes, dtype: torch.dtype, device: torch.device, attention: str = "sdpa"
 ) -> Step:
-    """Returns a pass over a padded batch, as one writes it by hand."""
+    """Return a pass over a padded batch, as one writes it by hand."""
     model = make_hf(sizes, dtype, device, attention)
 
     def step(batch: Batch) -> Tensor:
@@ -164,7 +164,7 @@ LABELS = {
 
 
 def make_batch(sizes: Sizes, fill: float, seed: int, device: torch.device) -> Batch:
-    """Makes a right-padded batch: one row is full, the share ``fill`` of all places is real.
+    """Make a right-padded batch: one row is full, the share ``fill`` of all places is real.
 
     Returns:
         ``input_ids``, ``attention_mask`` and ``loss_mask`` [B, L]; the loss is on every token that
@@ -184,7 +184,7 @@ def make_batch(sizes: Sizes, fill: float, seed: int, device: torch.device) -> Ba
 
 
 def _lengths(sizes: Sizes, fill: float, generator: torch.Generator) -> Tensor:
-    """Returns lengths [B]: one is the longest, the others scatter around what the fill needs."""
+    """Return lengths [B]: one is the longest, the others scatter around what the fill needs."""
     count, longest = sizes.num_sequences, sizes.padded_length
     if fill == 1.0:
         return torch.full((count,), longest)
@@ -196,7 +196,7 @@ def _lengths(sizes: Sizes, fill: float, generator: torch.Generator) -> Tensor:
 
 
 def check_same_loss(losses: dict[str, Tensor], dtype: torch.dtype) -> float:
-    """Returns the largest relative difference of the losses of all sides.
+    """Return the largest relative difference of the losses of all sides.
 
     Raises:
         ArithmeticError: They are not one loss: speed would be compared between different things.
@@ -210,16 +210,16 @@ def check_same_loss(losses: dict[str, Tensor], dtype: torch.dtype) -> float:
 
 
 def num_real_tokens(batches: list[Batch]) -> int:
-    """Returns how many tokens are not padding."""
+    """Return how many tokens are not padding."""
     return sum(int(batch["attention_mask"].sum()) for batch in batches)
 
 
 def num_parameters(module: nn.Module) -> int:
-    """Returns the number of weights that take part in products."""
+    """Return the number of weights that take part in products."""
     return sum(p.numel() for p in module.parameters() if p.ndim > 1)
 
 
 def warm_up(step: Step, batches: list[Batch]) -> Tensor:
-    """Runs all batches once and returns the loss of the first."""
+    """Run all batches once and returns the loss of the first."""
     first, *_ = [step(batch) for batch in batches]
     return first

@@ -38,7 +38,7 @@ _ADAPTER = "benchmarks.archon.adapter"
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measures real tokens per CPU second, peak memory, checkpoints, and CUDA where there is."""
+    """Measure real tokens per CPU second, peak memory, checkpoints, and CUDA where there is."""
     use_one_thread()
     results: list[Result] = []
     for name, dtype in DTYPES.items():

@@ -9,7 +9,7 @@ import sys
 
 
 def main() -> None:
-    """Writes exit status, CPU seconds of the process and of all it waited for, and peak memory."""
+    """Write exit status, CPU seconds of the process and of all it waited for, and peak memory."""
     file, *command = sys.argv[1:]
     _, status, usage = os.wait4(os.posix_spawnp(command[0], command, os.environ), 0)
     peak_kb = usage.ru_maxrss / 1024 if sys.platform == "darwin" else usage.ru_maxrss

@@ -17,7 +17,7 @@ _FILES_PER_FOLDER = 1000
 
 
 def make_project(stage: Stage, scaffold: list[str], place: Path) -> Path:
-    """Makes a project of one's own with one unit, in git where there is git."""
+    """Make a project of one's own with one unit, in git where there is git."""
     place.mkdir(parents=True)
     stage.run([*scaffold, "new", "my_rl"], place)
     root = place / "my_rl"
@@ -28,12 +28,12 @@ def make_project(stage: Stage, scaffold: list[str], place: Path) -> Path:
 
 
 def copy_project(root: Path, place: Path) -> Path:
-    """Copies a project into a new folder."""
+    """Copy a project into a new folder."""
     return Path(shutil.copytree(root, place / root.name))
 
 
 def add_units(root: Path, count: int) -> None:
-    """Adds so many units, each as the command would, without starting a process for each."""
+    """Add so many units, each as the command would, without starting a process for each."""
     from scaffold.templating.manifests import catalogue_for
 
     kind = catalogue_for(root).kind("reward")
@@ -43,7 +43,7 @@ def add_units(root: Path, count: int) -> None:
 
 
 def fill_registry(root: Path, count: int) -> None:
-    """Puts so many entries into the table of rewards."""
+    """Put so many entries into the table of rewards."""
     registry = root / root.name / "reward" / "__init__.py"
     text = registry.read_text()
     line = next(row for row in text.splitlines(keepends=True) if f'"{SAMPLE}"' in row)
@@ -52,7 +52,7 @@ def fill_registry(root: Path, count: int) -> None:
 
 
 def surround(root: Path, count: int) -> None:
-    """Puts so many files beside a project, and makes the folder around both the repository."""
+    """Put so many files beside a project, and makes the folder around both the repository."""
     around = root.parent
     shutil.rmtree(root / ".git", ignore_errors=True)
     for i in range(count):

@@ -17,7 +17,7 @@ INSTALL_LIMIT_S = 300.0
 
 @dataclass(frozen=True)
 class Rival:
-    """Is one other generator.
+    """One other generator.
 
     Args:
         package: Its pinned release, as its registry calls it.
@@ -35,7 +35,7 @@ class Rival:
 
 
 def prepare(rival: Rival, place: Path, wanted: Mapping[str, str], name: str, stage: Stage) -> Scene:
-    """Installs a generator and sees that it writes what is wanted, byte for byte.
+    """Install a generator and sees that it writes what is wanted, byte for byte.
 
     Args:
         rival: Which one.
@@ -91,7 +91,7 @@ def _quietly(command: list[str]) -> None:
 
 
 def _marked(text: str, name: str, variable: str, keep: str, end: str) -> str:
-    """Returns a text as a template that takes all but the name for what it is."""
+    """Return a text as a template that takes all but the name for what it is."""
     return keep + text.replace(name, end + variable + keep) + end
 
 

@@ -18,7 +18,7 @@ _TAIL = 1500
 
 @dataclass(frozen=True)
 class Usage:
-    """Is what one run took: CPU seconds of the process tree, MB of its largest process."""
+    """What one run took: CPU seconds of the process tree, MB of its largest process."""
 
     cpu_s: float
     peak_mb: float
@@ -26,7 +26,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Scene:
-    """Is one command.
+    """One command.
 
     Args:
         command: The command line of a round; rounds are counted from 0, which is the warm-up.
@@ -67,7 +67,7 @@ class Stage:
     def run(
         self, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None
     ) -> Usage:
-        """Runs a command to its end.
+        """Run a command to its end.
 
         Raises:
             ProcessError: It failed; the message ends with what it wrote.
@@ -89,7 +89,7 @@ class Stage:
         raise ProcessError(f"{' '.join(command[:6])} ... failed:\n{tail}")
 
     def measure(self, scenes: Mapping[str, Scene], rounds: int) -> dict[str, list[Usage]]:
-        """Measures scenes in turn; each round starts with another, and the first does not count."""
+        """Measure scenes in turn; each round starts with another, and the first does not count."""
         names = list(scenes)
         found: dict[str, list[Usage]] = {name: [] for name in names}
         for i in range(rounds + 1):
@@ -105,17 +105,17 @@ class Stage:
 
 
 def cpu_median(runs: Sequence[Usage]) -> float:
-    """Returns the median of the CPU seconds."""
+    """Return the median of the CPU seconds."""
     return statistics.median(run.cpu_s for run in runs)
 
 
 def cpu_least(runs: Sequence[Usage]) -> float:
-    """Returns the least of the CPU seconds: what a busy machine disturbs least."""
+    """Return the least of the CPU seconds: what a busy machine disturbs least."""
     return min(run.cpu_s for run in runs)
 
 
 def describe(runs: Sequence[Usage], base: Sequence[Usage]) -> str:
-    """Returns the figures behind a multiple, for a note."""
+    """Return the figures behind a multiple, for a note."""
     least = cpu_least(runs)
     return (
         f"{cpu_median(runs) * 1e3:.1f} ms CPU, least {least * 1e3:.1f} ms "

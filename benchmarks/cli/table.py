@@ -47,7 +47,7 @@ WHAT = {
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measures all commands in turn, with `python -c pass` among them."""
+    """Measure all commands in turn, with `python -c pass` among them."""
     if sys.platform == "win32":
         return [Result("cli.help", WHAT["help"], None, UNIT, note="needs os.wait4")]
     with tempfile.TemporaryDirectory(prefix="areal-bench-") as scratch:
@@ -68,7 +68,7 @@ def run(settings: Settings) -> list[Result]:
 def to_results(
     found: Mapping[str, Sequence[Usage]], missing: Mapping[str, str], settings: Settings
 ) -> list[Result]:
-    """Returns the lines of the table: the budgets, the other generators, and scale.
+    """Return the lines of the table: the budgets, the other generators, and scale.
 
     Args:
         found: The runs of each command by its name.
@@ -116,7 +116,7 @@ def to_results(
 
 
 def _own_scenes(stage: Stage, settings: Settings) -> tuple[dict[str, Scene], dict[str, str]]:
-    """Returns the commands of this package, and the files that others have to write as well."""
+    """Return the commands of this package, and the files that others have to write as well."""
     scaffold = _command()
     sample = make_project(stage, scaffold, stage.scratch / "sample")
     paths = (f"{sample.name}/reward/{SAMPLE}.py", f"tests/reward/test_{SAMPLE}.py")
@@ -183,6 +183,6 @@ def _name(i: int) -> str:
 
 
 def _command() -> list[str]:
-    """Returns the console command of this interpreter's environment, else the module."""
+    """Return the console command of this interpreter's environment, else the module."""
     console = Path(sys.executable).with_name("scaffold")
     return [str(console)] if console.exists() else [sys.executable, "-m", "scaffold"]

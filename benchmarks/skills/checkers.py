@@ -21,7 +21,7 @@ NODE = "node@22.12.0"
 
 
 class Reported(NamedTuple):
-    """Is one thing that a checker reports.
+    """One thing that a checker reports.
 
     Args:
         path: The file, relative to the repository, or empty.
@@ -38,7 +38,7 @@ class Reported(NamedTuple):
 
 @dataclass(frozen=True)
 class Checker:
-    """Is one checker.
+    """One checker.
 
     Args:
         package: Its pinned release; empty for the one of this repository.
@@ -149,7 +149,7 @@ CHECKERS: dict[str, Checker] = {
 
 
 def install(checker: Checker, place: Path) -> None:
-    """Installs a checker into an empty folder.
+    """Install a checker into an empty folder.
 
     Raises:
         ProcessError: It cannot be installed.
@@ -166,7 +166,7 @@ def install(checker: Checker, place: Path) -> None:
 
 
 def environment(place: Path) -> dict[str, str]:
-    """Returns the environment of a checker: its own programs first, no colours, its own home.
+    """Return the environment of a checker: its own programs first, no colours, its own home.
 
     Bytecode is kept, as that of an installed package is, whatever the environment says of it.
     """
@@ -202,5 +202,5 @@ def _inside(path: str, root: Path) -> str:
 
 
 def _nameless(message: str) -> str:
-    """Returns a message without what it quotes and counts, to compare it with others."""
+    """Return a message without what it quotes and counts, to compare it with others."""
     return re.sub(r"'[^']*'|\"[^\"]*\"|/\S+|\d+", "_", message)[:120]

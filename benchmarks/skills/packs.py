@@ -110,7 +110,7 @@ parser.parse_args()
 
 
 def make_pack(root: Path, num_skills: int, *, folder: str = ".agents/skills") -> Path:
-    """Makes a repository with a package, and with skills that speak of it.
+    """Make a repository with a package, and with skills that speak of it.
 
     Args:
         root: An empty or missing folder.
@@ -134,7 +134,7 @@ def make_pack(root: Path, num_skills: int, *, folder: str = ".agents/skills") ->
 
 
 def make_package(root: Path, num_modules: int) -> None:
-    """Writes a package of ten parts, its tests, its tool and its guide."""
+    """Write a package of ten parts, its tests, its tool and its guide."""
     _write(root / "pkg" / "__init__.py", "")
     for part in range(10):
         _write(root / "pkg" / f"part_{part}" / "__init__.py", "")
@@ -148,7 +148,7 @@ def make_package(root: Path, num_modules: int) -> None:
 
 
 def make_large(root: Path, num_modules: int, num_files: int, num_skills: int) -> Path:
-    """Makes a repository of many modules among many more files, with a few skills."""
+    """Make a repository of many modules among many more files, with a few skills."""
     make_pack(root, num_skills)
     make_package(root, num_modules)
     for number in range(num_files):

@@ -30,7 +30,7 @@ LONG_S = 30.0
 
 @dataclass(frozen=True)
 class Ready:
-    """Is a checker that is installed.
+    """A checker that is installed.
 
     Args:
         name: What it is called.
@@ -45,7 +45,7 @@ class Ready:
     scratch: Path
 
     def run(self, root: Path) -> tuple[str, Usage, float]:
-        """Checks a repository; returns all that was printed, what it took, and wall seconds.
+        """Check a repository; returns all that was printed, what it took, and wall seconds.
 
         Raises:
             ProcessError: It did not come to its end.
@@ -76,7 +76,7 @@ class Ready:
 
 
 def run(settings: Settings) -> list[Result]:
-    """Measures all checkers on the same repositories, one after the other in each round."""
+    """Measure all checkers on the same repositories, one after the other in each round."""
     with tempfile.TemporaryDirectory(prefix="areal-bench-") as scratch:
         folder = Path(scratch)
         ready, missing = _prepare(folder, settings)
@@ -104,7 +104,7 @@ def _prepare(folder: Path, settings: Settings) -> tuple[dict[str, Ready], dict[s
 def _defects(
     ready: dict[str, Ready], missing: dict[str, str], folder: Path, settings: Settings
 ) -> list[Result]:
-    """Counts the kinds of defects that each checker finds, and its errors on near misses."""
+    """Count the kinds of defects that each checker finds, and its errors on near misses."""
     fixtures = list(read_fixtures().values())[: 3 if settings.is_quick else None]
     found = dict.fromkeys(ready, 0)
     wrong = dict.fromkeys(ready, 0)
@@ -144,7 +144,7 @@ def _defects(
 
 
 def _sees(each: Ready, fixture: RuleFixture, bad: Path, near: Path) -> tuple[bool, bool]:
-    """Tells whether a checker finds a defect, and whether it calls the near miss one, too.
+    """Return whether a checker finds a defect, and whether it calls the near miss one, too.
 
     It finds it if it reports, at the file or the line of it, what it does not report of the near
     miss. What it reports of the near miss under a name that it gave the defect is a false alarm.
@@ -176,7 +176,7 @@ def _pack(
     count: int,
     settings: Settings,
 ) -> list[Result]:
-    """Measures CPU and wall seconds on a pack of so many skills."""
+    """Measure CPU and wall seconds on a pack of so many skills."""
     root = make_pack(folder / f"pack-{count}", count)
     claude = make_pack(folder / f"claude-{count}", count, folder=".claude/skills")
     cpu: dict[str, list[float]] = {name: [] for name in ready}
@@ -222,7 +222,7 @@ def _pack(
 
 
 def _warm(each: Ready, root: Path, count: int) -> list[Result]:
-    """Measures a second run, and one after a skill was edited, with what the first remembered."""
+    """Measure a second run, and one after a skill was edited, with what the first remembered."""
     command = [sys.executable, "-m", "scaffold", "skills", "check", str(root)]
     kept = Checker("", lambda _place, _root: [command], lambda _text, _root: [])
     again = Ready(each.name, kept, each.place, each.scratch)
@@ -238,7 +238,7 @@ def _warm(each: Ready, root: Path, count: int) -> list[Result]:
 
 
 def _large(each: Ready, folder: Path, settings: Settings) -> list[Result]:
-    """Measures a cold check in a large repository."""
+    """Measure a cold check in a large repository."""
     modules, files = (30, 60) if settings.is_quick else (10_000, 190_000)
     root = make_large(folder / "large", modules, files, 25)
     _, usage, seconds = each.run(root)
@@ -250,5 +250,5 @@ def _large(each: Ready, folder: Path, settings: Settings) -> list[Result]:
 
 
 def _later(values: Sequence[float]) -> float:
-    """Returns the median without the first round, which warms caches."""
+    """Return the median without the first round, which warms caches."""
     return statistics.median(values[1:] or values)

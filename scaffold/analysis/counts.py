@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from typing import NamedTuple
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.statements import all_nodes
 from scaffold.analysis.repository import Repository
+from scaffold.syntax import parse
 
 _BUILDERS = frozenset(
     {"frozenset", "set", "tuple", "list", "dict", "MappingProxyType", "OrderedDict", "sorted"}
@@ -69,10 +69,8 @@ def count_collection(name: str, file: str | None, repository: Repository) -> Cou
 
 def _tree(text: str) -> ast.Module | None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+        return parse(text)
+    except SyntaxError:
         return None
 
 

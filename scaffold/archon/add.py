@@ -27,7 +27,8 @@ from scaffold.target.target import Target, describe
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, Style
 from scaffold.units.add import write_unit
-from scaffold.units.context import Options, made_unit, nothing_to_do, origin_warnings
+from scaffold.units.context import Options, origin_warnings
+from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.ledger import Unit
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 def add_model(
     kind: Kind, typed: str, given: Mapping[str, Any], how: ModelOptions, options: Options, log: Log
 ) -> Report:
-    """Adds the model that a model_type, a config.json or a checkpoint folder names.
+    """Add the model that a model_type, a config.json or a checkpoint folder names.
 
     Nothing is written before the proof is over; what is not proven is not registered.
     """
@@ -57,15 +58,15 @@ def add_model(
             f"{source.model_type!r} is registered already, so this model is found by "
             f"{request.names['registered']!r}",
         )
-    made = made_unit(target.root, request)
+    made = existing_unit(target.root, request)
     if made is not None:
-        return _already_made(report, target, request, made, how, options)
+        return _nothing_to_do(report, target, request, made, how, options)
     work = ModelWork(target, how, log)
     design = work.derive(source, request.answers)
     request = measured(request, design)
     drawn = work.draw(request, source, design, options)
     report.warnings += drawn.warnings
-    _tell_design(report, drawn.design, how)
+    _report_design(report, drawn.design, how)
     report = _written(report, target, drawn.request, drawn.rendered, drawn.proof, how, options)
     if options.dry_run:  # whose text is the diff alone
         for line in report.found:
@@ -76,7 +77,7 @@ def add_model(
 def explain_model(
     typed: str, given: Mapping[str, Any], how: ModelOptions, options: Options, log: Log
 ) -> Report:
-    """Tells what is found out about a model: each decision with its evidence; writes nothing."""
+    """Return what is found out about a model: each decision with its evidence; writes nothing."""
     target = _target_or_folder(options)
     kind = target.catalogue.kind(KIND)
     source = read_source(typed, options.folder)
@@ -89,7 +90,7 @@ def explain_model(
 
 
 def _target_or_folder(options: Options) -> Target:
-    """Returns the target, or what stands for one where a model is only looked at."""
+    """Return the target, or what stands for one where a model is only looked at."""
     try:
         return options.find()
     except TargetError as error:
@@ -98,7 +99,7 @@ def _target_or_folder(options: Options) -> Target:
         return Target(options.folder, "none", "areal", "tests", {})
 
 
-def _already_made(
+def _nothing_to_do(
     report: Report,
     target: Target,
     request: Request,
@@ -116,7 +117,7 @@ def _already_made(
     return report
 
 
-def _tell_design(report: Report, design: Mapping[str, Any], how: ModelOptions) -> None:
+def _report_design(report: Report, design: Mapping[str, Any], how: ModelOptions) -> None:
     lines = explain_lines(design) if how.explain else tuple(unknown_lines(design))
     report.found += lines
     if how.explain:
@@ -150,5 +151,5 @@ def _written(
 
 
 def _without_next(request: Request) -> tuple[Style, ...]:
-    """Returns the styles without what to do with a model that can be used."""
+    """Return the styles without what to do with a model that can be used."""
     return tuple(replace(style, next=()) for style in request.styles)

@@ -18,7 +18,8 @@ from scaffold.errors import RequestError, ScaffoldError, nearest
 from scaffold.report import Report
 from scaffold.target.target import Target, describe
 from scaffold.transaction.apply import apply_changes
-from scaffold.transaction.change import Change, digest
+from scaffold.transaction.change import Change
+from scaffold.transaction.digest import digest
 from scaffold.transaction.state import COVERAGE, state_folders
 from scaffold.units.context import Options, reported_changes
 from scaffold.verify.process import end_all, end_like_ctrl_c
@@ -27,7 +28,7 @@ PAGE = "docs/en/archon-coverage.md"
 
 
 class SurveyOptions(NamedTuple):
-    """Says what is proven, and how.
+    """What is proven, and how.
 
     Args:
         types: Only these model_types; empty for all.
@@ -49,7 +50,7 @@ class SurveyOptions(NamedTuple):
 
 
 def survey_models(how: SurveyOptions, options: Options, log: Any) -> Report:
-    """Proves models, each as `add-archon-model` would make it, and writes the page of all of them.
+    """Prove models, each as `add-archon-model` would make it, and write the page of all of them.
 
     The page tells of every model whose result is known, so that a part of them can be run again.
     """
@@ -102,13 +103,13 @@ class _Shelf:
         ]
 
     def get(self, name: str) -> dict[str, Any] | None:
-        """Returns the result of a model whose sources have not changed since, or None."""
+        """Return the result of a model whose sources have not changed since, or None."""
         with suppress(OSError, ValueError):
             return json.loads(self._path(name).read_text(encoding="utf-8"))
         return None
 
     def put(self, name: str, row: Mapping[str, Any]) -> None:
-        """Keeps a result; where that is not possible it is run again another time."""
+        """Keep a result; where that is not possible it is run again another time."""
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             part = self._path(name).with_suffix(".part")
@@ -147,7 +148,7 @@ def _rows(
 
 
 def _prove(name: str, work: ModelWork, how: SurveyOptions) -> dict[str, Any]:
-    """Returns the row of one model; whatever goes wrong with it is what the row tells."""
+    """Return the row of one model; whatever goes wrong with it is what the row tells."""
     source = ModelSource(name)
     design: dict[str, Any] = {}
     try:
@@ -180,8 +181,8 @@ def _write(report: Report, target: Target, text: str, options: Options) -> None:
 def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
     counts = {state: sum(row["state"] == state for row in rows) for state in STATES}
     lines = [f"{row['model_type']:<24} {row['state']:<10} {row['finding']}" for row in rows]
-    told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    return "\n".join([*lines, f"{told} of {len(rows)}"]) + "\n"
+    text = ", ".join(f"{count} {state}" for state, count in counts.items())
+    return "\n".join([*lines, f"{text} of {len(rows)}"]) + "\n"
 
 
 STATES = ("proven", "unproven", "unwritten")

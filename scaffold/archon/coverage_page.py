@@ -43,7 +43,7 @@ divide.
 def coverage_row(
     model_type: str, design: Mapping[str, Any], proof: Mapping[str, Any], error: str
 ) -> dict[str, Any]:
-    """Returns what the page tells of a model.
+    """Return what the page tells of a model.
 
     Args:
         model_type: As transformers spells it.
@@ -67,21 +67,21 @@ def coverage_row(
         "split": [
             f"{w}: {f['message']}" for w, f in _ways(proof).items() if f["status"] == "failed"
         ],
-        "findings": _told([*unknown_lines(design), *lines]) if state != "proven" else [],
+        "findings": _publishable([*unknown_lines(design), *lines]) if state != "proven" else [],
     }
 
 
 def _ways(proof: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Returns the ways in which a model was split, and what came of each."""
+    """Return the ways in which a model was split, and what came of each."""
     return cast("dict[str, dict[str, str]]", proof.get("parallel") or {})
 
 
-def _told(lines: Iterable[str]) -> list[str]:
-    """Returns lines as the page can tell them: no folders of a machine, no source of others."""
-    told = [re.sub(r"\S*/site-packages/", "", line)[:MAX_LINE] for line in lines]
+def _publishable(lines: Iterable[str]) -> list[str]:
+    """Return lines without a machine's folders and without others' source."""
+    shown = [re.sub(r"\S*/site-packages/", "", line)[:MAX_LINE] for line in lines]
     # What follows the name of a place are the lines that stand there.
-    end = next((n for n, line in enumerate(told, 1) if line.startswith("---")), len(told))
-    return told[:end]
+    end = next((n for n, line in enumerate(shown, 1) if line.startswith("---")), len(shown))
+    return shown[:end]
 
 
 def _held(rows: Iterable[Row], part: str) -> int:
@@ -91,7 +91,7 @@ def _held(rows: Iterable[Row], part: str) -> int:
 
 
 def coverage_page(rows: Sequence[Row], versions: Mapping[str, str], *, is_fast: bool) -> str:
-    """Returns the page.
+    """Return the page.
 
     Args:
         rows: One for each model that was proven, or could not be.
@@ -127,16 +127,16 @@ def _table(rows: Sequence[Row]) -> str:
 
 
 def _open_parts(rows: Iterable[Row]) -> list[str]:
-    """Returns the sections on what is not proven: the first difference of each."""
+    """Return the sections on what is not proven: the first difference of each."""
     ordered = sorted(rows, key=lambda each: str(each["model_type"]))
     open_ = [row for row in ordered if row["state"] != "proven"]
     split = [row for row in ordered if row["split"]]
     parts = ["## What is not proven, and where it differs\n"] if open_ else []
     for row in open_:
-        told = "\n".join(f"    {line}" for line in row["findings"]) or "    unknown"
-        parts.append(f"`{row['model_type']}` ({row['state']}):\n\n{told}\n")
+        shown = "\n".join(f"    {line}" for line in row["findings"]) or "    unknown"
+        parts.append(f"`{row['model_type']}` ({row['state']}):\n\n{shown}\n")
     parts += ["## What differs over processes\n"] if split else []
     for row in split:
-        told = "\n".join(f"    {line}" for line in row["split"])
-        parts.append(f"`{row['model_type']}`:\n\n{told}\n")
+        shown = "\n".join(f"    {line}" for line in row["split"])
+        parts.append(f"`{row['model_type']}`:\n\n{shown}\n")
     return parts

@@ -12,7 +12,7 @@ SHARED = Path("areal/experimental/models/archon")
 
 
 def shared_digest(root: Path) -> str:
-    """Returns a hash over the probes, the writing and the parts that models of a target share.
+    """Return a hash over the probes, the writing and the parts that models of a target share.
 
     It depends on what the files hold alone: a file that moves invalidates no result.
 

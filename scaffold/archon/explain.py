@@ -11,7 +11,7 @@ MAX_VALUE = 60
 
 
 def explain_lines(design: Design) -> tuple[str, ...]:
-    """Returns each decision with its evidence, and what is unknown, as lines.
+    """Return each decision with its evidence, and what is unknown, as lines.
 
     Args:
         design: What `archon_probe derive` found.
@@ -31,7 +31,7 @@ def explain_lines(design: Design) -> tuple[str, ...]:
 
 
 def unknown_lines(design: Design) -> list[str]:
-    """Returns what could not be decided, with the place in the source of transformers."""
+    """Return what could not be decided, with the place in the source of transformers."""
     rows: list[str] = []
     for row in cast("list[dict[str, Any]]", design.get("unknown", [])):
         lines = f" ({row['lines']})" if row.get("lines") else ""
@@ -40,7 +40,7 @@ def unknown_lines(design: Design) -> list[str]:
 
 
 def features(design: Design) -> tuple[str, ...]:
-    """Returns the features that a design has, for tables; found in the design and nowhere else."""
+    """Return the features that a design has, for tables; found in the design and nowhere else."""
     attention = cast("dict[str, Any]", design.get("attention") or {})
     block = cast("dict[str, Any]", design.get("block") or {})
     embedding = cast("dict[str, Any]", design.get("embedding") or {})
@@ -64,7 +64,7 @@ def features(design: Design) -> tuple[str, ...]:
 
 
 def _is_there(part: Any) -> bool:
-    """Tells whether a design has a part, always or for some configurations."""
+    """Return whether a design has a part, always or for some configurations."""
     return bool(part) and cast("dict[str, Any]", part).get("when", True) is not False
 
 

@@ -20,7 +20,7 @@ from scaffold.templating.answers import complete_answers
 from scaffold.templating.names import canonical_key
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, all_answers
-from scaffold.units.add import manner_for, rendered_files
+from scaffold.units.add import file_style_for, rendered_files
 from scaffold.units.context import Options
 from scaffold.units.prepare import request_for
 from scaffold.verify.interpreter import find_interpreter
@@ -34,7 +34,7 @@ Log = Callable[[str], None]
 
 
 class ModelOptions(NamedTuple):
-    """Says how a model is to be made.
+    """How a model is to be made.
 
     Args:
         name: What it is called; None for its model_type.
@@ -56,7 +56,7 @@ class ModelOptions(NamedTuple):
 def model_request(
     target: Target, kind: Kind, source: ModelSource, given: Mapping[str, Any], name: str | None
 ) -> Request:
-    """Returns the request for one model: its answers checked and its names derived."""
+    """Return the request for one model: its answers checked and its names derived."""
     styles = target.catalogue.styles(kind, ())
     key = canonical_key(name or source.model_type.replace(".", "_"), kind.suffixes, kind.reserved)
     answers = model_answers(kind, source, given)
@@ -70,7 +70,7 @@ def model_request(
 
 
 def _is_taken(target: Target, request: Request) -> bool:
-    """Tells whether a registry has the model_type for another model already."""
+    """Return whether a registry has the model_type for another model already."""
     for entry in request.edited():
         with suppress(OSError, ScaffoldError):  # the plan says what is wrong with it
             known = shapes.read_entries((target.root / entry.file).read_bytes(), entry)
@@ -96,7 +96,7 @@ class Drawn:
 
 
 class ModelWork:
-    """Is one model on its way from the question to the proof."""
+    """One model on its way from the question to the proof."""
 
     def __init__(self, target: Target, how: ModelOptions, log: Log) -> None:
         self.target = target
@@ -106,7 +106,7 @@ class ModelWork:
         self.log = log
 
     def derive(self, source: ModelSource, answers: Mapping[str, Any]) -> dict[str, Any]:
-        """Measures the model of transformers, in the target's interpreter."""
+        """Measure the model of transformers, in the target's interpreter."""
         self.log(f"measuring {source.model_type} with {self.python.describe()}")
         found = self._probe("derive", _asked(source, answers))
         return {**cast("dict[str, Any]", found["design"]), "versions": found["versions"]}
@@ -114,12 +114,12 @@ class ModelWork:
     def render(
         self, request: Request, design: Mapping[str, Any], options: Options
     ) -> tuple[Request, tuple[RenderedFile, ...], tuple[str, ...]]:
-        """Writes the design as the target would write it."""
+        """Write the design as the target would write it."""
         own = self.target.catalogue.files(request.kind.name)
         request, sources = with_written(request, design, own)
-        manner = manner_for(self.target, request)
+        file_style = file_style_for(self.target, request)
         rendered, warnings = rendered_files(
-            self.target, request, manner, with_format=options.with_format, sources=sources
+            self.target, request, file_style, with_format=options.with_format, sources=sources
         )
         texts = {file.path: file.data for file in rendered}
         check_shared_parts(self.target.root, self.target.package, texts)
@@ -135,7 +135,7 @@ class ModelWork:
         is_fast: bool = False,
         is_split: bool = False,
     ) -> Drawn:
-        """Writes a design and proves it; where only options are wrong, it is made to refuse them.
+        """Write a design and prove it; where only options are wrong, it is made to refuse them.
 
         An option that no measurement explains shows in the proof, which says by which conditions
         the model would refuse it. So it is written once more with them, and proven once more.
@@ -167,7 +167,7 @@ class ModelWork:
         is_fast: bool = False,
         is_split: bool = False,
     ) -> dict[str, Any]:
-        """Proves the files where nothing of the target has changed yet.
+        """Prove the files where nothing of the target has changed yet.
 
         With ``is_split`` the model is also split over two processes, in every way; with ``is_fast``
         few configurations do.
@@ -192,14 +192,14 @@ class ModelWork:
 
 
 def refusals_found(proof: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Returns the conditions under which a model has to refuse what its proof found wrong."""
+    """Return the conditions under which a model has to refuse what its proof found wrong."""
     return [] if proof.get("ok") else list(proof.get("refusals") or [])
 
 
 def with_refusals(
     design: Mapping[str, Any], refusals: Sequence[Mapping[str, str]]
 ) -> dict[str, Any]:
-    """Returns a design that refuses more configurations; what it refuses already stays once."""
+    """Return a design that refuses more configurations; what it refuses already stays once."""
     known = cast("list[Mapping[str, str]]", design.get("refusals") or [])
     said = {row["condition"] for row in known}
     return {**design, "refusals": [*known, *(r for r in refusals if r["condition"] not in said)]}
@@ -216,12 +216,12 @@ def _asked(source: ModelSource, answers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_answers(kind: Kind, source: ModelSource, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an answer to every question, those that the source answers among them."""
+    """Return an answer to every question, those that the source answers among them."""
     known = {"model_type": source.model_type, "config": source.config_text}
     return {**complete_answers(all_answers(kind, ()), {**given, **known})}
 
 
 def measured(request: Request, design: Mapping[str, Any]) -> Request:
-    """Returns a request that remembers which transformers its design was measured on."""
+    """Return a request that remembers which transformers its design was measured on."""
     version = str(design["versions"].get("transformers", ""))
     return replace(request, answers={**request.answers, "transformers": version})

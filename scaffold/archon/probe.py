@@ -21,7 +21,7 @@ NEEDED = ("torch", "transformers")
 def probe(
     name: str, request: Mapping[str, Any], python: Interpreter, root: Path, timeout_s: float
 ) -> dict[str, Any]:
-    """Runs one probe to its end and returns what it found.
+    """Run one probe to its end and return what it found.
 
     Args:
         name: "derive" or "prove".
@@ -78,7 +78,7 @@ def _no_answer(name: str, done: Finished, answered: Path, timeout_s: float) -> T
 
 
 def last_stage(path: Path) -> str:
-    """Returns what a probe did last, as its own lines say."""
+    """Return what a probe did last, as its own lines say."""
     try:
         rows = path.read_text(encoding="utf-8").splitlines()
         return str(json.loads(rows[-1])["name"])

@@ -9,7 +9,7 @@ Proof = Mapping[str, Any]
 
 
 def proof_lines(proof: Proof) -> tuple[str, ...]:
-    """Returns the verdict, what failed, and where the first difference is, as lines.
+    """Return the verdict, what failed, and where the first difference is, as lines.
 
     Args:
         proof: What `archon_probe prove` found.
@@ -36,7 +36,7 @@ def _tests(proof: Proof) -> list[str]:
 
 
 def variations(proof: Proof) -> list[dict[str, Any]]:
-    """Returns the rows of a proof, one for each configuration."""
+    """Return the rows of a proof, one for each configuration."""
     return cast("list[dict[str, Any]]", proof.get("variations", []))
 
 

@@ -18,7 +18,7 @@ SUFFIX = ".jinja"
 def with_written(
     request: Request, design: Mapping[str, Any], own: Mapping[str, bytes]
 ) -> tuple[Request, dict[str, bytes]]:
-    """Writes a design, and returns the request for exactly the files that it comes to.
+    """Write a design, and return the request for exactly the files that it comes to.
 
     Args:
         request: The model as it is asked for; its style lists every file that a model may have.
@@ -49,7 +49,7 @@ def with_written(
 
 
 def named_design(request: Request, design: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a design with the names that its code gets in the target."""
+    """Return a design with the names that its code gets in the target."""
     names = request.names
     asked = str(request.answers["model_type"])
     prefix = design["class_prefix"]

@@ -17,7 +17,7 @@ MODEL_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Is a model that somebody asked for.
+    """A model that somebody asked for.
 
     Args:
         model_type: As transformers spells it.
@@ -31,12 +31,12 @@ class ModelSource:
 
     @property
     def config_text(self) -> str:
-        """Returns the configuration as one line of JSON, "" without one."""
+        """The configuration as one line of JSON, "" without one."""
         return "" if self.config is None else json.dumps(self.config, sort_keys=True)
 
 
 def read_source(typed: str, folder: Path) -> ModelSource:
-    """Reads what a person named.
+    """Read what a person named.
 
     Args:
         typed: A model_type, or a path of a config.json or of a folder that holds one.
@@ -59,7 +59,7 @@ def read_source(typed: str, folder: Path) -> ModelSource:
 
 
 def source_of(answers: dict[str, Any]) -> ModelSource:
-    """Returns the model that a unit was made from; its checkpoint is not remembered."""
+    """Return the model that a unit was made from; its checkpoint is not remembered."""
     text = str(answers.get("config", ""))
     return ModelSource(str(answers["model_type"]), json.loads(text) if text else None)
 

@@ -8,13 +8,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from scaffold.errors import TargetError
+from scaffold.syntax import parse
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
 
 
 def stage_files(files: Iterable[RenderedFile], inside: str, folder: Path) -> Path | None:
-    """Writes the files of a model where a probe finds them, and its test beside them.
+    """Write the files of a model where a probe finds them, and its test beside them.
 
     Args:
         files: The files as they are to stand in the target.
@@ -39,7 +40,7 @@ def stage_files(files: Iterable[RenderedFile], inside: str, folder: Path) -> Pat
 
 
 def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> None:
-    """Refuses a target that lacks what the written files import from it.
+    """Refuse a target that lacks what the written files import from it.
 
     Args:
         root: The target's folder.
@@ -71,7 +72,7 @@ def check_shared_parts(root: Path, package: str, texts: Mapping[str, bytes]) -> 
 def _imports(path: str, text: bytes) -> Iterator[tuple[str, str]]:
     if not path.endswith(".py"):
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

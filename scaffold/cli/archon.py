@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def explain(
     typed: str, text_only: bool, trust_remote_code: bool, timeout_s: float, **values: Any
 ) -> Report:
-    """Tells each decision about a model with its evidence; writes nothing.
+    """Explain each decision about a model with its evidence; write nothing.
 
     MODEL is a model_type of transformers, a config.json or a checkpoint folder.
     """
@@ -59,7 +59,7 @@ def coverage(
     timeout_s: float,
     **values: Any,
 ) -> Report:
-    """Proves every model that transformers has, and writes docs/en/archon-coverage.md.
+    """Prove every model that transformers has, and write docs/en/archon-coverage.md.
 
     What was proven of the same sources before is not run again with --resume.
     """

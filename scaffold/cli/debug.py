@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_debug_commands(group: click.Group, target: click.Option, json: click.Option) -> None:
-    """Adds the commands of ``scaffold debug`` to their group.
+    """Add the commands of ``scaffold debug`` to their group.
 
     Args:
         group: The group ``debug``.
@@ -65,7 +65,7 @@ _RUN: list[click.Parameter] = [
 
 
 def debug_run(argv: tuple[str, ...], target: str | None, **values: Any) -> Report:
-    """Runs a distributed job under watch and says which rank went wrong.
+    """Run a distributed job under watch and say which rank went wrong.
 
     COMMAND is anything that starts ranks of torch.distributed, such as torchrun. A recorder is
     brought into each of them. Where one waits in vain the job is ended.
@@ -104,7 +104,7 @@ def debug_compare(
     target: str | None,
     **_: Any,
 ) -> Report:
-    """Finds the first module in which two runs, or two ranks, differ.
+    """Find the first module in which two runs, or two ranks, differ.
 
     RECORD is what `scaffold debug run --checksums --report` wrote.
     """
@@ -126,7 +126,7 @@ _ENV: list[click.Parameter] = [
 
 
 def debug_env(argv: tuple[str, ...], target: str | None, **values: Any) -> Report:
-    """Checks what a distributed job needs before it starts.
+    """Check what a distributed job needs before it starts.
 
     Versions, GPUs, ports, host names, limits and variables, and whether the ranks that TORCHRUN
     ARGS start fill the mesh. It runs the interpreter to ask for versions, and no job.

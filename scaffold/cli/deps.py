@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.cli.options import FORMAT
 from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_deps_commands(group: click.Group, target: click.Option, json: click.Option) -> None:
-    """Adds every command of ``scaffold deps`` to its group.
+    """Add every command of ``scaffold deps`` to its group.
 
     Args:
         group: The group ``deps``.
@@ -41,6 +42,7 @@ _AUDIT: list[click.Parameter] = [
     click.Argument(["old"], metavar="OLD"),
     click.Argument(["new"], metavar="NEW"),
     click.Option(["--show-undecided"], is_flag=True, help="Show what cannot be decided, too."),
+    FORMAT,
     _PYTHON,
 ]
 _PLAN: list[click.Parameter] = [
@@ -52,7 +54,7 @@ _PLAN: list[click.Parameter] = [
 
 
 def deps_catalog(package: str, **values: Any) -> Report:
-    """Lists every use of a package as a checklist.
+    """List every use of a package as a checklist.
 
     PKG is a distribution, as the package index knows it. Nothing is imported, run or fetched.
     """
@@ -61,8 +63,8 @@ def deps_catalog(package: str, **values: Any) -> Report:
     return catalog(start_folder(values["target"]), package)
 
 
-def deps_audit(package: str, old: str, new: str, show_undecided: bool, **values: Any) -> Report:
-    """Tells what a new release changes for the uses of a package.
+def deps_audit(package: str, old: str, new: str, **values: Any) -> Report:
+    """Return what a new release changes for the uses of a package.
 
     Both releases are downloaded and read as text: nothing is installed, imported or built. Ends in
     1 where a use breaks.
@@ -70,11 +72,12 @@ def deps_audit(package: str, old: str, new: str, show_undecided: bool, **values:
     from scaffold.deps.audit import audit
 
     root = start_folder(values["target"])
-    return audit(root, package, old, new, python=values["python"], show_undecided=show_undecided)
+    given = {key: values[key] for key in ("python", "show_undecided", "form")}
+    return audit(root, package, old, new, **given)
 
 
 def deps_plan(pins: tuple[str, ...], apply: bool, no_resolve: bool, **values: Any) -> Report:
-    """Moves the pins of packages in every manifest, and resolves the result in a scratch folder.
+    """Move the pins of packages in every manifest, and resolves the result in a scratch folder.
 
     Without --apply it shows the edits and writes nothing. A conflict is told with who wants what;
     where another pin can move within its declared range, that edit is proposed.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.cli.options import FORMAT
 from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_docs_commands(group: click.Group, target: click.Option, json: click.Option) -> None:
-    """Adds every command of ``scaffold docs`` to its group.
+    """Add every command of ``scaffold docs`` to its group.
 
     Args:
         group: The group ``docs``.
@@ -39,11 +40,14 @@ _PLAN: list[click.Parameter] = [
         ["--section", "keys"], multiple=True, metavar="KEY", help="Only this one (repeatable)."
     ),
 ]
-_CHECK: list[click.Parameter] = [click.Argument(["pages"], nargs=-1, metavar="[PAGE]...")]
+_CHECK: list[click.Parameter] = [
+    click.Argument(["pages"], nargs=-1, metavar="[PAGE]..."),
+    FORMAT,
+]
 
 
 def docs_status(**values: Any) -> Report:
-    """Says which Chinese pages are missing or behind.
+    """Return which Chinese pages are missing or behind.
 
     It tells so section by section, from the marker that each translated section carries.
     """
@@ -53,7 +57,7 @@ def docs_status(**values: Any) -> Report:
 
 
 def docs_plan(page: str, everything: bool, keys: tuple[str, ...], **values: Any) -> Report:
-    """Gives all that is needed to translate a page.
+    """Give all that is needed to translate a page.
 
     PAGE is a page or its translation. For each section that is missing or behind it tells the
     source, what changed since, the translation so far, the terms, and the marker to write.
@@ -63,12 +67,12 @@ def docs_plan(page: str, everything: bool, keys: tuple[str, ...], **values: Any)
     return docs_plan(start_folder(values["target"]), page, keys, everything=everything)
 
 
-def docs_check(pages: tuple[str, ...], **values: Any) -> Report:
-    """Proves that translations agree with their pages.
+def docs_check(pages: tuple[str, ...], form: str, **values: Any) -> Report:
+    """Prove that translations agree with their pages.
 
     PAGE is a page or its translation; without one, all are checked. It compares headings, lists,
     tables, code, links, numbers and terms.
     """
     from scaffold.translation.command import docs_check
 
-    return docs_check(start_folder(values["target"]), pages)
+    return docs_check(start_folder(values["target"]), pages, form)

@@ -42,7 +42,7 @@ class KindCommand(click.Command):
         self.kind_name = head.name
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Returns the parameters, read from the manifests on first use."""
+        """Return the parameters, read from the manifests on first use."""
         if not self.params:
             from scaffold.cli.kinds import kind_params
 
@@ -56,7 +56,7 @@ class KindCommand(click.Command):
         return super().get_params(ctx)
 
     def make(self, typed: str, chosen: Any, **values: Any) -> Report:
-        """Makes the unit that the command line asks for."""
+        """Make the unit that the command line asks for."""
         from scaffold.cli.kinds import make
 
         catalogue = catalogue_of(click.get_current_context())
@@ -65,12 +65,12 @@ class KindCommand(click.Command):
 
 
 class Commands(click.Group):
-    """Is a group that names the nearest of its commands where one is misspelled."""
+    """A group that names the nearest of its commands where one is misspelled."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Returns the command that the arguments begin with, and the rest of them."""
+        """Return the command that the arguments begin with, and the rest of them."""
         name = args[0]
         is_known = name.startswith("-") or self.get_command(ctx, name) is not None
         if not is_known and not ctx.resilient_parsing:
@@ -81,27 +81,27 @@ class Commands(click.Group):
 
 
 class KindGroup(Commands):
-    """Holds one command per kind that is added to a target."""
+    """One command per kind that is added to a target."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the kinds."""
+        """Return the kinds."""
         return [head.name for head in _heads(ctx).values() if not head.new_folder]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Returns the command of a kind, or None."""
+        """Return the command of a kind, or None."""
         head = _heads(ctx).get(cmd_name)
         return KindCommand(head, cmd_name) if head and not head.new_folder else None
 
 
 class Cli(Commands):
-    """Is the whole command line: fixed commands, and one alias per kind; errors end here."""
+    """The whole command line: fixed commands, and one alias per kind; errors end here."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Returns the fixed commands and the kinds' own, in the order of the help."""
+        """Return the fixed commands and the kinds' own, in the order of the help."""
         return [*_aliases(ctx), *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Returns a command by its name, or None."""
+        """Return a command by its name, or None."""
         fixed = super().get_command(ctx, cmd_name)
         if fixed is not None:
             return fixed
@@ -112,7 +112,7 @@ class Cli(Commands):
     def main(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
-        """Runs the command line and exits with 0 (done), 1 (refused), 2 (usage) or 3 (a fault)."""
+        """Run the command line and exit with 0 (done), 1 (refused), 2 (usage) or 3 (a fault)."""
         argv = list(sys.argv[1:] if args is None else args)
         mend_streams()
         try:
@@ -135,7 +135,7 @@ class Cli(Commands):
 
 
 def _root(ctx: click.Context) -> str | None:
-    """Returns the folder whose own templates count; completion comes without `Cli.main`."""
+    """Return the folder whose own templates count; completion comes without `Cli.main`."""
     top = ctx.find_root()
     if top.obj is None:
         top.obj = own_root(sys.argv[1:])
@@ -151,7 +151,7 @@ def _heads(ctx: click.Context) -> dict[str, KindHead]:
 
 
 def _aliases(ctx: click.Context) -> dict[str, KindHead]:
-    """Returns the kinds that have a command of their own; `add KIND` knows all."""
+    """Return the kinds that have a command of their own; `add KIND` knows all."""
     ordered = sorted(_heads(ctx).values(), key=lambda head: not head.new_folder)
     return {head.command: head for head in ordered if head.command}
 

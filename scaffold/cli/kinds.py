@@ -24,10 +24,10 @@ SAMPLE = click.Option(
 
 # Takes a type since click 8.2, and none before.
 class Choice(click.Choice):  # pyright: ignore[reportMissingTypeArgument]
-    """Is a choice that names the nearest where one is misspelled."""
+    """A choice that names the nearest where one is misspelled."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns the choice."""
+        """Return the choice."""
         own: Any = self
         known = [str(choice) for choice in own.choices]
         if value in known:
@@ -38,7 +38,7 @@ class Choice(click.Choice):  # pyright: ignore[reportMissingTypeArgument]
 
 
 def kind_params(catalogue: Catalogue, kind: Kind) -> list[click.Parameter]:
-    """Returns the parameters of a kind's command that its manifests ask for."""
+    """Return the parameters of a kind's command that its manifests ask for."""
     return [
         click.Argument(["typed"], metavar=_metavar(kind)),
         _style_option(catalogue, kind),
@@ -56,7 +56,7 @@ def make(
     log: Callable[[str], None],
     **values: Any,
 ) -> Report:
-    """Makes the unit that a command line asks for.
+    """Make the unit that a command line asks for.
 
     Args:
         catalogue: What can be made.
@@ -100,11 +100,13 @@ def _add(
     given: dict[str, Any],
     options: Options,
 ) -> Report:
-    from scaffold.units.prepare import prepare, prepare_tests
-
     if kind.subject:
+        from scaffold.units.subject import prepare_tests
+
         prepared = prepare_tests(kind, typed, style, given["to"], options)
     else:
+        from scaffold.units.prepare import prepare
+
         prepared = prepare(kind, typed, styles, given, options)
     if prepared.is_made:
         return prepared.report
@@ -114,12 +116,12 @@ def _add(
 
 
 def _metavar(kind: Kind) -> str:
-    """Returns what stands for that which the command makes, or makes it from."""
+    """Return what stands for that which the command makes, or makes it from."""
     return "MODEL" if kind.writer else (kind.subject or "name").upper()
 
 
 def _questions(catalogue: Catalogue, kind: Kind) -> list[tuple[Answer, list[str]]]:
-    """Returns every question of the kind, with the styles that ask it (none: all of them do).
+    """Return every question of the kind, with the styles that ask it (none: all of them do).
 
     An answer without an option is worked out and never asked.
     """
@@ -133,7 +135,7 @@ def _questions(catalogue: Catalogue, kind: Kind) -> list[tuple[Answer, list[str]
 
 
 def _takes_sample(catalogue: Catalogue, kind: Kind) -> bool:
-    """Tells whether a sample of data can answer a question of the kind."""
+    """Return whether a sample of data can answer a question of the kind."""
     return any(
         answer.default_from.startswith("sample:") for answer, _ in _questions(catalogue, kind)
     )

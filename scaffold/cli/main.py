@@ -27,14 +27,14 @@ SHELLS = ("bash", "fish", "zsh")
 )
 @click.version_option(__version__, prog_name="scaffold")
 def main() -> None:
-    """Scaffolds, registers, tests and proves extensions of an LLM-RL training package."""
+    """Scaffold, register, test and prove extensions of an LLM-RL training package."""
 
 
 @click.command(
     "completion", params=[click.Argument(["shell"], type=click.Choice(SHELLS), metavar="SHELL")]
 )
 def completion(shell: str) -> int:
-    """Prints the script that completes commands in a shell.
+    """Print the script that completes commands in a shell.
 
     For bash: eval "$(scaffold completion bash)"
     """

@@ -49,6 +49,12 @@ PROBE_TIMEOUT = click.Option(
     metavar="SECONDS",
     help="Limit of the measuring and of the proof, each. [default: 1800]",
 )
+FORMAT = click.Option(
+    ["--format", "form"],
+    type=click.Choice(["human", "json", "sarif", "github"]),
+    default="human",
+    help="How findings are written. [default: human]",
+)
 GIT = click.Option(["--git"], is_flag=True, help="Make the new folder a git repository.")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def mend_streams() -> None:
-    """Keeps files of the target off the numbers of closed streams, and lets any text be printed."""
+    """Keep files of the target off the numbers of closed streams, and let any text be printed."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -30,7 +30,7 @@ def mend_streams() -> None:
 
 
 def give_up_printing(error: OSError) -> int:
-    """Lets go of streams that take no more, which Python would try to flush at its end."""
+    """Let go of streams that take no more, which Python would try to flush at its end."""
     with suppress(OSError):
         if not isinstance(error, BrokenPipeError):  # else the reader of a pipe has seen enough
             click.echo(f"error: the report cannot be written: {error.strerror}", err=True)
@@ -40,7 +40,7 @@ def give_up_printing(error: OSError) -> int:
 
 
 def print_report(report: Report, as_json: bool) -> int:
-    """Prints a report for people, or as JSON, and returns the exit status."""
+    """Print a report for people, or as JSON, and return the exit status."""
     if as_json:
         import json
 
@@ -57,7 +57,7 @@ def print_report(report: Report, as_json: bool) -> int:
 
 
 def print_error(argv: list[str], error: BaseException, as_json: bool) -> int:
-    """Prints what ended a command line, whatever it was, and returns the exit status."""
+    """Print what ended a command line, whatever it was, and return the exit status."""
     from scaffold.report import error_json, error_text
 
     if _is_bare(error) and not as_json:
@@ -73,12 +73,12 @@ def print_error(argv: list[str], error: BaseException, as_json: bool) -> int:
 
 
 def _is_bare(error: BaseException) -> bool:
-    """Tells whether a group was called without a command; click has a name for it since 8.2."""
+    """Return whether a group was called without a command; click has a name for it since 8.2."""
     return type(error).__name__ == "NoArgsIsHelpError"
 
 
 def _as_known(error: BaseException) -> tuple[ScaffoldError, int]:
-    """Returns any error as one of ours, with the exit status."""
+    """Return any error as one of ours, with the exit status."""
     from scaffold.errors import ScaffoldError
 
     if isinstance(error, ScaffoldError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.cli.options import FORMAT
 from scaffold.cli.working_folder import start_folder, working_folder
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def add_skill_commands(
     group: click.Group, target: click.Option, json: click.Option, dry_run: click.Option
 ) -> None:
-    """Adds every command of ``scaffold skills`` to its group.
+    """Add every command of ``scaffold skills`` to its group.
 
     Args:
         group: The group ``skills``.
@@ -44,12 +45,7 @@ def add_skill_commands(
 
 _CHECK: list[click.Parameter] = [
     click.Argument(["paths"], nargs=-1, metavar="[PATH]..."),
-    click.Option(
-        ["--format", "form"],
-        type=click.Choice(["human", "json", "sarif", "github"]),
-        default="human",
-        help="How findings are told. [default: human]",
-    ),
+    FORMAT,
     click.Option(["--show-undecided"], is_flag=True, help="Show the claims left undecided, too."),
     click.Option(["--fix"], is_flag=True, help="Write the fixes whose meaning is certain."),
     click.Option(["--select"], multiple=True, metavar="RULE", help="Only this rule (repeatable)."),
@@ -72,7 +68,7 @@ _CHECK: list[click.Parameter] = [
 
 
 def skills_check(**values: Any) -> Report:
-    """Proves or refutes what guidance for agents says of its repository.
+    """Prove or refutes what guidance for agents says of its repository.
 
     PATH is a skill, a folder or a Markdown file; without one, all guidance of the repository is
     checked. Nothing is imported and nothing is run.
@@ -99,7 +95,7 @@ _NEW: list[click.Parameter] = [
 
 
 def skills_sync(check: bool, overwrite: tuple[str, ...], **values: Any) -> Report:
-    """Renders .agents for each client, and renews generated blocks.
+    """Render .agents for each client, and renews generated blocks.
 
     What a person edited in a rendered file is reported and left alone. It runs commands only where
     [tool.scaffold.skills] allows them, and nothing with --check or --dry-run.
@@ -113,7 +109,7 @@ def skills_sync(check: bool, overwrite: tuple[str, ...], **values: Any) -> Repor
 
 
 def skills_list(**values: Any) -> Report:
-    """Lists the skills and what each costs a client in tokens."""
+    """List the skills and what each costs a client in tokens."""
     from scaffold.skills.pack.list import list_skills
     from scaffold.skills.pack.sources import find_pack
 
@@ -121,7 +117,7 @@ def skills_list(**values: Any) -> Report:
 
 
 def skills_new(name: str, description: str | None, **values: Any) -> Report:
-    """Starts a skill in .agents/skills, with the sections of one.
+    """Start a skill in .agents/skills, with the sections of one.
 
     NAME is a verb and a noun, such as add-metric.
     """
@@ -175,7 +171,7 @@ _INSTALL: list[click.Parameter] = [
 
 
 def skills_install(words: tuple[str, ...], user: bool, **values: Any) -> Report:
-    """Installs skills of others, pinned by commit and hash.
+    """Install skills of others, pinned by commit and hash.
 
     SOURCE is a folder, the address of a git repository (https, ssh or file), each with @REV if you
     like, or builtin for the skills of this tool. Without SKILL all of them are installed. What they
@@ -228,7 +224,7 @@ _INSTALL_MODES = {
 
 
 def _install_mode(words: tuple[str, ...], user: bool, values: dict[str, Any]) -> str:
-    """Returns "", "update", "remove" or "check", once the options fit together."""
+    """Return "", "update", "remove" or "check", once the options fit together."""
     modes = [mode for mode in _INSTALL_MODES if mode and values[mode]]
     if len(modes) > 1:
         raise click.UsageError(f"--{modes[0]} and --{modes[1]} exclude each other")
@@ -246,7 +242,7 @@ def _install_mode(words: tuple[str, ...], user: bool, values: dict[str, Any]) ->
 
 
 def _asks(values: dict[str, Any]) -> Callable[[], bool] | None:
-    """Returns what asks the person at the terminal, or None where nobody can be asked."""
+    """Return what asks the person at the terminal, or None where nobody can be asked."""
     if values["no_input"] or values["as_json"] or values["dry_run"] or not sys.stdin.isatty():
         return None
     return lambda: click.confirm("Write this?", err=True)

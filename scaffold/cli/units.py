@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scaffold.report import Report
     from scaffold.units.update import Writer
 
-WRITERS = {"archon": "scaffold.archon.update:renew_model"}
+WRITERS = {"archon": "scaffold.archon.update:update_model"}
 """What brings the units of a kind up to date that no template stands for, by the kind's writer."""
 
 
@@ -75,7 +75,7 @@ def _agree(proposal: str) -> bool:
     NO_FORMAT,
 )
 def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
-    """Teaches it this repository, by an example.
+    """Teach it this repository, by an example.
 
     It proposes a configuration and, with --like, a kind made of a unit that exists: it shows the
     files and registry lines in which the unit occurs, and the templates made of them.
@@ -88,7 +88,7 @@ def init(like: str | None, kind: str, yes: bool, **values: Any) -> Report:
 
 @command("list")
 def list_(**values: Any) -> Report:
-    """Lists what can be made, and what was made here."""
+    """List what can be made, and what was made here."""
     from scaffold.units.list import list_templates
 
     return list_templates(options_of(values))
@@ -96,7 +96,7 @@ def list_(**values: Any) -> Report:
 
 @command("target")
 def target(**values: Any) -> Report:
-    """Explains where things go in this repository."""
+    """Explain where things go in this repository."""
     from scaffold.units.list import explain_target
 
     return explain_target(options_of(values))
@@ -108,7 +108,7 @@ def target(**values: Any) -> Report:
     DRY_RUN,
 )
 def status(fix: bool, **values: Any) -> Report:
-    """Compares what was made with what is there."""
+    """Compare what was made with what is there."""
     from scaffold.units.status import fix_registries, show_status
 
     options = options_of(values)
@@ -117,7 +117,7 @@ def status(fix: bool, **values: Any) -> Report:
 
 @command("show", click.Argument(["id"], shell_complete=_complete_id))
 def show(id: str, **values: Any) -> Report:
-    """Shows everything about one unit.
+    """Show everything about one unit.
 
     ID is kind/name, or a name that is unique.
     """
@@ -141,7 +141,7 @@ def show(id: str, **values: Any) -> Report:
     ),
 )
 def verify(ids: tuple[str, ...], **values: Any) -> Report:
-    """Runs what was made and gives a verdict.
+    """Run what was made and give a verdict.
 
     It runs the static contract, the generated tests and real episodes of every ID, or of all that
     was made. This executes the target's code.
@@ -165,7 +165,7 @@ def verify(ids: tuple[str, ...], **values: Any) -> Report:
     DRY_RUN,
 )
 def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
-    """Takes back what was made; edited files stay.
+    """Take back what was made; edited files stay.
 
     ID is kind/name, or a name that is unique.
     """
@@ -187,7 +187,7 @@ def remove(id: str, discard: tuple[str, ...], **values: Any) -> Report:
     DRY_RUN,
 )
 def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Report:
-    """Merges what the templates say by now into what was made.
+    """Merge what the templates say by now into what was made.
 
     A conflict is marked in the file and reported; the exit status is 1 then.
     """
@@ -198,7 +198,7 @@ def update(ids: tuple[str, ...], settings: tuple[str, ...], **values: Any) -> Re
 
 @command("eject", click.Argument(["template"], shell_complete=_complete_template), DRY_RUN)
 def eject(template: str, **values: Any) -> Report:
-    """Copies a template into the repository, to change it.
+    """Copy a template into the repository, to change it.
 
     TEMPLATE is kind/style, or a kind for what its styles share.
     """
@@ -213,7 +213,7 @@ def eject(template: str, **values: Any) -> Report:
     DRY_RUN,
 )
 def recover(keep_edited: bool, **values: Any) -> Report:
-    """Finishes or undoes a command that was cut short."""
+    """Finish or undoes a command that was cut short."""
     from scaffold.units.maintain import recover_target
 
     return recover_target(keep_edited, options_of(values))
@@ -221,7 +221,7 @@ def recover(keep_edited: bool, **values: Any) -> Report:
 
 @command("uninstall", DRY_RUN)
 def uninstall(**values: Any) -> Report:
-    """Forgets all that was made, and leaves the code."""
+    """Forget all that was made, and leave the code."""
     from scaffold.units import maintain
 
     return maintain.uninstall(options_of(values))

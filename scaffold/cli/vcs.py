@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scaffold.cli.options import FORMAT
 from scaffold.cli.working_folder import start_folder
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_vcs_commands(group: click.Group, target: click.Option, json: click.Option) -> None:
-    """Adds the commands to the group that holds all others.
+    """Add the commands to the group that holds all others.
 
     Args:
         group: The command line.
@@ -37,12 +38,13 @@ _COMMIT_MSG: list[click.Parameter] = [
         ["--check"],
         metavar="FILE|REV..REV",
         help="Check the message in a file, or those of a range of commits.",
-    )
+    ),
+    FORMAT,
 ]
 
 
-def commit_msg(check: str | None, target: str | None, **_: Any) -> Report:
-    """Drafts a commit message, or checks some.
+def commit_msg(check: str | None, form: str, target: str | None, **_: Any) -> Report:
+    """Draft a commit message, or check some.
 
     The draft is for what is staged: a Conventional Commit, with the evidence for its type and
     scope; the why is yours. Git's hook commit-msg passes --check a file. Messages that git writes
@@ -54,10 +56,12 @@ def commit_msg(check: str | None, target: str | None, **_: Any) -> Report:
         from scaffold.vcs.commit.check import check_message_file, is_range
 
         if not is_range(check):
-            return check_message_file(check, target)
+            return check_message_file(check, target, form)
         from scaffold.vcs.commit.check_range import check_range  # brings GitPython
 
-        return check_range(check, Path(target or "."))
+        return check_range(check, Path(target or "."), form)
+    if form != "human":
+        raise click.UsageError("--format goes with --check; a draft has --json")
     from scaffold.vcs.commit.command import draft_commit_message
 
     return draft_commit_message(start_folder(target))
@@ -71,6 +75,7 @@ _REVIEW: list[click.Parameter] = [
     click.Option(
         ["--rules"], multiple=True, metavar="FILE", help="More rules, in TOML (repeatable)."
     ),
+    FORMAT,
 ]
 
 
@@ -80,10 +85,11 @@ def review(
     staged: bool,
     worktree: bool,
     rules: tuple[str, ...],
+    form: str,
     target: str | None,
     **_: Any,
 ) -> Report:
-    """Tells what a change touches and can break.
+    """Return what a change touches and can break.
 
     REV is a branch, tag or commit: what it adds to the branch that it goes to. Without one it is
     HEAD. The report says what changed for whom, what is broken, and who should look at what.
@@ -91,7 +97,8 @@ def review(
     from scaffold.vcs.review.command import review as review_change
     from scaffold.vcs.review.revisions import Which
 
-    return review_change(start_folder(target), Which(revisions, base, staged, worktree), rules)
+    which = Which(revisions, base, staged, worktree)
+    return review_change(start_folder(target), which, rules, form)
 
 
 _PR: list[click.Parameter] = [
@@ -120,7 +127,7 @@ _PR: list[click.Parameter] = [
 
 
 def pr(no_input: bool, target: str | None, as_json: bool, **values: Any) -> Report:
-    """Checks, words and opens a pull request.
+    """Check, word and open a pull request.
 
     Without --rewrite and --push it only reads. With them, a failure leaves branch, index and files
     as they were; a backup of the branch is printed.

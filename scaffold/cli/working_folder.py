@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def working_folder() -> Path:
-    """Returns the working folder.
+    """Return the working folder.
 
     Raises:
         TargetError: It was deleted.
@@ -29,7 +29,7 @@ def working_folder() -> Path:
 
 
 def start_folder(target: str | None) -> Path:
-    """Returns the folder that --target names, or the working folder; links are followed.
+    """Return the folder that --target names, or the working folder; links are followed.
 
     Raises:
         TargetError: It is no folder.

@@ -17,7 +17,7 @@ MODULUS = 1 << 64
 
 
 class Key(NamedTuple):
-    """Says which tensor a row is of: the n-th of a module's in a phase of a step."""
+    """The tensor of a row: the n-th of a module's in a phase of a step."""
 
     step: int
     phase: str
@@ -28,7 +28,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Sum:
-    """Is what is known of a tensor.
+    """The checksum of a tensor, with its shape and statistics.
 
     Args:
         checksum: Of all its bits and their places; None where shards could not be put together.
@@ -57,7 +57,7 @@ Sums = dict[Key, Sum]
 
 
 def read_sums(folder: Path) -> dict[int, Sums]:
-    """Returns the tensors of each rank of a recorded run; a job without ranks is rank 0.
+    """Return the tensors of each rank of a recorded run; a job without ranks is rank 0.
 
     Raises:
         ScaffoldError: The folder is no record, or has no checksums.
@@ -113,7 +113,7 @@ def _as_sum(row: dict[str, Any]) -> Sum:
 
 
 def _in_order(sums: Sums) -> Sums:
-    """Puts gradients in the order of the backward pass; an optimizer has an order of its own."""
+    """Put gradients in the order of the backward pass; an optimizer has an order of its own."""
     last = {
         (key.step, key.name): at for at, key in enumerate(sums) if key.phase in ("forward", "start")
     }
@@ -127,7 +127,7 @@ def _in_order(sums: Sums) -> Sums:
 
 
 def whole(ranks: Mapping[int, Sums]) -> dict[int, Sums]:
-    """Returns the ranks with each DTensor as the whole that its shards make up.
+    """Return the ranks with each DTensor as the whole that its shards make up.
 
     The weights of the checksums are those of places in the whole, so that the sums of shards add.
     """
@@ -162,7 +162,7 @@ def _joined(shards: list[Sum]) -> Sum:
 
 
 def ranks_of(text: str) -> tuple[int, ...]:
-    """Returns the ranks that "0,1" names.
+    """Return the ranks that "0,1" names.
 
     Raises:
         ValueError: It names none.
@@ -171,5 +171,5 @@ def ranks_of(text: str) -> tuple[int, ...]:
 
 
 def phases_of(names: Iterable[str]) -> frozenset[str]:
-    """Returns the phases to compare; all of them where none is named."""
+    """Return the phases to compare; all of them where none is named."""
     return frozenset(names) or frozenset(PHASES)

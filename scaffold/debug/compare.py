@@ -17,7 +17,7 @@ MAX_SHOWN = 5
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """Is what ``scaffold debug compare`` was asked for.
+    """What ``scaffold debug compare`` was asked for.
 
     Args:
         records: Two recorded runs, or one.
@@ -36,7 +36,7 @@ class CompareOptions:
 
 @dataclass(frozen=True)
 class Difference:
-    """Is one tensor that is not the same on both sides."""
+    """One tensor that is not the same on both sides."""
 
     key: Key
     sides: tuple[str, str]
@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass
 class Compared:
-    """Is what a comparison came to.
+    """The result of a comparison.
 
     Args:
         same: How many tensors agree.
@@ -65,7 +65,7 @@ class Compared:
 
 
 def compare_runs(how: CompareOptions) -> Report:
-    """Returns where two runs, or two ranks, first part.
+    """Return where two runs, or two ranks, first part.
 
     Raises:
         RequestError: The request names too many records, or ranks that are none.
@@ -169,7 +169,7 @@ def _compare(
 
 
 def difference(left: Sum, right: Sum, rtol: float) -> str:
-    """Returns how two tensors differ, or "" where they are the same.
+    """Return how two tensors differ, or "" where they are the same.
 
     Args:
         left: One.

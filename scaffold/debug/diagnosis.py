@@ -52,7 +52,7 @@ TERMINATED = -15
 
 @dataclass(frozen=True)
 class Scene:
-    """Is a job at one moment.
+    """A job at one moment.
 
     Args:
         job: What its processes recorded.
@@ -73,7 +73,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Is what is wrong.
+    """The fault of a job.
 
     Args:
         kind: One of KINDS.
@@ -93,7 +93,7 @@ class Verdict:
 
 
 def diagnose(scene: Scene) -> Verdict | None:
-    """Returns what is wrong with a job, or None where nothing is."""
+    """Return what is wrong with a job, or None where nothing is."""
     job = scene.job
     failing = failing_ranks(scene)
     first = failing[0] if failing else None
@@ -117,7 +117,7 @@ def diagnose(scene: Scene) -> Verdict | None:
 
 
 def is_definite(scene: Scene) -> bool:
-    """Tells whether those who wait can never be served, so that nobody needs to wait longer."""
+    """Whether the ranks that wait can never be served, so that there is no point in waiting."""
     found = waits(scene.job)
     if not found:
         return False
@@ -131,7 +131,7 @@ def is_definite(scene: Scene) -> bool:
 
 
 def failing_ranks(scene: Scene) -> list[int]:
-    """Returns the ranks that failed, who failed by themselves and first before the others."""
+    """Return the ranks that failed, who failed by themselves and first before the others."""
     job = scene.job
     found = [rank for rank, process in job.ranks.items() if _has_failed(scene, rank, process)]
     return sorted(
@@ -148,7 +148,7 @@ def _has_failed(scene: Scene, rank: int, process: Process) -> bool:
 
 
 def end_of(process: Process) -> float:
-    """Returns when a process ended, as well as that is known."""
+    """Return when a process ended, as well as that is known."""
     if process.failure is not None:
         return process.failure.at_s
     last = process.calls[-1].since_s if process.calls else process.begun_s
@@ -156,7 +156,7 @@ def end_of(process: Process) -> float:
 
 
 def _is_consequence(process: Process) -> bool:
-    """Tells whether a process failed because another one was gone, or did not come."""
+    """Return whether a process failed because another one was gone or never came."""
     if process.failure is None:
         return process.status in (None, TERMINATED)
     in_call = any(call.state == "failed" for call in process.calls[-3:])
@@ -174,7 +174,7 @@ def _is_memory(process: Process) -> bool:
 
 
 def _came_first(job: Job, first: int | None, parted: Divergence) -> bool:
-    """Tells whether a rank's own failure explains why it makes other calls than the rest."""
+    """Return whether a rank's own failure explains its different calls."""
     if first is None or _is_consequence(job.ranks[first]):
         return False
     process = job.ranks[first]
@@ -215,7 +215,7 @@ def _parted(scene: Scene, parted: Divergence) -> Verdict:
 
 
 def _handling(scene: Scene, parted: Divergence) -> Verdict | None:
-    """Returns the verdict where a rank makes another call because it is handling an exception."""
+    """Return the verdict where a rank makes another call because it is handling an exception."""
     handling = {rank: call for rank, call in parted.calls.items() if call.during}
     if not handling or len(handling) == len(parted.calls):
         return None
@@ -307,7 +307,7 @@ def _wanted(scene: Scene, found: dict[int, Wait], wanted: tuple[int, ...]) -> Ve
 
 
 def _has_gone(scene: Scene, rank: int) -> bool:
-    """Tells whether a rank ended; one that a launcher ended, because others failed, was there."""
+    """Return whether a rank ended; one that a launcher ended, because others failed, was there."""
     was_ended = scene.job.ranks[rank].status == TERMINATED and bool(failing_ranks(scene))
     return rank not in scene.alive and not was_ended
 

@@ -17,7 +17,7 @@ LARGE = 0.01
 
 @dataclass(frozen=True)
 class Held:
-    """Is what one rank held at one moment.
+    """The memory that one rank held at one moment.
 
     Args:
         moment: Such as "out of memory in Model.layers.3".
@@ -34,11 +34,11 @@ class Held:
     device: dict[str, Any]
 
     def total(self, kind: str) -> int:
-        """Returns the bytes of one kind."""
+        """Return the bytes of one kind."""
         return sum(row[kind] for row in self.modules.values())
 
     def unsharded(self) -> dict[str, int]:
-        """Returns the large parameters that every rank holds whole, with their bytes."""
+        """Return the large parameters that every rank holds whole, with their bytes."""
         whole = sum(row["whole"] for row in self.parameters.values())
         return {
             name: row["held"]
@@ -48,12 +48,12 @@ class Held:
 
 
 def is_sharded(row: dict[str, Any]) -> bool:
-    """Tells whether a parameter lies in shards."""
+    """Return whether a parameter lies in shards."""
     return any("Shard" in each or each.startswith("S(") for each in row["placements"])
 
 
 def read_memory(folder: Path, job: Job) -> dict[int, Held]:
-    """Returns what each rank held last; a job without ranks is rank 0."""
+    """Return what each rank held last; a job without ranks is rank 0."""
     ranks = {process.pid: rank for rank, process in job.ranks.items()}
     found: dict[int, Held] = {}
     for file in sorted(folder.glob("*.memory.json")):
@@ -68,7 +68,7 @@ def read_memory(folder: Path, job: Job) -> dict[int, Held]:
 
 
 def memory_text(found: dict[int, Held]) -> str:
-    """Returns the report: the rank that holds most, or that ran out, by module."""
+    """Return the report: the rank that holds most, or that ran out, by module."""
     if not found:
         return "memory     no model ran, or none that is a torch.nn.Module\n"
     held = max(found.values(), key=lambda each: ("out of memory" in each.moment, _sum(each)))
@@ -131,7 +131,7 @@ def _peaks(held: Held) -> str:
 
 
 def size_text(size: float) -> str:
-    """Returns a number of bytes as people read it."""
+    """Return a number of bytes as people read it."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
@@ -140,7 +140,7 @@ def size_text(size: float) -> str:
 
 
 def memory_json(found: dict[int, Held]) -> dict[str, Any]:
-    """Returns the report for machines, by rank."""
+    """Return the report for machines, by rank."""
     return {
         str(rank): {
             "moment": held.moment,

@@ -14,7 +14,7 @@ POINT_TO_POINT = ("send", "recv", "recv_anysource")
 
 
 class Place(NamedTuple):
-    """Is a line of the program."""
+    """A line of the program."""
 
     file: str
     line: int
@@ -23,7 +23,7 @@ class Place(NamedTuple):
 
 @dataclass
 class Call:
-    """Is one call of a communication, as one process made it.
+    """One call of a communication, as one process made it.
 
     Args:
         id: Its number among all calls of the process.
@@ -78,7 +78,7 @@ class Call:
 
 @dataclass
 class Failure:
-    """Is the exception that ended a process."""
+    """The exception that ended a process."""
 
     type: str
     message: str
@@ -88,7 +88,7 @@ class Failure:
 
 @dataclass
 class Process:
-    """Is what one process recorded.
+    """The record of one process.
 
     Args:
         rank: Its rank, or None where it never had one.
@@ -129,7 +129,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Group:
-    """Is a process group: its global ranks in their order, and what backend it has."""
+    """A process group: its global ranks in their order, and its backend."""
 
     name: str
     ranks: tuple[int, ...]
@@ -139,7 +139,7 @@ class Group:
 
 @dataclass
 class Job:
-    """Is the ranks of a job, and its other processes.
+    """The ranks of a job, and its other processes.
 
     Args:
         world: How many ranks there are to be; 0 where nobody said.
@@ -152,7 +152,7 @@ class Job:
     others: list[Process]
 
     def group(self, name: str) -> Group:
-        """Returns a group as whoever is in it recorded it."""
+        """Return a group as whoever is in it recorded it."""
         for process in self.ranks.values():
             found = process.groups.get(name)
             if found is not None and found.ranks:
@@ -168,14 +168,14 @@ class Job:
 
 
 def read_job(folder: Path) -> Job:
-    """Returns what the processes of a job recorded; of several starts, the last."""
+    """Return what the processes of a job recorded; of several starts, the last."""
     records = Records(folder)
     records.update()
     return records.job()
 
 
 def rows_of(file: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a file of a record; a last one that was cut short is left out."""
+    """Return the rows of a file of a record; a last one that was cut short is left out."""
     try:
         lines = file.read_bytes().split(b"\n")
     except OSError:
@@ -185,7 +185,7 @@ def rows_of(file: Path) -> list[dict[str, Any]]:
 
 
 class Records:
-    """Is a folder of records that is read as it grows.
+    """A folder of records that is read as it grows.
 
     Args:
         folder: Where the processes of a job record.
@@ -203,7 +203,7 @@ class Records:
         self._ends: dict[int, tuple[int, float]] = {}
 
     def update(self) -> None:
-        """Reads what was added since."""
+        """Read what was added since."""
         for head in sorted(self.folder.glob("*.head.jsonl")):
             pid = int(head.name.partition(".")[0])
             for row in self._new_rows(head):
@@ -214,7 +214,7 @@ class Records:
                 _step(self._calls.setdefault(pid, {}), row)
 
     def job(self) -> Job:
-        """Returns the job as far as it was read."""
+        """Return the job as far as it was read."""
         for pid, process in self.processes.items():
             process.calls = list(self._calls.get(pid, {}).values())
             process.status, process.status_s = self._ends.get(pid, (None, None))
@@ -278,7 +278,7 @@ def _as_job(processes: list[Process]) -> Job:
 
 
 def _claim(process: Process) -> tuple[int, bool, float]:
-    """Orders those who share a rank: who joined the job, then who was there first."""
+    """Sort processes of one rank: those that joined the job, then the earliest."""
     assert process.rank is not None
     joins = process.joined is not None or any(call.group == SET_UP for call in process.calls)
     return process.rank, not joins, process.begun_s

@@ -19,7 +19,7 @@ MAX_STATE = 60
 
 
 def verdict_text(seen: Seen, folder: str) -> str:
-    """Returns the report as people read it."""
+    """Return the report as people read it."""
     verdict = seen.verdict
     if verdict is None:
         ranks = len(seen.scene.job.ranks)
@@ -81,7 +81,7 @@ def _short(call: Call) -> str:
 
 
 def state_text(scene: Scene, process: Process, call: Call | None) -> str:
-    """Returns what a rank is in, in a few words."""
+    """Return what a rank is in, in a few words."""
     if process.failure is not None or (process.rank not in scene.alive and scene.status is None):
         return cut(end_text(process), MAX_STATE)
     if call is not None:
@@ -109,7 +109,7 @@ def _main_stack(scene: Scene, process: Process) -> Stack | None:
 
 
 def _shown_stacks(scene: Scene, verdict: Verdict) -> list[int]:
-    """Returns whose stacks stand on the screen: of those that parted, and of one that waits."""
+    """Return whose stacks stand on the screen: of those that parted, and of one that waits."""
     have = [rank for rank, each in scene.job.ranks.items() if _main_stack(scene, each)]
     first = [rank for rank in have if rank in verdict.ranks][:2]
     return first or have[:1]
@@ -125,7 +125,7 @@ def _stack_rows(scene: Scene, rank: int) -> list[str]:
 
 
 def as_json(seen: Seen, folder: str) -> dict[str, Any]:
-    """Returns everything for the report's own keys."""
+    """Return everything for the report's own keys."""
     verdict = seen.verdict
     found: dict[str, Any] | None = None
     if verdict is not None:

@@ -17,7 +17,7 @@ from scaffold.report import Report
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Is what ``scaffold debug run`` was asked for.
+    """What ``scaffold debug run`` was asked for.
 
     Args:
         argv: The command of the job.
@@ -41,7 +41,7 @@ class RunOptions:
 
 
 def run_job(how: RunOptions) -> Report:
-    """Runs a job under watch and reports what is wrong with it, if anything.
+    """Run a job under watch and report what is wrong with it, if anything.
 
     Raises:
         RequestError: No program was given, or none of its name exists; the folder holds files.

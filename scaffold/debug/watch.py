@@ -29,7 +29,7 @@ BROUGHT = Path(__file__).parents[1] / "runners" / "rank_recorder" / "startup"
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """Is how a job is watched.
+    """The limits of a watch.
 
     Args:
         argv: The command that starts it.
@@ -50,7 +50,7 @@ class WatchOptions:
 
 @dataclass(frozen=True)
 class Seen:
-    """Is what became of a job: its last moment, the verdict, and how long it ran."""
+    """The end of a job: its last moment, the verdict, and how long it ran."""
 
     scene: Scene
     verdict: Verdict | None
@@ -58,7 +58,7 @@ class Seen:
 
 
 def watch(how: WatchOptions) -> Seen:
-    """Runs a job to its end, or ends it where ranks wait in vain; then says what is wrong.
+    """Run a job to its end, or end it where ranks wait in vain, and return the verdict.
 
     Raises:
         RequestError: The program was not found, or cannot be started.
@@ -95,7 +95,7 @@ def _start(how: WatchOptions) -> subprocess.Popen[bytes]:
 
 
 def find_program(name: str, root: Path) -> str:
-    """Returns the path of a program: as the shell finds it, else in the `.venv` of the folder.
+    """Return the path of a program: as the shell finds it, else in the `.venv` of the folder.
 
     Raises:
         RequestError: There is none.
@@ -112,7 +112,7 @@ def find_program(name: str, root: Path) -> str:
 
 
 def watched_environment(env: dict[str, str], how: WatchOptions) -> dict[str, str]:
-    """Returns an environment that brings the recorder into each Python that has it."""
+    """Return an environment that brings the recorder into each Python that has it."""
     path = [str(BROUGHT), *filter(None, [env.get("PYTHONPATH")])]
     env["PYTHONPATH"] = os.pathsep.join(path)
     env[RECORD] = str(how.folder)
@@ -158,7 +158,7 @@ def _has_trouble(scene: Scene) -> bool:
 
 
 def _is_stuck(scene: Scene, records: Records, how: WatchOptions) -> bool:
-    """Tells whether a rank has been in one call for too long, or waits certainly in vain."""
+    """Return whether a rank has been in one call for too long, or waits certainly in vain."""
     if _goes_on_without(scene, how.timeout_s):
         return True
     since = [wait.call.since_s for rank, wait in waits(scene.job).items() if rank in scene.alive]
@@ -171,13 +171,13 @@ def _is_stuck(scene: Scene, records: Records, how: WatchOptions) -> bool:
 
 
 def _goes_on_without(scene: Scene, timeout_s: float) -> bool:
-    """Tells whether a rank failed so long ago that its launcher would have ended the others."""
+    """Return whether a rank failed so long ago that its launcher would have ended the others."""
     failed = [scene.job.ranks[rank] for rank in failing_ranks(scene)]
     return any(scene.now_s - end_of(process) >= timeout_s for process in failed)
 
 
 def _waits_in_native(scene: Scene, records: Records, how: WatchOptions) -> bool:
-    """Tells whether a rank waits in a call that C++ makes; it is asked when all have been quiet."""
+    """Return whether a rank waits in a call that C++ makes; only asked when all are quiet."""
     patience_s = min(CERTAIN_S, how.timeout_s) if _has_lost(scene) else how.timeout_s
     joined = [
         process

@@ -15,8 +15,8 @@ from scaffold.deps.deprecation_texts import (
     renamed_parameter,
     taken_by_decorator,
 )
-from scaffold.deps.finding import Level
 from scaffold.deps.forwarding import place_of, takes
+from scaffold.deps.judgement import Level
 from scaffold.deps.keywords import taken_by_kwargs
 from scaffold.deps.release import Meaning, Release
 

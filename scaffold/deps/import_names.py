@@ -9,10 +9,11 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.project.project import normal_name
+from scaffold.analysis.project.tool_table import project_text, read_tool_table, settings_errors
+from scaffold.config import FieldError
 from scaffold.errors import RequestError, TargetError
 
 _TABLE = Path(__file__).with_name("import_names.toml")
@@ -82,25 +83,15 @@ def read_names(name: str, root: Path) -> Names:
 
 
 def _configured(files: Files) -> dict[str, tuple[str, ...]]:
-    path = "pyproject.toml"
-    text = files.text(path) if path in files.paths else None
-    try:
-        table: Any = tomllib.loads(text) if text is not None else {}
-    except tomllib.TOMLDecodeError:
-        return {}
-    for key in ("tool", "scaffold", "deps", "imports"):
-        table = cast("dict[str, Any]", table).get(key) if isinstance(table, dict) else None
-    found: dict[str, tuple[str, ...]] = {}
-    for key, value in cast("dict[str, Any]", table).items() if isinstance(table, dict) else ():
-        rows = cast("list[Any]", value if isinstance(value, list) else [value])
-        if not rows or not all(isinstance(each, str) and _is_dotted(each) for each in rows):
-            raise TargetError(
-                f"pyproject.toml [tool.scaffold.deps.imports]: {key} must list import names",
-                code="target_invalid",
-                hint=f'write {key} = ["package"]',
-            )
-        found[normal_name(key)] = tuple(rows)
-    return found
+    with settings_errors('write DISTRIBUTION = ["package"]', TargetError):
+        table = read_tool_table(project_text(files), "deps", TargetError).fields("imports")
+        found: dict[str, tuple[str, ...]] = {}
+        for key in table.names():
+            rows = (table.text(key),) if isinstance(table.value(key), str) else table.texts(key)
+            if not rows or not all(_is_dotted(each) for each in rows):
+                raise FieldError(f"{table.where}: {key} must list import names")
+            found[normal_name(key)] = rows
+        return found
 
 
 def _is_dotted(text: str) -> bool:

@@ -16,6 +16,7 @@ from scaffold.analysis.files.files import Files
 from scaffold.deps.loose_pins import pins_in_commands
 from scaffold.deps.pin import Pin, line_of, name_pattern
 from scaffold.edit.toml_scan import brackets, read_value, statements
+from scaffold.syntax import parse
 
 _COPIES = re.compile(
     r"(^|/)(fixtures?|testdata|corpus|golden|vendor(ed)?|_vendor|third_?party|site-packages"
@@ -236,8 +237,8 @@ def _in_setup_cfg(path: str, text: str, wanted: str) -> Iterator[Pin]:
 
 def _in_setup_py(path: str, text: str, wanted: str) -> Iterator[Pin]:
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError) as error:
+        tree = parse(text)
+    except SyntaxError as error:
         yield from _unread(path, text, wanted, f"the file does not parse: {error}")
         return
     rows = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)  # as Python counts lines, without form feeds

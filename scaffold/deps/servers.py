@@ -9,8 +9,8 @@ from functools import cached_property
 
 from scaffold.analysis.cli.commands import Command
 from scaffold.analysis.cli.programs import Programs
-from scaffold.deps.finding import Finding
 from scaffold.deps.import_names import read_scripts
+from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Release
 from scaffold.deps.use import Use
 
@@ -97,7 +97,7 @@ class ServerJudge:
         self._new = new
         self._versions = versions
 
-    def flag(self, use: Use) -> Iterator[Finding]:
+    def flag(self, use: Use) -> Iterator[Judgement]:
         """Yield the findings on a program or on an option given to it."""
         name, option = use.parts[0], use.parts[1] if len(use.parts) > 1 else ""
         was_there, before = self._old.command(name)
@@ -107,14 +107,14 @@ class ServerJudge:
         if not is_there:
             if not option:
                 why = f"{self._versions[1]} has no {name}"
-                yield Finding(use, "program-removed", "breaks", why, "", why)
+                yield Judgement(use, "program-removed", "breaks", why, "", why)
             return
         if not option or (before is not None and before.option(option) is None):
             return
         if after is None or before is None or after.is_open:
             side = self._versions[1] if after is None or after.is_open else self._versions[0]
             told = (after.why_open if after is not None else "") or "its parser cannot be followed"
-            yield Finding(use, "undecided", "undecided", f"{side}: {told}")
+            yield Judgement(use, "undecided", "undecided", f"{side}: {told}")
             return
         if after.option(option) is None:
             known = list(after.option_names())
@@ -122,9 +122,9 @@ class ServerJudge:
             why = f"{name} takes no {option}"
             old, new = f"{before.place} {option}", after.place
             verdict = "option-removed"
-            yield Finding(use, verdict, "breaks", why, old, new, near[0] if near else "")
+            yield Judgement(use, verdict, "breaks", why, old, new, near[0] if near else "")
 
-    def endpoint(self, use: Use) -> Iterator[Finding]:
+    def endpoint(self, use: Use) -> Iterator[Judgement]:
         """Yield the findings on a path that is requested."""
         path = _shape(use.parts[1])
         if path not in self._old.routes or path in self._new.routes:
@@ -133,7 +133,7 @@ class ServerJudge:
         why = f"{self._versions[1]} serves no {path}"
         old = " ".join(self._old.routes[path][::-1])
         verdict, likely = "endpoint-removed", near[0] if near else ""
-        yield Finding(use, verdict, "breaks", why, old, why, likely)
+        yield Judgement(use, verdict, "breaks", why, old, why, likely)
 
     def is_served(self, use: Use) -> bool:
         """Return whether either release answers a path."""

@@ -11,7 +11,7 @@ from scaffold.analysis.python.decorators import PROPERTIES
 from scaffold.deps.call_changes import Change, call_changes
 from scaffold.deps.class_changes import override_changes, subclass_changes
 from scaffold.deps.deprecation_texts import deprecation_of, names_in
-from scaffold.deps.finding import Finding
+from scaffold.deps.judgement import Judgement
 from scaffold.deps.release import Meaning, Release
 from scaffold.deps.rename_candidates import likely_name
 from scaffold.deps.renames import Renamed, Renames
@@ -36,7 +36,7 @@ class Judge:
         self._new = new
         self._renames = Renames(new)
 
-    def judge(self, use: Use) -> list[Finding]:
+    def judge(self, use: Use) -> list[Judgement]:
         """Return the findings on one use; none where both releases treat it alike."""
         inner = self._within(use)
         if inner is None:
@@ -109,7 +109,7 @@ class Judge:
         word = re.escape(after.lacking.encode())
         return not self._new.mentions(rb"\.%s[\"']|[\"']%s[\"']\s*:" % (word, word))
 
-    def _unknown_before(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Finding]:
+    def _unknown_before(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Judgement]:
         if use.kind in ("string", "patch") and use.call is None and not after.is_missing:
             return
         if use.kind == "string" or after.is_there:
@@ -122,7 +122,7 @@ class Judge:
             return
         yield self._undecided(use, before, after)
 
-    def _gone(self, use: Use, before: Meaning, after: Meaning) -> Finding:
+    def _gone(self, use: Use, before: Meaning, after: Meaning) -> Judgement:
         likely = likely_name(self._old, self._new, before, after, self._renames)
         why = after.found.evidence
         if not after.is_missing:
@@ -130,11 +130,11 @@ class Judge:
         if after.given is not None:
             why = after.given.text or why
         new = likely.evidence or why
-        return Finding(
+        return Judgement(
             use, likely.verdict, "breaks", why, self._place(self._old, before), new, likely.name
         )
 
-    def _undecided(self, use: Use, before: Meaning, after: Meaning) -> Finding:
+    def _undecided(self, use: Use, before: Meaning, after: Meaning) -> Judgement:
         side = after if before.is_there else before
         release = self._new if before.is_there else self._old
         if before.is_missing and after.is_missing:
@@ -142,9 +142,9 @@ class Judge:
         else:
             why = f"{release.version}: {side.found.evidence}"
         old, new = self._place(self._old, before), self._place(self._new, after)
-        return Finding(use, "undecided", "undecided", why, old, new)
+        return Judgement(use, "undecided", "undecided", why, old, new)
 
-    def _override(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Finding]:
+    def _override(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Judgement]:
         if not before.found.exists or before.found.path is None:
             return  # a member of the subclass alone
         name = use.parts[-1]
@@ -154,12 +154,12 @@ class Judge:
         if listed is not None:
             old, verdict = self._place(self._old, before), "override-gone"
             why = f"{self._new.version} lists it as {'renamed' if listed.new else 'removed'}"
-            yield Finding(use, verdict, "breaks", why, old, listed.evidence, listed.new)
+            yield Judgement(use, verdict, "breaks", why, old, listed.evidence, listed.new)
         elif self._is_gone(before, after):
             found = self._gone(use, before, after)
             why = f"nothing of {self._new.version} asks for it: {found.why}"
             likely = found.likely
-            yield Finding(use, "override-gone", "breaks", why, found.old, found.new, likely)
+            yield Judgement(use, "override-gone", "breaks", why, found.old, found.new, likely)
         elif after.found.exists and isinstance(use.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if name != "__init__":
                 ends = (self._old, before), (self._new, after)
@@ -175,7 +175,7 @@ class Judge:
         owner, _, last = after.ask.name.rpartition(".")
         return self._renames.of(last, owner)
 
-    def _compare(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Finding]:
+    def _compare(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Judgement]:
         ends = (self._old, before), (self._new, after)
         changes: list[Change] = []
         kind = self._kind_change(use, before, after)
@@ -204,7 +204,7 @@ class Judge:
         marks = {ast.unparse(each).rpartition(".")[2] for each in node.decorator_list}
         return bool(marks & {*PROPERTIES})
 
-    def _deprecated(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Finding]:
+    def _deprecated(self, use: Use, before: Meaning, after: Meaning) -> Iterator[Judgement]:
         node = self._new.definition(after.found)
         text = deprecation_of(node) if node is not None and after.found.exists else ""
         text = (after.given.text if after.given is not None else "") or text
@@ -214,14 +214,14 @@ class Judge:
         names = (each for each in names_in(text) if each != use.parts[-1])
         likely = after.given.target if after.given is not None else next(names, "")
         old, new = self._place(self._old, before), self._place(self._new, after)
-        yield Finding(use, "deprecated", "deprecated", text, old, new, likely)
+        yield Judgement(use, "deprecated", "deprecated", text, old, new, likely)
 
     def _findings(
         self, use: Use, changes: list[Change] | Iterator[Change], before: Meaning, after: Meaning
-    ) -> Iterator[Finding]:
+    ) -> Iterator[Judgement]:
         old, new = self._place(self._old, before), self._place(self._new, after)
         for each in changes:
-            yield Finding(use, each.verdict, each.level, each.why, old, new, each.likely)
+            yield Judgement(use, each.verdict, each.level, each.why, old, new, each.likely)
 
     def _place(self, release: Release, meaning: Meaning) -> str:
         """Return what a release has, as its signature or name, with path and line."""

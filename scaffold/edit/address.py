@@ -23,7 +23,7 @@ How = Literal["assigned", "grown", "extended", "unpacked", "imported"]
 
 @dataclass(frozen=True)
 class Part:
-    """Is one statement about a registry.
+    """One statement about a registry.
 
     Args:
         how: "assigned" a value; "grown" by another one, "extended" by a single item; bound to
@@ -40,7 +40,7 @@ class Part:
 
 
 def find_parts(tree: ast.Module, address: str) -> list[Part]:
-    """Returns every statement about a registry, in the order of the file.
+    """Return every statement about a registry, in the order of the file.
 
     Raises:
         SyntaxError: The address is none.
@@ -83,7 +83,7 @@ def _class_bodies(body: Sequence[ast.stmt], name: ast.expr) -> Iterator[list[ast
 def _walk(
     body: Sequence[ast.stmt], is_conditional: bool = False
 ) -> Iterator[tuple[ast.stmt, bool]]:
-    """Yields the statements of a body and of the plain blocks in it."""
+    """Yield the statements of a body and of the plain blocks in it."""
     for statement in body:
         yield statement, is_conditional
         if isinstance(statement, ast.With):

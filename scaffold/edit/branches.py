@@ -57,7 +57,7 @@ from scaffold.errors import RegistryError, TemplateError
 
 @dataclass(frozen=True)
 class _Key:
-    """Is the entry's key and body as syntax trees; ``test`` for ifs, ``pattern`` for match.
+    """The entry's key and body as syntax trees; ``test`` for ifs, ``pattern`` for match.
 
     A key such as ``Kind.RL`` is both, and the function tells which is meant.
     """
@@ -68,7 +68,7 @@ class _Key:
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns the conditions or patterns of the chain that the entry's key belongs to.
+    """Return the conditions or patterns of the chain that the entry's key belongs to.
 
     All of the function's chains are read where none or several resemble the key. The value is the
     entry's own where the body is the same code, else None.
@@ -88,7 +88,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether a branch has this condition and this body, whatever their layout.
+    """Return whether a branch has this condition and this body, whatever their layout.
 
     Raises:
         RegistryError: The function is missing, or the file cannot be parsed.
@@ -100,7 +100,7 @@ def has_entry(data: bytes, entry: Entry) -> bool:
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the branch that a person would add by hand."""
+    """Return the branch that a person would add by hand."""
     key = _read_key(entry)
     is_value = key.pattern is not None and pattern_values(key.pattern.pattern) is not None
     word = "elif" if key.test and not is_value else "case"
@@ -109,7 +109,7 @@ def text_to_add(entry: Entry) -> str:
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds a branch to the chain that dispatches on what the key asks about.
+    """Add a branch to the chain that dispatches on what the key asks about.
 
     Raises:
         RegistryError: The edit is not safe; the hint holds the text to add by hand.
@@ -134,7 +134,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes a branch back by its condition.
+    """Take a branch back by its condition.
 
     Raises:
         RegistryError: The function is missing, or nothing would be left of the dispatch.
@@ -201,7 +201,7 @@ def _dump(node: ast.expr | None) -> str:
 
 
 def _chosen(script: Script, chains: Sequence[Chain], key: _Key) -> Chain:
-    """Returns the one chain that dispatches on what the key asks about."""
+    """Return the one chain that dispatches on what the key asks about."""
     scores = [_resemblance(chain, key) for chain in chains]
     best = max(scores, default=0)
     table = script.entry.table
@@ -221,7 +221,7 @@ def _chosen(script: Script, chains: Sequence[Chain], key: _Key) -> Chain:
 
 
 def _check_names(script: Script, chain: Chain, key: _Key) -> None:
-    """Refuses a condition on a name that neither function nor chain has, a builtin included."""
+    """Refuse a condition on a name that neither function nor chain has, a builtin included."""
     function, outer = find_function(script), bindings(script.tree)
     nodes = list(ast.walk(function))
     known = {each.arg for each in nodes if isinstance(each, ast.arg)} | outer.keys()
@@ -240,7 +240,7 @@ def _resemblance(chain: Chain, key: _Key) -> int:
 
 
 def _score(branch: Branch, key: _Key) -> int:
-    """Returns how much a branch resembles the new one: 3 in form, 2 in subject, 1 in part, or 0."""
+    """Return how much a branch resembles the new one: 3 in form, 2 in subject, 1 in part, or 0."""
     if len(branch.body) == 1 and isinstance(branch.body[0], ast.Raise):
         return 0  # a guard registers nothing
     if branch.case and key.pattern:
@@ -272,7 +272,7 @@ def _takes_all(branch: Branch) -> bool:
 
 
 def _takes(branch: Branch, key: _Key) -> bool:
-    """Tells whether an earlier branch would take what the key is for."""
+    """Return whether an earlier branch would take what the key is for."""
     if branch.test and key.test:
         return implies(key.test, branch.test)
     if branch.case and key.pattern and branch.case.guard is None:
@@ -282,7 +282,7 @@ def _takes(branch: Branch, key: _Key) -> bool:
 
 
 def _is_taken(branch: Branch, key: _Key) -> bool:
-    """Tells whether the new branch would take what a later one is for."""
+    """Return whether the new branch would take what a later one is for."""
     if branch.test and key.test:
         return implies(branch.test, key.test)
     if branch.case and key.pattern and key.pattern.guard is None:
@@ -292,7 +292,7 @@ def _is_taken(branch: Branch, key: _Key) -> bool:
 
 
 def _place(script: Script, chain: Chain, key: _Key) -> int:
-    """Returns the index in the chain that the new branch gets."""
+    """Return the index in the chain that the new branch gets."""
     branches = chain.branches
     limit = next((n for n, each in enumerate(branches) if _takes_all(each)), len(branches))
     scores = [_score(branch, key) for branch in branches[:limit]]
@@ -345,7 +345,7 @@ def _insertion(script: Script, chain: Chain, key: _Key) -> Splice:
 
 
 def _body(script: Script, near: Branch, key: _Key, outer: bytes) -> bytes:
-    """Returns the body behind the colon, on the same line where the sibling has it there."""
+    """Return the body behind the colon, on the same line where the sibling has it there."""
     text = script.entry.value.strip("\n")
     is_simple = not hasattr(key.body[0], "body") and len(key.body) == 1 and "\n" not in text
     if is_simple and not begins_line(script.raw, script.start(near.body[0])):

@@ -39,7 +39,7 @@ _Names = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class _Item:
-    """Is one registration; a key of None is computed. ``names`` are its arguments' keywords."""
+    """One registration; a key of None is computed. ``names`` are its arguments' keywords."""
 
     key: str | None
     value: str | None
@@ -49,7 +49,7 @@ class _Item:
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns the registered keys; a value that is not what the entry asks for is None.
+    """Return the registered keys; a value that is not what the entry asks for is None.
 
     Raises:
         RegistryError: The file cannot be parsed, or a key is computed.
@@ -59,7 +59,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether the key is registered with this very value.
+    """Return whether the key is registered with this very value.
 
     Raises:
         RegistryError: The file cannot be parsed.
@@ -69,12 +69,12 @@ def has_entry(data: bytes, entry: Entry) -> bool:
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the statement that a person would add by hand."""
+    """Return the statement that a person would add by hand."""
     return _statement(entry, '"', (None, None))
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds a statement at its sorted place among its siblings, or behind the last one.
+    """Add a statement at its sorted place among its siblings, or behind the last one.
 
     Raises:
         RegistryError: The edit is not safe; the hint holds the text to add by hand.
@@ -96,7 +96,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes the statement back by its key.
+    """Take the statement back by its key.
 
     Raises:
         RegistryError: The file cannot be parsed, or the statement shares its line.
@@ -142,7 +142,7 @@ def _items(script: Script) -> list[_Item]:
 def _arguments(
     node: ast.stmt, table: str, shape: str
 ) -> tuple[ast.expr, ast.expr | None, _Names] | None:
-    """Returns what a statement registers under which key, or None where it is no sibling."""
+    """Return what a statement registers under which key, or None where it is no sibling."""
     if shape == "subscript":
         target = node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(target, ast.Subscript) and ast.dump(target.value) == table:
@@ -161,7 +161,7 @@ def _arguments(
 
 
 def _known_as(script: Script, node: ast.expr, part: str) -> str | None:
-    """Returns a key or value in the entry's own terms, None where it is nothing of that kind."""
+    """Return a key or value in the entry's own terms, None where it is nothing of that kind."""
     if part not in script.entry.code:
         return plain_text(node)
     spelled = script.entry.key if part == "key" else script.entry.value
@@ -213,7 +213,7 @@ def _insertion(script: Script, items: list[_Item]) -> Splice:
 
 
 def _bound_line(script: Script) -> int:
-    """Returns the line that defines the last of the names that the entry's code uses, or 0."""
+    """Return the line that defines the last of the names that the entry's code uses, or 0."""
     entry, bound = script.entry, bindings(script.tree)
     code = [getattr(entry, part) for part in entry.code if getattr(entry, part)]
     used = [node for text in code for node in ast.walk(parse_expression(text, "an entry"))]
@@ -221,7 +221,7 @@ def _bound_line(script: Script) -> int:
 
 
 def _line(script: Script, items: list[_Item]) -> bytes:
-    """Returns the statement in the siblings' quotes and with their keywords."""
+    """Return the statement in the siblings' quotes and with their keywords."""
     near = items[-1:]
     single = any(script.segment(item.quoted).startswith("'") for item in near)
     names = near[0].names if near else (None, None)
@@ -232,7 +232,7 @@ def _line(script: Script, items: list[_Item]) -> bytes:
 
 
 def _first(script: Script) -> Splice:
-    """Puts the first registration of a module at its end, where that can be told to work."""
+    """Put the first registration of a module at its end, where that can be told to work."""
     table = script.entry.table
     elsewhere = _used_elsewhere(script)
     if elsewhere:
@@ -247,7 +247,7 @@ def _first(script: Script) -> Splice:
 
 
 def _used_elsewhere(script: Script) -> int:
-    """Returns the line of a registration that is no statement of the top level, or 0."""
+    """Return the line of a registration that is no statement of the top level, or 0."""
     table = ast.dump(parse_expression(script.entry.table, "the registry's name"))
     for node in ast.walk(script.tree):
         if isinstance(node, ast.Subscript):
@@ -261,7 +261,7 @@ def _used_elsewhere(script: Script) -> int:
 
 
 def _gap_behind(script: Script, node: ast.stmt | None) -> int:
-    """Returns how many blank lines stand before a statement: two behind a definition, else one."""
+    """Return how many blank lines stand before a statement: two behind a definition, else one."""
     body = script.tree.body
     index = body.index(node) if node else len(body)
     is_definition = index and hasattr(body[index - 1], "decorator_list")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class _Fact:
-    """Says that the subject is one of, contains, starts or ends with one of the values."""
+    """A condition that the subject is one of, contains, starts or ends with one of the values."""
 
     kind: str
     subject: str
@@ -34,7 +34,7 @@ _IMPLIED: dict[tuple[str, str], Callable[[str, str], bool]] = {
 
 
 def subjects(test: ast.expr) -> frozenset[str]:
-    """Returns the names and dotted names that a condition asks about, not what it calls."""
+    """Return the names and dotted names that a condition asks about, not what it calls."""
     if isinstance(test, ast.Name | ast.Attribute):
         dotted = _dotted(test)
         if dotted:
@@ -51,7 +51,7 @@ def subjects(test: ast.expr) -> frozenset[str]:
 
 
 def skeleton(node: ast.AST) -> str:
-    """Returns a condition's form: equal for two that differ in their constants only."""
+    """Return a condition's form: equal for two that differ in their constants only."""
     blank = copy.deepcopy(node)
     for each in ast.walk(blank):
         if isinstance(each, ast.Constant):
@@ -60,7 +60,7 @@ def skeleton(node: ast.AST) -> str:
 
 
 def constants(node: ast.AST) -> tuple[str, ...] | None:
-    """Returns the strings of a condition in the order of the text; None where others are in it."""
+    """Return the strings of a condition in the order of the text; None where others are in it."""
     found = [each for each in ast.walk(node) if isinstance(each, ast.Constant)]
     found.sort(key=lambda each: (each.lineno, each.col_offset))
     if not found or not all(isinstance(each.value, str) for each in found):
@@ -69,7 +69,7 @@ def constants(node: ast.AST) -> tuple[str, ...] | None:
 
 
 def is_dispatch(test: ast.expr) -> bool:
-    """Tells whether a condition compares a subject with fixed values."""
+    """Return whether a condition compares a subject with fixed values."""
     if isinstance(test, ast.BoolOp):
         return any(is_dispatch(each) for each in test.values)
     fact = _fact(test)
@@ -77,7 +77,7 @@ def is_dispatch(test: ast.expr) -> bool:
 
 
 def is_catch_all(test: ast.expr) -> bool:
-    """Tells whether a condition holds for every usual value of its subject."""
+    """Return whether a condition holds for every usual value of its subject."""
     if isinstance(test, ast.BoolOp):
         combine = any if isinstance(test.op, ast.Or) else all
         return combine(is_catch_all(each) for each in test.values)
@@ -87,7 +87,7 @@ def is_catch_all(test: ast.expr) -> bool:
 
 
 def implies(known: ast.expr, asked: ast.expr) -> bool:
-    """Tells whether ``asked`` holds wherever ``known`` does, as far as the text shows."""
+    """Return whether ``asked`` holds wherever ``known`` does, as far as the text shows."""
     if isinstance(asked, ast.BoolOp) and isinstance(asked.op, ast.And):
         return all(implies(known, each) for each in asked.values)
     if isinstance(known, ast.BoolOp) and isinstance(known.op, ast.Or):
@@ -104,7 +104,7 @@ def implies(known: ast.expr, asked: ast.expr) -> bool:
 
 
 def pattern_values(pattern: ast.pattern) -> frozenset[object] | None:
-    """Returns the values that a pattern stands for, None where it is no list of values."""
+    """Return the values that a pattern stands for, None where it is no list of values."""
     if isinstance(pattern, ast.MatchOr):
         parts = [pattern_values(each) for each in pattern.patterns]
         if any(part is None for part in parts):
@@ -117,7 +117,7 @@ def pattern_values(pattern: ast.pattern) -> frozenset[object] | None:
 
 
 def is_open_pattern(pattern: ast.pattern) -> bool:
-    """Tells whether a pattern takes every value, or every string."""
+    """Return whether a pattern takes every value, or every string."""
     if isinstance(pattern, ast.MatchOr):
         return any(is_open_pattern(each) for each in pattern.patterns)
     if isinstance(pattern, ast.MatchAs):
@@ -182,7 +182,7 @@ def _call(test: ast.Call) -> _Fact | None:
 
 
 def _values(node: ast.expr) -> frozenset[object] | None:
-    """Returns the constants that an expression lists; enumeration members count as constants."""
+    """Return the constants that an expression lists; enumeration members count as constants."""
     if isinstance(node, ast.Constant):
         return frozenset({node.value})
     if isinstance(node, ast.Tuple | ast.List | ast.Set):

@@ -43,7 +43,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 @dataclass(frozen=True)
 class _Item:
-    """Is one decorated definition; ``quoted`` is its key, None where the decorator has none."""
+    """One decorated definition; ``quoted`` is its key, None where the decorator has none."""
 
     key: str | None
     node: Definition
@@ -53,35 +53,35 @@ class _Item:
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns the registered keys; the value is the entry's own for the same code, else None.
+    """Return the registered keys; the value is the entry's own for the same code, else None.
 
     Raises:
         RegistryError: The file cannot be parsed, or a key is computed.
     """
     script = read_script(data, entry)
     return {
-        key: entry.value if _is_same(entry, item) else None
+        key: entry.value if _matches(entry, item) else None
         for key, item in _by_key(script, _items(script)).items()
     }
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether the key is registered for this very code, whatever its layout.
+    """Return whether the key is registered for this very code, whatever its layout.
 
     Raises:
         RegistryError: The file cannot be parsed.
     """
     items = _items(read_script(data, entry))
-    return any(item.key == entry.key and _is_same(entry, item) for item in items)
+    return any(item.key == entry.key and _matches(entry, item) for item in items)
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the decorated definition that a person would add by hand."""
+    """Return the decorated definition that a person would add by hand."""
     return f"{_mark(entry, [])}\n{entry.value.rstrip()}"
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds the decorated definition behind a sibling, or at the end of a module without any.
+    """Add the decorated definition behind a sibling, or at the end of a module without any.
 
     Raises:
         RegistryError: The edit is not safe; the hint holds the text to add by hand.
@@ -90,7 +90,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     script = read_script(data, entry, text_to_add(entry))
     items = _items(script)
     same = _by_key(script, items).get(entry.key)
-    if same and _is_same(entry, same):
+    if same and _matches(entry, same):
         return there(script, data, script.start(same.mark))
     name = _definition(entry).name
     if same or name in bindings(script.tree):
@@ -104,7 +104,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes the decorated definition back by its key, with the blank lines above it.
+    """Take the decorated definition back by its key, with the blank lines above it.
 
     Raises:
         RegistryError: The file cannot be parsed.
@@ -162,8 +162,8 @@ def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:
     return {str(item.key): item for item in items}
 
 
-def _is_same(entry: Entry, item: _Item) -> bool:
-    """Tells whether a definition is the entry's value but for the registering decorator."""
+def _matches(entry: Entry, item: _Item) -> bool:
+    """Return whether a definition is the entry's value but for the registering decorator."""
     if not entry.value:
         return False
     marks = item.node.decorator_list
@@ -187,7 +187,7 @@ def _definition(entry: Entry) -> Definition:
 
 
 def _mark(entry: Entry, items: list[_Item], quote: str = '"') -> str:
-    """Returns the decorator in the form that the siblings use."""
+    """Return the decorator in the form that the siblings use."""
     if items and all(item.quoted is None for item in items):
         return f"@{entry.table}" + ("()" if isinstance(items[-1].mark, ast.Call) else "")
     keyed = [item for item in items if item.quoted is not None]
@@ -209,7 +209,7 @@ def _insertion(script: Script, items: list[_Item]) -> Splice:
 
 
 def _place(script: Script, items: list[_Item]) -> int:
-    """Returns the end of the line that the new definition goes below."""
+    """Return the end of the line that the new definition goes below."""
     raw = script.raw
     if not items:
         root, known = script.entry.table.split(".")[0], bindings(script.tree)

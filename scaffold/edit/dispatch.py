@@ -15,7 +15,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Branch:
-    """Is one branch; ``word`` is the offset of its keyword."""
+    """One branch; ``word`` is the offset of its keyword."""
 
     test: ast.expr | None
     case: ast.match_case | None
@@ -26,14 +26,14 @@ class Branch:
 
 @dataclass(frozen=True)
 class Chain:
-    """Is a dispatch; ``kind`` is "elif", "if" for separate ifs, or "case"."""
+    """A dispatch; ``kind`` is "elif", "if" for separate ifs, or "case"."""
 
     kind: str
     branches: tuple[Branch, ...]
 
 
 def find_function(script: Script) -> Function:
-    """Returns the function that the table names; dots lead through classes and functions.
+    """Return the function that the table names; dots lead through classes and functions.
 
     Raises:
         RegistryError: The function is missing, or is defined twice.
@@ -56,7 +56,7 @@ def find_function(script: Script) -> Function:
 
 
 def find_chains(script: Script) -> list[Chain]:
-    """Returns every dispatch of the entry's function, in the order of the text.
+    """Return every dispatch of the entry's function, in the order of the text.
 
     Raises:
         RegistryError: The function is missing, or is defined twice.
@@ -66,13 +66,13 @@ def find_chains(script: Script) -> list[Chain]:
 
 
 def all_branches(chains: Sequence[Chain]) -> Iterator[Branch]:
-    """Returns the branches of all chains."""
+    """Return the branches of all chains."""
     for chain in chains:
         yield from chain.branches
 
 
 def segment_of(script: Script, branch: Branch) -> str:
-    """Returns a branch's condition, or pattern with guard, as it is written."""
+    """Return a branch's condition, or pattern with guard, as it is written."""
     if branch.test:
         return script.segment(branch.test)
     assert branch.case is not None
@@ -94,7 +94,7 @@ def _is_overload(function: Function) -> bool:
 
 
 def _bodies(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
-    """Returns the statement lists of a scope, those of nested functions and classes left out."""
+    """Return the statement lists of a scope, those of nested functions and classes left out."""
     yield body
     for node in body:
         if not isinstance(node, Function | ast.ClassDef):
@@ -103,7 +103,7 @@ def _bodies(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
 
 
 def _inner_bodies(node: ast.stmt | ast.ExceptHandler | ast.match_case) -> list[list[ast.stmt]]:
-    """Returns the statement lists directly in a statement; an elif lies in its if."""
+    """Return the statement lists directly in a statement; an elif lies in its if."""
     found: list[list[ast.stmt]] = []
     for name in ("body", "orelse", "finalbody"):
         inner: list[ast.stmt] = getattr(node, name, [])
@@ -117,7 +117,7 @@ def _inner_bodies(node: ast.stmt | ast.ExceptHandler | ast.match_case) -> list[l
 
 
 def _elif(node: ast.If) -> ast.If | None:
-    """Returns the elif of an if; an if that is alone in an else is indented deeper."""
+    """Return the elif of an if; an if that is alone in an else is indented deeper."""
     inner = node.orelse[0] if len(node.orelse) == 1 else None
     if isinstance(inner, ast.If) and inner.col_offset == node.col_offset:
         return inner
@@ -125,7 +125,7 @@ def _elif(node: ast.If) -> ast.If | None:
 
 
 def _chains_of(script: Script, body: list[ast.stmt]) -> Iterator[Chain]:
-    """Returns the dispatches among the statements of one list, in the order of the text."""
+    """Return the dispatches among the statements of one list, in the order of the text."""
     lone: list[ast.If] = []
     for node in [*body, ast.Pass()]:
         if isinstance(node, ast.If) and not node.orelse:

@@ -26,7 +26,7 @@ EMPTY_CALLS = {"list", "tuple", "set", "frozenset", "OrderedSet"}
 
 @dataclass(frozen=True)
 class Item:
-    """Is one entry: ``start`` to ``end`` is its text, with parentheses around it.
+    """One entry: ``start`` to ``end`` is its text, with parentheses around it.
 
     Args:
         key: Its key, or None where it has none that could be compared.
@@ -44,13 +44,13 @@ class Item:
 
     @property
     def after(self) -> int:
-        """Is the offset behind the entry and its comma."""
+        """The offset behind the entry and its comma."""
         return self.end if self.comma is None else self.comma + 1
 
 
 @dataclass(frozen=True)
 class Literal:
-    """Is one literal: ``inside`` is the offset behind its bracket, ``close`` of the closing one.
+    """One literal: ``inside`` is the offset behind its bracket, ``close`` of the closing one.
 
     Args:
         kind: What it is.
@@ -81,13 +81,13 @@ class _Entry:
 
 
 def callee(call: ast.Call | None) -> str:
-    """Returns the last name of what is called, or nothing."""
+    """Return the last name of what is called, or nothing."""
     func = call.func if call is not None else None
     return func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
 
 
 def dict_displays(value: ast.expr | None) -> Iterator[ast.Dict]:
-    """Yields the ``{...}`` that a value is made of, within the calls that may wrap it."""
+    """Yield the ``{...}`` that a value is made of, within the calls that may wrap it."""
     if isinstance(value, ast.Dict):
         yield value
     elif isinstance(value, ast.Call) and callee(value) in _TABLES | {"cast"}:
@@ -95,7 +95,7 @@ def dict_displays(value: ast.expr | None) -> Iterator[ast.Dict]:
 
 
 def read_literal(file: PythonFile, value: ast.expr, shape: str) -> Literal | None:
-    """Returns the literal that a value is, its entries without keys yet; None where it is none.
+    """Return the literal that a value is, its entries without keys yet; None where it is none.
 
     Args:
         file: The file that the value stands in.
@@ -204,7 +204,7 @@ def _items(
 
 
 def _end_and_comma(raw: bytes, end: int, close: int) -> tuple[int, int | None]:
-    """Returns where an entry ends, behind parentheses around it, and where its comma is."""
+    """Return where an entry ends, behind parentheses around it, and where its comma is."""
     offset = skip_layout(raw, end)
     while offset < close and raw[offset : offset + 1] == b")":
         end = offset + 1
@@ -221,7 +221,7 @@ def _argument_start(file: PythonFile, call: ast.Call) -> int:
 
 
 def _is_bare(file: PythonFile, node: ast.Tuple) -> bool:
-    """Tells whether a tuple has no parentheses of its own.
+    """Return whether a tuple has no parentheses of its own.
 
     Those of its first element do not count: ``("a"), "b"``.
     """

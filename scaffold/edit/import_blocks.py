@@ -14,7 +14,7 @@ from scaffold.errors import TemplateError
 
 @dataclass(frozen=True)
 class Import:
-    """Is one import statement; ``module`` is empty for a plain one."""
+    """One import statement; ``module`` is empty for a plain one."""
 
     node: ast.Import | ast.ImportFrom
     module: str
@@ -26,7 +26,7 @@ class Import:
 
     @property
     def origin(self) -> str:
-        """Returns the module that the statement loads, the first one of a plain import."""
+        """The module that the statement loads, the first one of a plain import."""
         return self.module if self.is_from else self.node.names[0].name
 
     @property
@@ -35,7 +35,7 @@ class Import:
 
 
 def find_blocks(script: Script) -> list[list[ast.stmt]]:
-    """Returns the statement lists that the entry's table can mean.
+    """Return the statement lists that the entry's table can mean.
 
     Raises:
         RegistryError: The file has none.
@@ -58,12 +58,12 @@ def find_blocks(script: Script) -> list[list[ast.stmt]]:
 
 
 def find_imports(script: Script) -> list[Import]:
-    """Returns the import statements of all blocks that the entry's table can mean."""
+    """Return the import statements of all blocks that the entry's table can mean."""
     return [each for block in find_blocks(script) for each in statements_in(block)]
 
 
 def chosen_block(script: Script) -> list[ast.stmt]:
-    """Returns the block that the entry goes into: the only one, or the one with its siblings."""
+    """Return the block that the entry goes into: the only one, or the one with its siblings."""
     blocks = find_blocks(script)
     alike = [
         block for block in blocks if any(is_near(script, each) for each in statements_in(block))
@@ -75,7 +75,7 @@ def chosen_block(script: Script) -> list[ast.stmt]:
 
 
 def statements_in(block: list[ast.stmt]) -> Iterator[Import]:
-    """Returns the imports among the statements of a block."""
+    """Return the imports among the statements of a block."""
     for node in block:
         if isinstance(node, ast.Import):
             yield Import(node, "", block)
@@ -84,7 +84,7 @@ def statements_in(block: list[ast.stmt]) -> Iterator[Import]:
 
 
 def is_near(script: Script, statement: Import) -> bool:
-    """Tells whether a statement is a sibling: of the same form, from the same package."""
+    """Return whether a statement is a sibling: of the same form, from the same package."""
     entry = script.entry
     own = entry.value or entry.key
     same_form = statement.is_from == bool(entry.value)
@@ -92,20 +92,20 @@ def is_near(script: Script, statement: Import) -> bool:
 
 
 def is_of_module(statement: Import, entry: Entry) -> bool:
-    """Tells whether a statement imports from the entry's module, or is plain as the entry is."""
+    """Return whether a statement imports from the entry's module, or is plain as the entry is."""
     if statement.is_from != bool(entry.value):
         return False
     return is_same_module(statement.module, entry.value, entry.file)
 
 
 def index_of(statement: Import, key: str) -> int | None:
-    """Returns which of a statement's names is spelled as the key."""
+    """Return which of a statement's names is spelled as the key."""
     names = [spelled(alias) for alias in statement.node.names]
     return names.index(key) if key in names else None
 
 
 def spelled(alias: ast.alias) -> str:
-    """Returns a name as it is imported: ``x`` or ``x as y``."""
+    """Return a name as it is imported: ``x`` or ``x as y``."""
     return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
 
 

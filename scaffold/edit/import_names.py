@@ -20,7 +20,7 @@ from scaffold.edit.statements import Script, sorted_index
 
 @dataclass(frozen=True)
 class _Name:
-    """Is one imported name; ``comma`` is the offset of the comma behind it, if there is one."""
+    """One imported name; ``comma`` is the offset of the comma behind it, if there is one."""
 
     key: str
     start: int
@@ -33,7 +33,7 @@ class _Name:
 
 
 def insertion(script: Script, node: ast.Import | ast.ImportFrom, key: str) -> list[Splice]:
-    """Puts a name at its sorted place, or behind the last one."""
+    """Put a name at its sorted place, or behind the last one."""
     raw, names = script.raw, _names(script, node)
     text = key.encode()
     index = sorted_index([name.key for name in names], key)
@@ -49,7 +49,7 @@ def insertion(script: Script, node: ast.Import | ast.ImportFrom, key: str) -> li
 
 
 def removal(script: Script, node: ast.Import | ast.ImportFrom, index: int) -> list[Splice]:
-    """Takes a name away that is not the only one; the inverse of `insertion`."""
+    """Take a name away that is not the only one; the inverse of `insertion`."""
     raw, names = script.raw, _names(script, node)
     name, is_last = names[index], index == len(names) - 1
     splices: list[Splice] = []
@@ -96,5 +96,5 @@ def _names(script: Script, node: ast.Import | ast.ImportFrom) -> list[_Name]:
 
 
 def _is_wrapped(script: Script, node: ast.Import | ast.ImportFrom) -> bool:
-    """Tells whether parentheses let the names stand on lines of their own."""
+    """Return whether parentheses let the names stand on lines of their own."""
     return b"(" in script.raw[script.start(node) : script.start(node.names[0])]

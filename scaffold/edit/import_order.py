@@ -17,17 +17,17 @@ FUTURE, STANDARD, THIRD_PARTY, FIRST_PARTY, LOCAL = range(5)
 
 
 def level(module: str) -> int:
-    """Returns how many dots a module begins with."""
+    """Return how many dots a module begins with."""
     return len(module) - len(module.lstrip("."))
 
 
 def package(module: str) -> str:
-    """Returns what siblings share: the dots of a relative module, else the top-level package."""
+    """Return what siblings share: the dots of a relative module, else the top-level package."""
     return "." * level(module) or module.split(".")[0]
 
 
 def section(module: str, file: str) -> int:
-    """Returns the section of a module; a package on the file's own path is first party."""
+    """Return the section of a module; a package on the file's own path is first party."""
     top = package(module)
     if top.startswith("."):
         return LOCAL
@@ -39,18 +39,18 @@ def section(module: str, file: str) -> int:
 
 
 def module_rank(module: str, is_from: bool) -> tuple[Any, ...]:
-    """Returns the key that statements of one section are sorted by."""
+    """Return the key that statements of one section are sorted by."""
     return int(is_from), -level(module), natural(module.lstrip(".").casefold())
 
 
 def natural(text: str) -> tuple[str | int, ...]:
-    """Returns a sort key that compares the numbers in a text as numbers."""
+    """Return a sort key that compares the numbers in a text as numbers."""
     parts: list[str] = re.split(r"(\d+)", text)
     return tuple(int(part) if n % 2 else part for n, part in enumerate(parts))
 
 
 def absolute(module: str, file: str) -> str:
-    """Returns a relative module with the folders of the file that names it, dotted."""
+    """Return a relative module with the folders of the file that names it, dotted."""
     dots = level(module)
     if not dots:
         return module
@@ -60,7 +60,7 @@ def absolute(module: str, file: str) -> str:
 
 
 def is_same_module(one: str, other: str, file: str) -> bool:
-    """Tells whether two modules are one, be it that one is relative and the other is not."""
+    """Return whether two modules are one, be it that one is relative and the other is not."""
     if level(one) == level(other) or (level(one) and level(other)):
         return one == other
     relative, plain = (one, other) if level(one) else (other, one)
@@ -68,7 +68,7 @@ def is_same_module(one: str, other: str, file: str) -> bool:
 
 
 def sorted_place(ranks: Sequence[tuple[Any, Any]], own: tuple[Any, Any]) -> int:
-    """Returns the index for a rank of module and name among others.
+    """Return the index for a rank of module and name among others.
 
     Names count where the others keep them in order too. Where not even their modules are, the new
     one goes to the end.

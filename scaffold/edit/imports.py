@@ -64,7 +64,7 @@ _ENTRY = re.compile(r"(\.*[\w.]*):([\w.]+)( as \w+)?", re.ASCII)
 
 @dataclass(frozen=True)
 class _Place:
-    """Says where a new statement goes: among rows, or at an offset with blank lines around it."""
+    """Where a new statement goes: among rows, or at an offset with blank lines around it."""
 
     offset: int
     indent: bytes = b""
@@ -76,7 +76,7 @@ class _Place:
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns the imported names of a block with their modules; of a star import the entry.
+    """Return the imported names of a block with their modules; of a star import the entry.
 
     Raises:
         RegistryError: The file cannot be parsed, or has no such block.
@@ -92,7 +92,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether the name is imported from this module, by a star import too.
+    """Return whether the name is imported from this module, by a star import too.
 
     Raises:
         RegistryError: The file cannot be parsed, or has no such block.
@@ -101,12 +101,12 @@ def has_entry(data: bytes, entry: Entry) -> bool:
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the import that a person would add by hand."""
+    """Return the import that a person would add by hand."""
     return f"from {entry.value} import {entry.key}" if entry.value else f"import {entry.key}"
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds an import at its sorted place, or a name to the import that the module has already.
+    """Add an import at its sorted place, or a name to the import that the module has already.
 
     Raises:
         RegistryError: The edit is not safe; the hint holds the text to add by hand.
@@ -134,7 +134,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes a name back, and the statement with its last name.
+    """Take a name back, and the statement with its last name.
 
     Raises:
         RegistryError: The file cannot be parsed, or the statement shares its line.
@@ -162,7 +162,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
 
 
 def _present(script: Script) -> int | None:
-    """Returns the offset of what imports the entry's name from its module."""
+    """Return the offset of what imports the entry's name from its module."""
     entry = script.entry
     for statement in find_imports(script):
         if is_of_module(statement, entry):
@@ -175,7 +175,7 @@ def _present(script: Script) -> int | None:
 
 
 def _refuse_other(script: Script) -> None:
-    """Refuses a name that another import binds; two plain imports may share their package."""
+    """Refuse a name that another import binds; two plain imports may share their package."""
     entry = script.entry
     bound = entry.key.split(" as ")[-1]
     for statement in find_imports(script):
@@ -199,7 +199,7 @@ def _refuse_other(script: Script) -> None:
 
 
 def _host(script: Script, imports: Sequence[Import]) -> Import | None:
-    """Returns the statement that the name is added to, None where it gets one of its own."""
+    """Return the statement that the name is added to, None where it gets one of its own."""
     entry = script.entry
     if not entry.value or _is_one_name_a_line(imports):
         return None
@@ -212,7 +212,7 @@ def _host(script: Script, imports: Sequence[Import]) -> Import | None:
 
 
 def _mixes(statement: Import, key: str) -> bool:
-    """Tells whether a name may share a statement; renamed ones do so only where they do already."""
+    """Return whether a name may share a statement; renamed ones only where others do already."""
     renamed = [bool(alias.asname) for alias in statement.node.names]
     if " as " in key:
         return len(renamed) > 1 and any(renamed)
@@ -220,7 +220,7 @@ def _mixes(statement: Import, key: str) -> bool:
 
 
 def _is_one_name_a_line(imports: Sequence[Import]) -> bool:
-    """Tells whether a block imports a module's names by a statement each."""
+    """Return whether a block imports a module's names by a statement each."""
     lone = [
         each.module
         for each in imports
@@ -235,7 +235,7 @@ def _is_one_name_a_line(imports: Sequence[Import]) -> bool:
 def _place(
     script: Script, block: list[ast.stmt], imports: Sequence[Import], own_end: int = 0
 ) -> _Place:
-    """Returns where a statement goes among the imports of a block.
+    """Return where a statement goes among the imports of a block.
 
     One that is there is left out of them; it ends at ``own_end``.
     """
@@ -272,14 +272,14 @@ def _first_name(statement: Import) -> tuple[str | int, ...]:
 
 
 def _head(block: list[ast.stmt], imports: Sequence[Import]) -> list[Import]:
-    """Returns the imports above the first definition, or all of them where none is there."""
+    """Return the imports above the first definition, or all of them where none is there."""
     lines = [each.lineno for each in block if hasattr(each, "decorator_list")]
     first = min(lines, default=0)
     return [each for each in imports if not first or each.node.lineno < first] or list(imports)
 
 
 def _first_place(script: Script, block: list[ast.stmt], own_end: int) -> _Place:
-    """Returns the place of a block's first import: behind the docstring or the file's header."""
+    """Return the place of a block's first import: behind the docstring or the file's header."""
     raw = script.raw
     if script.entry.table:
         row = script.row(block[-1])
@@ -291,7 +291,7 @@ def _first_place(script: Script, block: list[ast.stmt], own_end: int) -> _Place:
 
 
 def _below(raw: bytes, offset: int, own_end: int) -> _Place:
-    """Returns the place below a header, set apart from it, or from code that follows at once."""
+    """Return the place below a header, set apart from it, or from code that follows at once."""
     if offset and not raw[offset : line_after(raw, offset)].strip():
         return _Place(offset, blank_above=1)
     rest = raw[max(offset, own_end) :].lstrip()
@@ -300,7 +300,7 @@ def _below(raw: bytes, offset: int, own_end: int) -> _Place:
 
 
 def _header_end(raw: bytes) -> int:
-    """Returns the end of the comments that the file begins with and that belong to no code."""
+    """Return the end of the comments that the file begins with and that belong to no code."""
     offset = fixed = 0
     while raw[offset : offset + 1] == b"#":
         after = line_after(raw, offset)
@@ -320,7 +320,7 @@ def _insertion(script: Script, place: _Place) -> Splice:
 
 
 def _remark(script: Script, near: Sequence[Import]) -> bytes:
-    """Returns the comment that every sibling carries against linters, as `# noqa: F401`."""
+    """Return the comment that every sibling carries against linters, as `# noqa: F401`."""
     remarks: set[bytes] = set()
     for statement in near:
         row = script.row(statement.node)
@@ -333,7 +333,7 @@ def _remark(script: Script, near: Sequence[Import]) -> bytes:
 
 
 def _removal(script: Script, own: Import, imports: Sequence[Import]) -> Splice:
-    """Takes a statement away with the blank lines that were added with it."""
+    """Take a statement away with the blank lines that were added with it."""
     raw, row = script.raw, script.row(own.node)
     if len(own.block) == 1 and script.entry.table:
         return Splice(script.start(own.node), script.end(own.node), b"pass")

@@ -21,7 +21,7 @@ _OWN_LINE_COMMENT = re.compile(rb"(?:^|[\r\n])[ \t\f]*(#[^\r\n]*)")
 
 @dataclass(frozen=True)
 class Splice:
-    """Is one replacement: the bytes from ``start`` to ``end`` give way to ``text``."""
+    """One replacement: the bytes from ``start`` to ``end`` give way to ``text``."""
 
     start: int
     end: int
@@ -29,63 +29,63 @@ class Splice:
 
 
 def spliced(raw: bytes, splices: Iterable[Splice]) -> bytes:
-    """Returns the text with all replacements made; they must not overlap."""
+    """Return the text with all replacements made; they must not overlap."""
     for splice in sorted(splices, key=lambda each: each.start, reverse=True):
         raw = raw[: splice.start] + splice.text + raw[splice.end :]
     return raw
 
 
 def line_at(raw: bytes, offset: int) -> int:
-    """Returns the number of the line, from 1, that an offset is in."""
+    """Return the number of the line, from 1, that an offset is in."""
     return len(NEWLINE.findall(raw, 0, offset)) + 1
 
 
 def line_starts(raw: bytes) -> list[int]:
-    """Returns the offset at which each line begins."""
+    """Return the offset at which each line begins."""
     return [0, *(found.end() for found in NEWLINE.finditer(raw))]
 
 
 def line_start(raw: bytes, offset: int) -> int:
-    """Returns where the line of an offset begins."""
+    """Return where the line of an offset begins."""
     return max(raw.rfind(b"\n", 0, offset), raw.rfind(b"\r", 0, offset)) + 1
 
 
 def newline_before(raw: bytes, offset: int) -> int:
-    """Returns where the line end in front of the line of an offset begins."""
+    """Return where the line end in front of the line of an offset begins."""
     start = line_start(raw, offset)
     return start - 2 if raw[start - 2 : start] == b"\r\n" else start - 1
 
 
 def begins_line(raw: bytes, offset: int) -> bool:
-    """Tells whether only whitespace stands before an offset on its line."""
+    """Return whether only whitespace stands before an offset on its line."""
     return not raw[line_start(raw, offset) : offset].strip()
 
 
 def indent_at(raw: bytes, offset: int) -> bytes:
-    """Returns the whitespace that the line of an offset begins with."""
+    """Return the whitespace that the line of an offset begins with."""
     found = _INDENT.match(raw, line_start(raw, offset))
     assert found is not None
     return found[0]
 
 
 def column_pad(raw: bytes, offset: int) -> bytes:
-    """Returns whitespace as wide as what stands before an offset on its line."""
+    """Return whitespace as wide as what stands before an offset on its line."""
     before = raw[line_start(raw, offset) : offset].decode("utf-8")
     return "".join("\t" if each == "\t" else " " for each in before).encode()
 
 
 def indent_unit(raw: bytes) -> bytes:
-    """Returns what one level of indentation is in a file: a tab, or four spaces."""
+    """Return what one level of indentation is in a file: a tab, or four spaces."""
     return b"\t" if re.search(rb"^\t", raw, re.MULTILINE) else b"    "
 
 
 def skip_layout(raw: bytes, offset: int) -> int:
-    """Returns the offset of the first byte that is no whitespace, comment or continued line."""
+    """Return the offset of the first byte that is no whitespace, comment or continued line."""
     found = _LAYOUT.match(raw, offset)
     assert found is not None
     return found.end()
 
 
 def own_line_comments(gap: bytes) -> list[bytes]:
-    """Returns the comments in a gap between two entries that have a line to themselves."""
+    """Return the comments in a gap between two entries that have a line to themselves."""
     return [found[1] for found in _OWN_LINE_COMMENT.finditer(gap)]

@@ -26,13 +26,13 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]")
 
 
 def context_of(entry: Entry, text: str = "") -> Context:
-    """Returns what a refusal about an entry has to name."""
+    """Return what a refusal about an entry has to name."""
     return Context(entry.file, entry.table or entry.file, text)
 
 
 @dataclass(frozen=True)
 class Text:
-    """Is a file as lines without their ends; line numbers count from 0 here.
+    """A file as lines without their ends; line numbers count from 0 here.
 
     Args:
         bom: The byte order mark that the file begins with, or nothing.
@@ -45,7 +45,7 @@ class Text:
     ends: tuple[str, ...]
 
     def with_line(self, index: int, line: str) -> bytes:
-        """Returns the file with one line more, in front of line ``index``."""
+        """Return the file with one line more, in front of line ``index``."""
         end = self._end_near(index)
         lines, ends = list(self.lines), list(self.ends)
         if index == len(ends) and ends and not ends[-1]:
@@ -55,7 +55,7 @@ class Text:
         return _joined(self.bom, lines, ends)
 
     def without_line(self, index: int) -> bytes:
-        """Returns the file with line ``index`` taken out."""
+        """Return the file with line ``index`` taken out."""
         lines, ends = list(self.lines), list(self.ends)
         del lines[index]
         end = ends.pop(index)
@@ -74,7 +74,7 @@ def _joined(bom: bytes, lines: Sequence[str], ends: Sequence[str]) -> bytes:
 
 
 def read_text(data: bytes, context: Context) -> Text:
-    """Splits a file into lines.
+    """Split a file into lines.
 
     Raises:
         RegistryError: The file is no UTF-8, is generated, or holds conflict markers.
@@ -97,7 +97,7 @@ def read_text(data: bytes, context: Context) -> Text:
 
 
 def require_one_line(entry: Entry, context: Context) -> None:
-    """Checks that key and value fit on a line of text.
+    """Check that key and value fit on a line of text.
 
     Raises:
         RegistryError: One of them holds a line break or a control character, or the key is empty.
@@ -108,7 +108,7 @@ def require_one_line(entry: Entry, context: Context) -> None:
 
 @dataclass(frozen=True)
 class Span:
-    """Is an item of a list: it lies on the lines ``first`` to ``last``, comments above not."""
+    """An item of a list: it lies on the lines ``first`` to ``last``, comments above not."""
 
     first: int
     last: int
@@ -117,7 +117,7 @@ class Span:
 def line_for(
     spans: Sequence[Span], index: int, start: int, is_comment: Callable[[int], bool]
 ) -> int:
-    """Returns the line in front of which a new item goes to become item ``index``.
+    """Return the line in front of which a new item goes to become item ``index``.
 
     Args:
         spans: The items that are there; at least one, or ``start`` is where the first goes.
@@ -143,7 +143,7 @@ def line_for(
 
 
 def list_index(keys: Sequence[str], key: str, least: int = 2) -> int:
-    """Returns where a key goes to keep a sorted list sorted; behind the others where none is.
+    """Return where a key goes to keep a sorted list sorted; behind the others where none is.
 
     Args:
         keys: The keys in the order of the file.

@@ -23,7 +23,7 @@ from scaffold.edit.address import Part, find_parts
 from scaffold.edit.entry import Entry
 from scaffold.edit.forms import Item, Literal, read_literal
 from scaffold.edit.layout import line_at, spliced
-from scaffold.edit.placing import find_slot, likeness_of
+from scaffold.edit.placing import find_slot, similarity_of
 from scaffold.edit.python_file import (
     PythonFile,
     parse_expression,
@@ -40,7 +40,7 @@ _SHAPES = {"dict": "dictionary literal", "list": "list, tuple or set literal"}
 
 @dataclass(frozen=True)
 class _Registry:
-    """Is what a file says about a registry.
+    """What a file says about a registry.
 
     Args:
         literals: Its parts that are literals, each with the statement it stands in.
@@ -58,7 +58,7 @@ class _Registry:
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns the registry's keys with their values; a value that is no plain string is None.
+    """Return the registry's keys with their values; a value that is no plain string is None.
 
     Keys are contents of strings, or source text where the entry's `code` names "key"; others are
     left out. The values of a shape that has keys only are empty.
@@ -76,7 +76,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether the entry is there, with this very value; code is compared as syntax.
+    """Return whether the entry is there, with this very value; code is compared as syntax.
 
     Raises:
         RegistryError: The registry is missing, or is no literal.
@@ -85,17 +85,17 @@ def has_entry(data: bytes, entry: Entry) -> bool:
     found = _found(registry, entry)
     if not found:
         return any(_key(part.value, entry) == entry.key for part in registry.loose)
-    return _stands_for(found[-1], entry)
+    return _matches(found[-1], entry)
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the line that a person would add by hand."""
+    """Return the line that a person would add by hand."""
     key, value = _source(entry, "key", '"'), _source(entry, "value", '"')
     return f"{key}," if entry.shape == "list" else f"{key}: {value},"
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds an entry in its place; see `scaffold.edit.placing`.
+    """Add an entry in its place; see `scaffold.edit.placing`.
 
     Args:
         data: The file's bytes.
@@ -127,7 +127,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes an entry back, whatever its value; what `add_entry` made of a file is undone.
+    """Take an entry back, whatever its value; what `add_entry` made of a file is undone.
 
     Raises:
         RegistryError: The registry is missing, or is no literal, or the entry is no part of one.
@@ -208,7 +208,7 @@ def _with_keys(literal: Literal, entry: Entry, context: Context) -> Literal:
 
 
 def _is_apart(key: ast.expr | None) -> bool:
-    """Tells whether something in a key's place is never equal to a string."""
+    """Return whether something in a key's place is never equal to a string."""
     if isinstance(key, ast.Constant):
         return not isinstance(key.value, bytes)  # a table of bytes wants bytes
     return key is None or isinstance(key, ast.Tuple)
@@ -218,7 +218,7 @@ def _is_apart(key: ast.expr | None) -> bool:
 
 
 def _key(node: ast.expr | None, entry: Entry) -> str | None:
-    """Returns an expression as a key, spelled as the entry's own where it is the same."""
+    """Return an expression as a key, spelled as the entry's own where it is the same."""
     if node is None:
         return None
     if "key" not in entry.code:
@@ -235,7 +235,7 @@ def _value(item: Item, entry: Entry) -> str | None:
     return str(node.value) if isinstance(node, ast.Constant) and is_text else None
 
 
-def _stands_for(item: Item, entry: Entry) -> bool:
+def _matches(item: Item, entry: Entry) -> bool:
     if "value" not in entry.code or entry.shape == "list":
         return _value(item, entry) == ("" if entry.shape == "list" else entry.value)
     assert item.value_node is not None
@@ -267,7 +267,7 @@ def _first_hit(registry: _Registry, entry: Entry) -> tuple[Literal, int] | None:
 
 
 def _present_line(registry: _Registry, entry: Entry) -> int:
-    """Returns the line of an entry that is there, or 0; one of another value is refused."""
+    """Return the line of an entry that is there, or 0; one of another value is refused."""
     for part in registry.loose:
         if _key(part.value, entry) == entry.key:
             return part.line
@@ -281,7 +281,7 @@ def _present_line(registry: _Registry, entry: Entry) -> int:
         return 0
     literal, item = found[-1]
     line = line_at(literal.raw, item.start)
-    if _stands_for(item, entry):
+    if _matches(item, entry):
         return line
     assert item.value_node is not None
     reason = f"{entry.key!r} stands for {literal.file.text(item.value_node)} already"
@@ -312,7 +312,7 @@ def _entry_text(literal: Literal, entry: Entry, context: Context) -> str:
 
 
 def _source(entry: Entry, part: str, quote: str) -> str:
-    """Returns the key or value as source text on one line."""
+    """Return the key or value as source text on one line."""
     text = entry.key if part == "key" else entry.value
     if part not in entry.code:
         return _quoted(text, quote)
@@ -336,7 +336,7 @@ def _quoted(text: str, quote: str) -> str:
 
 
 def _quote(literal: Literal) -> str:
-    """Returns the quotation mark of the literal's first string, else of most in the file."""
+    """Return the quotation mark of the literal's first string, else of most in the file."""
     nodes = [node for item in literal.items for node in (item.key_node, item.value_node)]
     for node in nodes:
         mark = _mark(literal, node)
@@ -363,11 +363,11 @@ def _mark(literal: Literal, node: ast.AST | None) -> str:
 def _best_literal(registry: _Registry, entry: Entry) -> Literal:
     plain = [literal for part, literal in registry.literals if not part.is_conditional]
     literals = plain or [literal for _, literal in registry.literals]
-    return max(literals, key=lambda each: likeness_of(each.items, entry.key, entry.value))
+    return max(literals, key=lambda each: similarity_of(each.items, entry.key, entry.value))
 
 
 def _verified_line(before: _Registry, edited: bytes, entry: Entry) -> int:
-    """Returns the line of the new entry, after a look whether it is all that changed.
+    """Return the line of the new entry, after a look whether it is all that changed.
 
     Raises:
         RegistryError: More changed, so that the literal is none to edit.
@@ -375,7 +375,7 @@ def _verified_line(before: _Registry, edited: bytes, entry: Entry) -> int:
     after = _locate(edited, entry, before.context)
     found = _found(after, entry)
     rest = [item for item in after.items if item.key != entry.key]
-    is_sound = len(found) == 1 and _stands_for(found[0], entry)
+    is_sound = len(found) == 1 and _matches(found[0], entry)
     if not is_sound or list(map(_dumped, rest)) != list(map(_dumped, before.items)):
         line = before.literals[0][0].line
         reason = f"the layout of {entry.table} leaves no safe place for a line"

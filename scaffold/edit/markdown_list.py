@@ -25,7 +25,7 @@ _SEPARATOR = re.compile(r"(?:`[^`]*`|\[[^\]]*\](?:\([^)]*\))?|[^`\[])*?: ")
 
 @dataclass(frozen=True)
 class _Item:
-    """Is an item: its text behind the bullet, and the lines ``first`` to ``last`` that it takes."""
+    """An item: its text behind the bullet, and the lines ``first`` to ``last`` that it takes."""
 
     text: str
     bullet: str
@@ -46,38 +46,38 @@ class _List:
     items: tuple[_Item, ...]
 
     def find(self, entry: Entry) -> list[_Item]:
-        """Returns the items with an entry's key, whatever their value."""
+        """Return the items with an entry's key, whatever their value."""
         key = content(entry.key)
         return [
             item
             for item in self.items
-            if content(item.pair[0]) == key or content(item.text) == key or _says(item, entry)
+            if content(item.pair[0]) == key or content(item.text) == key or _matches(item, entry)
         ]
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns the items; what stands behind a colon and a space is the value."""
+    """Return the items; what stands behind a colon and a space is the value."""
     items = _locate(data, entry, context_of(entry)).items
     return {content(key): content(value) for key, value in (item.pair for item in items)}
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether the item is there, whatever its bullet."""
-    return any(_says(item, entry) for item in _locate(data, entry, context_of(entry)).items)
+    """Return whether the item is there, whatever its bullet."""
+    return any(_matches(item, entry) for item in _locate(data, entry, context_of(entry)).items)
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the item with a dash."""
+    """Return the item with a dash."""
     return "- " + _text(entry)
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds an item at its sorted place, or below the others where they are not sorted."""
+    """Add an item at its sorted place, or below the others where they are not sorted."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
     found = _locate(data, entry, context)
     for item in found.find(entry):
-        if _says(item, entry):
+        if _matches(item, entry):
             return Edit(data, item.first + 1)
         reason = f"{entry.key!r} stands for {item.pair[1]!r}"
         raise context.refusal("registry_differs", item.first + 1, reason)
@@ -91,12 +91,12 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes an item out that has a line to itself."""
+    """Take an item out that has a line to itself."""
     context = context_of(entry)
     found = _locate(data, entry, context)
     hits = found.find(entry)
     if len(hits) > 1:
-        hits = [item for item in hits if _says(item, entry)] or hits
+        hits = [item for item in hits if _matches(item, entry)] or hits
     if not hits:
         return data
     if len(hits) > 1 or hits[0].last != hits[0].first:
@@ -110,7 +110,7 @@ def _text(entry: Entry) -> str:
     return f"{entry.key}: {entry.value}" if entry.value else entry.key
 
 
-def _says(item: _Item, entry: Entry) -> bool:
+def _matches(item: _Item, entry: Entry) -> bool:
     return content(item.text) == content(_text(entry))
 
 
@@ -131,7 +131,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _List:
 
 
 def _lists(page: Page, lines: range, context: Context) -> list[_List]:
-    """Returns the bullet lists of some lines, a numbered first one being refused."""
+    """Return the bullet lists of some lines, a numbered first one being refused."""
     lists: list[_List] = []
     items: list[_Item] = []
     for number in lines:
@@ -157,17 +157,17 @@ def _lists(page: Page, lines: range, context: Context) -> list[_List]:
 
 
 def _is_lazy(page: Page, number: int, item: _Item) -> bool:
-    """Tells whether a line goes on with the paragraph of the item above it, without indentation."""
+    """Return whether a line, not indented, goes on with the paragraph of the item above it."""
     line = page.text.lines[number]
     is_structure = starts_block(line) or _RULE.match(line) or not page.is_text[number]
     return item.last == number - 1 and not is_structure
 
 
 def _check(found: _List, after: bytes, entry: Entry, line: int, context: Context) -> None:
-    """Reads the page again: the same list has this item more."""
+    """Read the page again: the same list has this item more."""
     edited = _locate(after, entry, context)
     others = [item.text for item in edited.items if item.first != line]
     mine = [item for item in edited.items if item.first == line]
-    if not mine or not _says(mine[0], entry) or others != [item.text for item in found.items]:
+    if not mine or not _matches(mine[0], entry) or others != [item.text for item in found.items]:
         reason = "the edited page reads differently"
         raise context.refusal("registry_computed", found.items[0].first + 1, reason)

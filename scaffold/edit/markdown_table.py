@@ -31,7 +31,7 @@ Measure = Callable[[str], int]
 
 @dataclass(frozen=True)
 class _Row:
-    """Is a line of a table; ``cells`` with the spaces around them."""
+    """A line of a table; ``cells`` with the spaces around them."""
 
     line: int
     cells: tuple[str, ...]
@@ -54,7 +54,7 @@ class _Table:
         return len(self.rule.cells)
 
     def value(self, row: _Row) -> str:
-        """Returns the cells behind the first; those that a row leaves out are empty."""
+        """Return the cells behind the first; those that a row leaves out are empty."""
         cells = [*row.cells, *[""] * self.width][1 : self.width]
         return " | ".join(map(_read_cell, cells))
 
@@ -63,30 +63,30 @@ class _Table:
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns each row's first cell with the others, without escapes."""
+    """Return each row's first cell with the others, without escapes."""
     found = _locate(data, entry, context_of(entry))
     return {content(row.key): content(found.value(row)) for row in found.rows}
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether the row is there, however it is padded and escaped."""
+    """Return whether the row is there, however it is padded and escaped."""
     found = _locate(data, entry, context_of(entry))
-    return any(_says(found, row, entry) for row in found.find(entry.key))
+    return any(_matches(found, row, entry) for row in found.find(entry.key))
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the row without padding."""
+    """Return the row without padding."""
     value = re.sub(r"\|(?! )|(?<! )\|", r"\\|", entry.value)
     return f"| {_write_cell(entry.key)} | {value} |" if value else f"| {_write_cell(entry.key)} |"
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds a row at its sorted place, or below the others where they are not sorted."""
+    """Add a row at its sorted place, or below the others where they are not sorted."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
     found = _locate(data, entry, context)
     for row in found.find(entry.key):
-        if _says(found, row, entry):
+        if _matches(found, row, entry):
             return Edit(data, row.line + 1)
         reason = f"{entry.key!r} stands for {found.value(row)!r}"
         raise context.refusal("registry_differs", row.line + 1, reason)
@@ -100,19 +100,19 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes a row out."""
+    """Take a row out."""
     context = context_of(entry)
     found = _locate(data, entry, context)
     hits = found.find(entry.key)
     if len(hits) > 1:
-        hits = [row for row in hits if _says(found, row, entry)] or hits
+        hits = [row for row in hits if _matches(found, row, entry)] or hits
     if len(hits) > 1:
         reason = f"{entry.key!r} is there twice"
         raise context.refusal("registry_computed", hits[1].line + 1, reason)
     return found.page.text.without_line(hits[0].line) if hits else data
 
 
-def _says(found: _Table, row: _Row, entry: Entry) -> bool:
+def _matches(found: _Table, row: _Row, entry: Entry) -> bool:
     return content(found.value(row)) == content(entry.value)
 
 
@@ -159,7 +159,7 @@ def _tables(page: Page, lines: range) -> list[_Table]:
 
 
 def _is_lazy(page: Page, number: int) -> bool:
-    """Tells whether a line goes on with a paragraph that a list item or a quotation began."""
+    """Return whether a line goes on with a paragraph that a list item or a quotation began."""
     while number and page.is_text[number] and page.text.lines[number].strip():
         if starts_block(page.text.lines[number]):
             return not page.text.lines[number].lstrip().startswith("#")
@@ -224,7 +224,7 @@ def _line(found: _Table, cells: list[str]) -> str:
 
 
 def _padded(found: _Table, cells: list[str], pad: str) -> list[str] | None:
-    """Returns the cells at the widths of an even table, or None where they do not fit."""
+    """Return the cells at the widths of an even table, or None where they do not fit."""
     table = (found.header, found.rule, *found.rows)
     for measure in (_columns, len):
         widths = [measure(cell) for cell in found.header.cells]
@@ -240,13 +240,13 @@ def _padded(found: _Table, cells: list[str], pad: str) -> list[str] | None:
 
 
 def _columns(text: str) -> int:
-    """Returns how many columns a terminal needs for a text."""
+    """Return how many columns a terminal needs for a text."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
 def _justified(found: _Table, column: int, cell: str, room: int, pad: str, measure: Measure) -> str:
-    """Puts a cell where its column's rule says, unless the rows do otherwise."""
+    """Put a cell where its column's rule says, unless the rows do otherwise."""
     rule = found.rule.cells[column].strip()
     gap = room - measure(cell)
     front = gap if re.fullmatch("-+:", rule) else gap // 2 if re.fullmatch(":-+:", rule) else 0
@@ -256,11 +256,13 @@ def _justified(found: _Table, column: int, cell: str, room: int, pad: str, measu
 
 
 def _check(found: _Table, after: bytes, entry: Entry, line: int, context: Context) -> None:
-    """Reads the page again: the same table has this row more."""
+    """Read the page again: the same table has this row more."""
     edited = _locate(after, entry, context)
     others = [row.text for row in edited.rows if row.line != line]
     mine = [row for row in edited.rows if row.line == line]
-    is_right = mine and content(mine[0].key) == content(entry.key) and _says(edited, mine[0], entry)
+    is_right = (
+        mine and content(mine[0].key) == content(entry.key) and _matches(edited, mine[0], entry)
+    )
     if not is_right or others != [row.text for row in found.rows]:
         reason = "the edited page reads differently"
         raise context.refusal("registry_computed", found.header.line + 1, reason)

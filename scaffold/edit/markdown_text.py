@@ -23,7 +23,7 @@ _ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^{}]*\}$")
 
 @dataclass(frozen=True)
 class Heading:
-    """Is a heading; ``below`` is the first line after it."""
+    """A heading; ``below`` is the first line after it."""
 
     title: str
     below: int
@@ -31,14 +31,14 @@ class Heading:
 
 @dataclass(frozen=True)
 class Page:
-    """Is a page; ``is_text`` tells for each line whether Markdown looks for structure in it."""
+    """A page; ``is_text`` tells for each line whether Markdown looks for structure in it."""
 
     text: Text
     is_text: tuple[bool, ...]
     headings: tuple[Heading, ...]
 
     def sections(self, title: str) -> list[range]:
-        """Returns the lines from each heading of this title to the next heading of any level."""
+        """Return the lines from each heading of this title to the next heading of any level."""
         ends = [heading.below - 1 for heading in self.headings[1:]] + [len(self.text.lines)]
         pairs = zip(self.headings, ends, strict=True) if self.headings else ()
         wanted = content(title.lstrip("#"))
@@ -46,7 +46,7 @@ class Page:
 
 
 def read_page(text: Text) -> Page:
-    """Finds what is text, and the headings in it."""
+    """Find what is text, and the headings in it."""
     is_text = _text_lines(text.lines)
     headings: list[Heading] = []
     for number, line in enumerate(text.lines):
@@ -63,17 +63,17 @@ def read_page(text: Text) -> Page:
 
 
 def starts_block(line: str) -> bool:
-    """Tells whether a line begins a list item, a quotation or a heading."""
+    """Return whether a line begins a list item, a quotation or a heading."""
     return _BLOCK_START.match(line) is not None
 
 
 def content(text: str) -> str:
-    """Returns a text as it is compared: without escapes and with single spaces."""
+    """Return a text as it is compared: without escapes and with single spaces."""
     return " ".join(re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", text).split())
 
 
 def visible(text: str) -> str:
-    """Returns what a reader sees of a text with links, code and emphasis; lists sort by it."""
+    """Return what a reader sees of a text with links, code and emphasis; lists sort by it."""
     return content(re.sub(r"[`*]", "", _LINK.sub(r"\1", text)))
 
 
@@ -100,7 +100,7 @@ def _text_lines(lines: tuple[str, ...]) -> tuple[bool, ...]:
 
 
 def _front_matter(lines: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Returns what ends the front matter, where the page begins with one."""
+    """Return what ends the front matter, where the page begins with one."""
     for opening, closing in (("---", r"^(?:---|\.\.\.)[ \t]*$"), ("+++", r"^\+\+\+[ \t]*$")):
         if lines and lines[0].rstrip() == opening:
             pattern = re.compile(closing)
@@ -109,7 +109,7 @@ def _front_matter(lines: tuple[str, ...]) -> re.Pattern[str] | None:
 
 
 def _html(line: str) -> re.Pattern[str] | None:
-    """Returns what ends the comment or raw HTML that a line opens and does not close."""
+    """Return what ends the comment or raw HTML that a line opens and does not close."""
     comment = line.rfind("<!--")
     if comment >= 0 and "-->" not in line[comment:]:
         return re.compile("-->")

@@ -27,7 +27,7 @@ def _dashes(key: str) -> str:
 
 
 def isort_style(key: str) -> tuple[int, tuple[str | int, ...]]:
-    """Is the key by which ``__all__`` is sorted.
+    """Return the key by which ``__all__`` is sorted.
 
     Source: ruff's rule RUF022, which counts the bytes of a name.
     """
@@ -51,7 +51,7 @@ def _number(key: str) -> float:
 
 
 def order_of(runs: Sequence[Sequence[str]], likely: Order | None = None) -> Order | None:
-    """Returns the first order that every run of keys is in, or None where there is none.
+    """Return the first order that every run of keys is in, or None where there is none.
 
     Args:
         runs: Keys in the order of the file.
@@ -73,7 +73,7 @@ def _is_in(keys: Sequence[str], order: Order) -> bool:
 
 
 def sorted_index(keys: Sequence[str], key: str, order: Order) -> int:
-    """Returns the index of the first key behind which the new one must not stand."""
+    """Return the index of the first key behind which the new one must not stand."""
     try:
         rank = order(key)
     except ValueError:
@@ -81,8 +81,8 @@ def sorted_index(keys: Sequence[str], key: str, order: Order) -> int:
     return next((n for n, each in enumerate(keys) if order(each) > rank), len(keys))
 
 
-def likeness(one: tuple[str, str], other: tuple[str, str]) -> int:
-    """Counts what two entries, each key and value, have in common at their ends.
+def similarity(one: tuple[str, str], other: tuple[str, str]) -> int:
+    """Count what two entries, each key and value, have in common at their ends.
 
     Words of the keys count from both ends ("gsm8k_reward_fn" and "math_reward_fn" share two), the
     parts of dotted values from the front.

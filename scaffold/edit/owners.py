@@ -38,7 +38,7 @@ _WILD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True)
 class _Line:
-    """Is a line with a pattern; ``column`` is where its owners begin, 0 where it has none."""
+    """A line with a pattern; ``column`` is where its owners begin, 0 where it has none."""
 
     number: int
     pattern: str
@@ -57,31 +57,31 @@ class _File:
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns the patterns with their owners; of a repeated pattern the last line counts."""
+    """Return the patterns with their owners; of a repeated pattern the last line counts."""
     rules = _locate(data, entry, context_of(entry)).rules
     return {rule.pattern: " ".join(rule.owners) for rule in rules}
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether the last line of this pattern names exactly these owners."""
+    """Return whether the last line of this pattern names exactly these owners."""
     hits = _locate(data, entry, context_of(entry)).find(entry)
-    return bool(hits) and _says(hits[-1], entry)
+    return bool(hits) and _matches(hits[-1], entry)
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the line without alignment."""
+    """Return the line without alignment."""
     return f"{_escaped(entry.key)} {' '.join(entry.value.split())}".rstrip()
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds a line where it decides about the files of its pattern and about no others."""
+    """Add a line where it decides about the files of its pattern and about no others."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
     if re.search(r"^!|^\[|\\", entry.key) or "#" in entry.value:
         raise context.refusal("registry_computed", 0, f"{entry.key!r} is no pattern")
     found = _locate(data, entry, context)
     for rule in found.find(entry)[-1:]:
-        if _says(rule, entry):
+        if _matches(rule, entry):
             return Edit(data, rule.number + 1)
         reason = f"{entry.key!r} belongs to {' '.join(rule.owners) or 'nobody'}"
         raise context.refusal("registry_differs", rule.number + 1, reason)
@@ -98,14 +98,14 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes the last line of the pattern out."""
+    """Take the last line of the pattern out."""
     found = _locate(data, entry, context_of(entry))
     hits = found.find(entry)
-    mine = [rule for rule in hits if _says(rule, entry)] or hits
+    mine = [rule for rule in hits if _matches(rule, entry)] or hits
     return found.text.without_line(mine[-1].number) if mine else data
 
 
-def _says(rule: _Line, entry: Entry) -> bool:
+def _matches(rule: _Line, entry: Entry) -> bool:
     return rule.owners == tuple(entry.value.split())
 
 
@@ -143,7 +143,7 @@ def _read_line(number: int, line: str) -> _Line | None:
 
 
 def _index(found: _File, pattern: str, context: Context) -> int:
-    """Returns which rule the new one becomes."""
+    """Return which rule the new one becomes."""
     rules = found.rules
     relations = [_relation(pattern, rule.pattern) for rule in rules]
     first = max((n + 1 for n, each in enumerate(relations) if each == "covers"), default=0)
@@ -157,7 +157,7 @@ def _index(found: _File, pattern: str, context: Context) -> int:
 
 
 def _wished(found: _File, pattern: str) -> int:
-    """Returns the place among the patterns of the same folder, or behind the nearest ones."""
+    """Return the place among the patterns of the same folder, or behind the nearest ones."""
     folder = _folder(pattern)
     siblings = [n for n, rule in enumerate(found.rules) if _folder(rule.pattern) == folder]
     if siblings:
@@ -171,7 +171,7 @@ def _wished(found: _File, pattern: str) -> int:
 
 
 def _relation(mine: str, other: str) -> Literal["apart", "covers", "inside", "unsure"]:
-    """Tells how the files of another pattern lie to those of mine; unknown overlap "covers"."""
+    """Return how the files of another pattern lie to those of mine; unknown overlap "covers"."""
     parts, others = _parts(mine), _parts(other)
     if _is_anywhere(other):
         return _relation_anywhere(mine, others[-1] if others else "*")
@@ -191,7 +191,7 @@ def _relation(mine: str, other: str) -> Literal["apart", "covers", "inside", "un
 def _relation_wild(
     parts: Sequence[str], others: Sequence[str]
 ) -> Literal["apart", "covers", "unsure"]:
-    """Compares a path with a pattern that has wildcards above it, part by part."""
+    """Compare a path with a pattern that has wildcards above it, part by part."""
     for part, other in zip(parts, others, strict=False):
         if other == "**":
             return "covers"
@@ -201,18 +201,18 @@ def _relation_wild(
 
 
 def _without_rest(parts: list[str]) -> list[str]:
-    """Returns a path without the ``**`` that says all that is below it."""
+    """Return a path without the ``**`` that says all that is below it."""
     return parts[:-1] if parts[-1:] == ["**"] else parts
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """Counts the parts that two paths have in common from the front."""
+    """Count the parts that two paths have in common from the front."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _relation_anywhere(mine: str, other: str) -> Literal["apart", "covers"]:
-    """Compares with a pattern that has no folder and matches at any depth.
+    """Compare with a pattern that has no folder and matches at any depth.
 
     What it matches inside a folder of mine stays with whoever stands last: neither is above.
     """
@@ -229,13 +229,13 @@ def _parts(pattern: str) -> list[str]:
 
 
 def _fixed(parts: Sequence[str]) -> list[str]:
-    """Returns the parts in front of the first wildcard."""
+    """Return the parts in front of the first wildcard."""
     wild = next((n for n, part in enumerate(parts) if _WILD.search(part)), len(parts))
     return list(parts[:wild])
 
 
 def _folder(pattern: str) -> str:
-    """Returns the folder that a pattern is directly in; patterns at any depth share one."""
+    """Return the folder that a pattern is directly in; patterns at any depth share one."""
     return "**" if _is_anywhere(pattern) else "/".join(_parts(pattern)[:-1])
 
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 
 from scaffold.edit.forms import Item, Literal
 from scaffold.edit.layout import NEWLINE, TAIL, own_line_comments
-from scaffold.edit.ordering import Order, isort_style, likeness, order_of, sorted_index
+from scaffold.edit.ordering import Order, isort_style, order_of, similarity, sorted_index
 from scaffold.edit.python_file import text_of
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Is a place: in front of the entry of an index, and below the comments above that entry?"""
+    """A place: in front of the entry of an index, and below the comments above that entry?"""
 
     index: int
     is_below_comments: bool = False
@@ -33,7 +33,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class _Group:
-    """Is a run of entries; ``is_headed`` where a comment stands above the first of them."""
+    """A run of entries; ``is_headed`` where a comment stands above the first of them."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class _Group:
 
 
 def find_slot(literal: Literal, table: str, key: str, value: str) -> Slot:
-    """Returns where an entry goes in a literal of the registry ``table``."""
+    """Return where an entry goes in a literal of the registry ``table``."""
     items = literal.items
     groups = _groups(literal)
     likely = isort_style if table == "__all__" else None
@@ -55,19 +55,19 @@ def find_slot(literal: Literal, table: str, key: str, value: str) -> Slot:
     order = order_of(runs, likely)
     if len(groups) < 2 or order is None or max(map(len, runs)) < 2:
         return Slot(len(items))
-    group = max(reversed(groups), key=lambda each: _likeness(items, each, key, value))
+    group = max(reversed(groups), key=lambda each: _similarity(items, each, key, value))
     index = _index_in(items, group.start, group.end, key, order)
     return Slot(index, index == group.start)
 
 
-def likeness_of(items: Sequence[Item], key: str, value: str) -> int:
-    """Returns how much an entry has in common with the one it resembles most."""
+def similarity_of(items: Sequence[Item], key: str, value: str) -> int:
+    """Return how much an entry has in common with the one it resembles most."""
     present = ((item.key, text_of(item.value_node)) for item in items if item.key is not None)
-    return max((likeness((key, value), other) for other in present), default=0)
+    return max((similarity((key, value), other) for other in present), default=0)
 
 
-def _likeness(items: Sequence[Item], group: _Group, key: str, value: str) -> int:
-    return likeness_of(items[group.start : group.end], key, value)
+def _similarity(items: Sequence[Item], group: _Group, key: str, value: str) -> int:
+    return similarity_of(items[group.start : group.end], key, value)
 
 
 def _keys(items: Sequence[Item]) -> list[str]:
@@ -81,7 +81,7 @@ def _index_in(items: Sequence[Item], start: int, end: int, key: str, order: Orde
 
 
 def _goes_below(literal: Literal, groups: list[_Group], index: int, key: str, value: str) -> bool:
-    """Tells whether an entry in front of a group goes below the comments that head the group."""
+    """Return whether an entry in front of a group goes below the comments that head the group."""
     items = literal.items
     position = next((n for n, group in enumerate(groups) if group.start == index), None)
     if position is None:
@@ -94,7 +94,7 @@ def _goes_below(literal: Literal, groups: list[_Group], index: int, key: str, va
         )
     if groups[position].is_headed and not _comments_head(groups):
         return False
-    here, above = (_likeness(items, groups[n], key, value) for n in (position, position - 1))
+    here, above = (_similarity(items, groups[n], key, value) for n in (position, position - 1))
     return here > above
 
 
@@ -113,7 +113,7 @@ def _groups(literal: Literal) -> list[_Group]:
 
 
 def _is_border(literal: Literal, index: int) -> bool:
-    """Tells whether a comment or an empty line parts an entry from the one above."""
+    """Return whether a comment or an empty line parts an entry from the one above."""
     gap = _gap(literal, index)
     is_apart = any(not row.strip() for row in NEWLINE.split(gap)[:-1])
     return is_apart or _is_headed(literal, index)
@@ -130,7 +130,7 @@ def _names_entry(literal: Literal, index: int) -> bool:
 
 
 def _gap(literal: Literal, index: int) -> bytes:
-    """Returns the whole lines between an entry and the one above, or the bracket."""
+    """Return the whole lines between an entry and the one above, or the bracket."""
     raw = literal.raw
     before = literal.items[index - 1].after if index else literal.inside
     tail = TAIL.match(raw, before)

@@ -1,8 +1,6 @@
 """A Python file as syntax tree with byte offsets, or a refusal that names the line.
 
-The interpreter's own parser reads it: twelve times as fast as LibCST, whose import alone costs more
-than a whole command. Only a statement that is newer than the running interpreter makes LibCST look:
-where it can read the file, such statements are blanked and the rest is parsed.
+What is newer than the running interpreter is read through LibCST; see `scaffold.syntax`.
 """
 
 from __future__ import annotations
@@ -10,11 +8,12 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scaffold.edit.layout import NEWLINE, line_at, line_starts
 from scaffold.edit.refusal import Context
 from scaffold.edit.source import Source, read_source
+from scaffold.syntax import read
 
 _GENERATED = re.compile(
     rb"(?i)^#.*(@generated\b|\bdo not (edit|modify)\b|\b(auto[- ]?)?generated (by|from)\b"
@@ -28,7 +27,7 @@ _HEAD_LINES = 5
 
 @dataclass(frozen=True)
 class PythonFile:
-    """Is a file that was parsed; offsets count in the bytes of ``source.raw``.
+    """A file that was parsed; offsets count in the bytes of ``source.raw``.
 
     Args:
         source: The text and how it is stored.
@@ -47,22 +46,22 @@ class PythonFile:
         return self.source.raw
 
     def start(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
-        """Returns the offset at which a node begins, without parentheses around it."""
+        """Return the offset at which a node begins, without parentheses around it."""
         return self.starts[node.lineno - 1] + node.col_offset
 
     def end(self, node: ast.expr | ast.stmt | ast.keyword) -> int:
-        """Returns the offset behind a node, without parentheses around it."""
+        """Return the offset behind a node, without parentheses around it."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self.starts[node.end_lineno - 1] + node.end_col_offset
 
     def text(self, node: ast.expr) -> str:
-        """Returns the source text of an expression, without parentheses around it."""
+        """Return the source text of an expression, without parentheses around it."""
         return self.raw[self.start(node) : self.end(node)].decode("utf-8")
 
 
 def read_python(data: bytes, context: Context) -> PythonFile:
-    """Parses a file's bytes.
+    """Parse a file's bytes.
 
     Raises:
         RegistryError: The file is generated, holds conflict markers, or cannot be parsed.
@@ -72,7 +71,8 @@ def read_python(data: bytes, context: Context) -> PythonFile:
         raise context.refusal("registry_syntax", line, "the file holds NUL bytes")
     try:
         source = read_source(data)
-        file = _parsed(source)
+        tree, unread_line, _ = read(source.raw.decode("utf-8"))
+        file = PythonFile(source, tree, line_starts(source.raw), unread_line)
     except SyntaxError as error:
         raise _unparsable(data, context, error) from error
     except (RecursionError, MemoryError) as error:
@@ -85,7 +85,7 @@ def read_python(data: bytes, context: Context) -> PythonFile:
 
 
 def parse_expression(text: str) -> ast.expr:
-    """Parses source text as one expression.
+    """Parse source text as one expression.
 
     Raises:
         SyntaxError: It is none.
@@ -99,59 +99,15 @@ def parse_expression(text: str) -> ast.expr:
 
 
 def same_expression(one: ast.expr, other: ast.expr) -> bool:
-    """Tells whether two expressions are the same but for quotes, line breaks and parentheses."""
+    """Return whether two expressions are the same but for quotes, line breaks and parentheses."""
     return ast.dump(one) == ast.dump(other)
 
 
 def text_of(node: ast.expr | None) -> str:
-    """Returns the content of a string, or the source text of another expression."""
+    """Return the content of a string, or the source text of another expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return ast.unparse(node) if node is not None else ""
-
-
-def _parsed(source: Source) -> PythonFile:
-    starts = line_starts(source.raw)
-    try:
-        return PythonFile(source, _tree(source.raw), starts)
-    except SyntaxError:
-        if _MARKER.search(source.raw):
-            raise
-        masked, line = _mask_newer(source.raw)
-        if masked is None:
-            raise
-        return replace(PythonFile(source, _tree(masked), starts), unread_line=line)
-
-
-def _tree(raw: bytes) -> ast.Module:
-    with warnings.catch_warnings():  # of "\d" in a file that is only read
-        warnings.simplefilter("ignore")
-        return ast.parse(raw.decode("utf-8"))
-
-
-def _mask_newer(raw: bytes) -> tuple[bytes | None, int]:
-    """Returns the text with blanks for what only LibCST can read, and the first such line."""
-    import libcst as cst  # as costly to import as the rest of the command; hardly ever needed
-    from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
-
-    try:
-        module = cst.parse_module(raw.decode("utf-8"))
-    except (cst.ParserSyntaxError, RecursionError):
-        return None, 0
-    if module.code.encode("utf-8") != raw:
-        return None, 0
-    spans = MetadataWrapper(module, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
-    masked, first = raw, 0
-    for statement in module.body:
-        decorators = getattr(statement, "decorators", ())
-        start = spans[decorators[0] if decorators else statement].start
-        end = spans[statement].start + spans[statement].length
-        try:
-            _tree(raw[start:end])
-        except SyntaxError:
-            first = first or line_at(raw, start)
-            masked = masked[:start] + re.sub(rb"[^\r\n]", b" ", raw[start:end]) + masked[end:]
-    return masked, first
 
 
 def _generated_line(raw: bytes) -> int:
@@ -171,4 +127,4 @@ def _unparsable(data: bytes, context: Context, error: SyntaxError) -> Exception:
         line = line_at(data, marker.start())
         return context.refusal("registry_syntax", line, "the file holds merge conflict markers")
     reason = f"the file is no valid Python: {error.msg}"
-    return context.refusal("registry_syntax", error.lineno or 1, reason)
+    return context.refusal("registry_syntax", error.lineno or 0, reason)

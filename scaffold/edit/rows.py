@@ -12,14 +12,14 @@ from scaffold.edit.layout import indent_at as indent
 
 @dataclass(frozen=True)
 class Row:
-    """Is one entry as whole lines, the last line's end included."""
+    """One entry as whole lines, the last line's end included."""
 
     start: int
     end: int
 
 
 def insert_lines(raw: bytes, offset: int, lines: bytes) -> Splice:
-    """Puts whole lines at the start of a line, or behind a last line that has no line end.
+    """Put whole lines at the start of a line, or behind a last line that has no line end.
 
     Args:
         raw: The text.
@@ -34,14 +34,14 @@ def insert_lines(raw: bytes, offset: int, lines: bytes) -> Splice:
 
 
 def delete_lines(raw: bytes, start: int, end: int) -> Splice:
-    """Takes whole lines away, the inverse of `insert_lines`."""
+    """Take whole lines away, the inverse of `insert_lines`."""
     if end == len(raw) and raw[start:end] and raw[-1:] not in b"\r\n":
         start -= len(newline_at(raw, start)) if start else 0
     return Splice(start, end)
 
 
 def insert_row(raw: bytes, rows: Sequence[Row], index: int, lines: bytes, gap: int) -> Splice:
-    """Puts lines among rows that are siblings; ``gap`` blank lines set them apart.
+    """Put lines among rows that are siblings; ``gap`` blank lines set them apart.
 
     The comments above the first row stay above all rows where they head the whole group.
     """
@@ -54,7 +54,7 @@ def insert_row(raw: bytes, rows: Sequence[Row], index: int, lines: bytes, gap: i
 
 
 def delete_row(raw: bytes, rows: Sequence[Row], index: int, gap: int) -> Splice:
-    """Takes a row away with the blank lines that `insert_row` sets it apart with."""
+    """Take a row away with the blank lines that `insert_row` sets it apart with."""
     row = rows[index]
     start, end = row.start, row.end
     if index:
@@ -65,18 +65,18 @@ def delete_row(raw: bytes, rows: Sequence[Row], index: int, gap: int) -> Splice:
 
 
 def common_gap(raw: bytes, rows: Sequence[Row]) -> int:
-    """Returns how many blank lines stand between rows, at the least."""
+    """Return how many blank lines stand between rows, at the least."""
     return min((count_blank_above(raw, row.start) for row in rows[1:]), default=0)
 
 
 def _heads_all(raw: bytes, rows: Sequence[Row]) -> bool:
-    """Tells whether comments above the first row are about all of them."""
+    """Return whether comments above the first row are about all of them."""
     gaps = [raw[a.end : b.start] for a, b in pairwise(rows)]
     return not any(b"#" in gap for gap in gaps)
 
 
 def attached_comments(raw: bytes, start: int) -> int:
-    """Returns where the comments begin that stand directly above a line; not those of a header."""
+    """Return where the comments begin that stand directly above a line; not those of a header."""
     offset = start
     while offset:
         above = line_start(raw, newline_before(raw, offset))
@@ -87,7 +87,7 @@ def attached_comments(raw: bytes, start: int) -> int:
 
 
 def newline_at(raw: bytes, offset: int) -> bytes:
-    """Returns the line end in use at an offset: that of the line above, else of the file."""
+    """Return the line end in use at an offset: that of the line above, else of the file."""
     above = line_start(raw, offset)
     if above:
         return raw[newline_before(raw, above) : above]
@@ -96,7 +96,7 @@ def newline_at(raw: bytes, offset: int) -> bytes:
 
 
 def line_after(raw: bytes, offset: int) -> int:
-    """Returns the start of the next line, or the end of the text."""
+    """Return the start of the next line, or the end of the text."""
     found = NEWLINE.search(raw, offset)
     return found.end() if found else len(raw)
 
@@ -112,14 +112,14 @@ def count_blank_above(raw: bytes, start: int) -> int:
 
 
 def blank_lines_above(raw: bytes, start: int, count: int) -> int:
-    """Returns where up to ``count`` blank lines above a line begin."""
+    """Return where up to ``count`` blank lines above a line begin."""
     for _ in range(min(count, count_blank_above(raw, start))):
         start = line_start(raw, newline_before(raw, start))
     return start
 
 
 def blank_lines_below(raw: bytes, end: int, count: int) -> int:
-    """Returns where up to ``count`` blank lines behind a line end."""
+    """Return where up to ``count`` blank lines behind a line end."""
     for _ in range(count):
         after = line_after(raw, end)
         if raw[end:after].strip():
@@ -129,7 +129,7 @@ def blank_lines_below(raw: bytes, end: int, count: int) -> int:
 
 
 def with_inner_comments(raw: bytes, end: int, outer: bytes) -> int:
-    """Returns the end of a block with the comments that follow it, indented deeper than it."""
+    """Return the end of a block with the comments that follow it, indented deeper than it."""
     offset = end
     while offset < len(raw):
         after = line_after(raw, offset)
@@ -144,5 +144,5 @@ def with_inner_comments(raw: bytes, end: int, outer: bytes) -> int:
 
 
 def last_line_end(raw: bytes) -> int:
-    """Returns the offset behind the last line that is not blank."""
+    """Return the offset behind the last line that is not blank."""
     return line_after(raw, len(raw.rstrip()))

@@ -33,67 +33,67 @@ SHAPES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Edit:
-    """Is the outcome of an edit: the file's bytes, and the line of the entry (from 1)."""
+    """The outcome of an edit: the file's bytes, and the line of the entry (from 1)."""
 
     data: bytes
     line: int
 
 
 class Shape(Protocol):
-    """Is what a module that edits a shape offers; `entry` names file, table, key and value."""
+    """What a module that edits a shape offers; `entry` names file, table, key and value."""
 
     def read_entries(self, data: bytes, entry: Entry) -> dict[str, str | None]:
-        """Returns every key of the entry's table with its value, None where that is no plain text.
+        """Return every key of the entry's table with its value, None where that is no plain text.
 
         Only the entry's file and table are looked at. Raises RegistryError.
         """
         ...
 
     def has_entry(self, data: bytes, entry: Entry) -> bool:
-        """Tells whether the entry is there, with this very value. Raises RegistryError."""
+        """Return whether the entry is there, with this very value. Raises RegistryError."""
         ...
 
     def add_entry(self, data: bytes, entry: Entry) -> Edit:
-        """Adds the entry; the same bytes come back where it is there already.
+        """Add the entry; the same bytes come back where it is there already.
 
         Raises RegistryError where the edit is not safe, with the exact text to add in its hint.
         """
         ...
 
     def remove_entry(self, data: bytes, entry: Entry) -> bytes:
-        """Takes the entry back by its key, whatever its value; bytes as before it was added.
+        """Take the entry back by its key, whatever its value; bytes as before it was added.
 
         The same bytes come back where it is not there. Raises RegistryError.
         """
         ...
 
     def text_to_add(self, entry: Entry) -> str:
-        """Returns the text that a person would add by hand."""
+        """Return the text that a person would add by hand."""
         ...
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns what a table holds; see `Shape`."""
+    """Return what a table holds; see `Shape`."""
     return _shape(entry).read_entries(data, entry)
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether an entry is there; see `Shape`."""
+    """Return whether an entry is there; see `Shape`."""
     return _shape(entry).has_entry(data, entry)
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds an entry; see `Shape`."""
+    """Add an entry; see `Shape`."""
     return _shape(entry).add_entry(data, entry)
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes an entry back; see `Shape`."""
+    """Take an entry back; see `Shape`."""
     return _shape(entry).remove_entry(data, entry)
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the text that a person would add by hand; see `Shape`."""
+    """Return the text that a person would add by hand; see `Shape`."""
     return _shape(entry).text_to_add(entry)
 
 

@@ -12,7 +12,7 @@ from scaffold.edit.layout import NEWLINE, line_at
 
 @dataclass(frozen=True)
 class Source:
-    """Is source text apart from how it is stored.
+    """Source text apart from how it is stored.
 
     Args:
         raw: The text as UTF-8, whatever the file's own encoding is; offsets count in it.
@@ -25,7 +25,7 @@ class Source:
     bom: bytes
 
     def with_raw(self, raw: bytes) -> bytes:
-        """Returns the file's bytes for a changed text.
+        """Return the file's bytes for a changed text.
 
         Raises:
             UnicodeEncodeError: The file's encoding cannot hold the text.
@@ -34,7 +34,7 @@ class Source:
 
 
 def read_source(data: bytes) -> Source:
-    """Reads a Python file's bytes as the interpreter does.
+    """Read a Python file's bytes as the interpreter does.
 
     Raises:
         SyntaxError: The encoding cookie is unknown, or the bytes do not decode; it has a line.
@@ -54,7 +54,7 @@ def read_source(data: bytes) -> Source:
 
 
 def _encoding(data: bytes) -> str:
-    """Returns what the cookie in the first two lines says; bytes that are no text fail later."""
+    """Return what the cookie in the first two lines says; bytes that are no text fail later."""
     head = NEWLINE.split(data, maxsplit=2)[:2]
     try:
         return tokenize.detect_encoding(io.BytesIO(b"\n".join(head)).readline)[0]

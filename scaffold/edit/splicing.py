@@ -31,7 +31,7 @@ class LayoutError(Exception):
 
 
 def insertion(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
-    """Returns what puts an entry into its slot.
+    """Return what puts an entry into its slot.
 
     Args:
         literal: The literal.
@@ -51,7 +51,7 @@ def insertion(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
 
 
 def removal(literal: Literal, index: int) -> list[Splice]:
-    """Returns what takes an entry out.
+    """Return what takes an entry out.
 
     Raises:
         LayoutError: A comment would be lost with it.
@@ -125,7 +125,7 @@ def _before(literal: Literal, slot: Slot, entry: bytes) -> list[Splice]:
 
 
 def _without_lone_comma(literal: Literal) -> list[Splice]:
-    """Drops the comma that only a tuple of one needs."""
+    """Drop the comma that only a tuple of one needs."""
     item = literal.items[0]
     is_lone = literal.kind == "tuple" and len(literal.items) == 1
     if is_lone and item.comma == item.end and literal.close == item.after:
@@ -151,7 +151,7 @@ def _at_end(literal: Literal, entry: bytes) -> list[Splice]:
 
 
 def _newline_between(literal: Literal) -> bytes | None:
-    """Returns the line end that the last line with an entry begins after, if it has its own."""
+    """Return the line end that the last line with an entry begins after, if it has its own."""
     raw, items = literal.raw, literal.items
     on_line = line_start(raw, items[-1].start)
     first = next(item for item in items if item.start >= on_line)
@@ -163,7 +163,7 @@ def _newline_between(literal: Literal) -> bytes | None:
 
 
 def _commas_lead(literal: Literal) -> bool:
-    """Tells whether every entry but the first stands behind a comma that begins its line."""
+    """Return whether every entry but the first stands behind a comma that begins its line."""
     raw = literal.raw
     return len(literal.items) > 1 and all(
         begins_line(raw, item.after - 1)
@@ -195,7 +195,7 @@ def _with_leading_comma(literal: Literal, index: int, entry: bytes) -> Splice:
 
 
 def _comma_left_over(literal: Literal, index: int) -> list[Splice]:
-    """Moves the last comma back, or gives a tuple of one the comma that it needs."""
+    """Move the last comma back, or give a tuple of one the comma that it needs."""
     items, item = literal.items, literal.items[index]
     is_tuple_of_one = literal.kind == "tuple" and len(items) == 2
     if is_tuple_of_one:
@@ -209,7 +209,7 @@ def _comma_left_over(literal: Literal, index: int) -> list[Splice]:
 
 
 def _collapses(literal: Literal) -> bool:
-    """Tells whether the literal without its only entry would be none of its kind."""
+    """Return whether the literal without its only entry would be none of its kind."""
     if literal.kind == "set":
         return True
     is_inline = not NEWLINE.search(literal.raw, literal.inside, literal.close)

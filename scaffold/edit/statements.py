@@ -10,7 +10,6 @@ import ast
 import io
 import re
 import tokenize
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from scaffold.edit.refusal import Context
 from scaffold.edit.rows import Row, line_after, with_inner_comments
 from scaffold.edit.shapes import Edit
 from scaffold.errors import RegistryError, TemplateError
+from scaffold.syntax import parse
 
 SHARED_LINE = "a statement shares its line with another one"
 
@@ -31,7 +31,7 @@ _TAIL = re.compile(rb"[ \t\f]*(?:#[^\r\n]*)?(?:\r\n|\n|\r|\Z)")
 
 
 class _Context(Context):
-    """Names the file rather than the table, and leaves source of several lines its own lines."""
+    """A context whose refusals name the file; source of several lines keeps its own."""
 
     def refusal(self, code: str, line: int, reason: str) -> RegistryError:
         where = f"{self.file}:{line}" if line else self.file
@@ -47,7 +47,7 @@ Located = ast.stmt | ast.expr | ast.alias | ast.pattern
 
 @dataclass(frozen=True)
 class Script:
-    """Is a parsed file and the entry that is looked for in it."""
+    """A parsed file and the entry that is looked for in it."""
 
     file: PythonFile
     entry: Entry
@@ -62,11 +62,11 @@ class Script:
         return self.file.tree
 
     def line(self, offset: int) -> int:
-        """Returns the number of the line that an offset is on, from 1."""
+        """Return the number of the line that an offset is on, from 1."""
         return bisect_right(self.file.starts, offset)
 
     def line_start(self, line: int) -> int:
-        """Returns the offset at which a line begins."""
+        """Return the offset at which a line begins."""
         return self.file.starts[line - 1]
 
     def start(self, node: Located) -> int:
@@ -78,11 +78,11 @@ class Script:
         return self.file.starts[node.end_lineno - 1] + node.end_col_offset
 
     def segment(self, node: ast.expr) -> str:
-        """Returns an expression as it is written."""
+        """Return an expression as it is written."""
         return self.raw[self.start(node) : self.end(node)].decode("utf-8")
 
     def row(self, node: ast.stmt) -> Row:
-        """Returns the lines of a statement with its decorators and its body's last comments."""
+        """Return the lines of a statement with its decorators and its body's last comments."""
         first = node.lineno
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([first, *(each.lineno for each in node.decorator_list)])
@@ -93,19 +93,19 @@ class Script:
         return Row(start, end)
 
     def owns_lines(self, node: ast.stmt) -> bool:
-        """Tells whether no other statement shares a line with this one."""
+        """Return whether no other statement shares a line with this one."""
         before = self.raw[line_start(self.raw, self.start(node)) : self.start(node)]
         return not before.strip() and _TAIL.match(self.raw, self.end(node)) is not None
 
     def refusal(self, code: str, line: int, reason: str) -> RegistryError:
-        """Returns the error for a reason and the line that shows it; 0 names no line."""
+        """Return the error for a reason and the line that shows it; 0 names no line."""
         if code == "registry_missing" and self.file.unread_line:
             code, line = "registry_syntax", self.file.unread_line
             reason += ", and from here on the file is newer than this Python"
         return self.context.refusal(code, line, reason)
 
     def with_splices(self, *splices: Splice) -> bytes:
-        """Returns the file's bytes with parts of the text replaced.
+        """Return the file's bytes with parts of the text replaced.
 
         Raises:
             RegistryError: The file's encoding cannot hold the new text.
@@ -119,7 +119,7 @@ class Script:
 
 
 def read_script(data: bytes, entry: Entry, text: str = "") -> Script:
-    """Parses the file that an entry is in.
+    """Parse the file that an entry is in.
 
     Args:
         data: The file's bytes.
@@ -134,7 +134,7 @@ def read_script(data: bytes, entry: Entry, text: str = "") -> Script:
 
 
 def parse_expression(text: str, what: str) -> ast.expr:
-    """Parses what a template or a target gives as source text.
+    """Parse what a template or a target gives as source text.
 
     Raises:
         TemplateError: It is no expression.
@@ -149,7 +149,7 @@ def parse_expression(text: str, what: str) -> ast.expr:
 
 
 def parse_block(text: str, what: str) -> list[ast.stmt]:
-    """Parses what a template gives as statements.
+    """Parse what a template gives as statements.
 
     Raises:
         TemplateError: It holds none, or is no Python.
@@ -164,16 +164,14 @@ def parse_block(text: str, what: str) -> list[ast.stmt]:
 
 
 def plain_text(node: ast.expr) -> str | None:
-    """Returns the content of a string literal, None for anything else."""
+    """Return the content of a string literal, None for anything else."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return None
 
 
 def _parse(text: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an invalid escape in the file is its author's business
-        return ast.parse(text)
+    return parse(text)
 
 
 def settled(
@@ -183,7 +181,7 @@ def settled(
     has_entry: Callable[[bytes, Entry], bool],
     remove_entry: Callable[[bytes, Entry], bytes],
 ) -> bytes:
-    """Returns the edited bytes once it is proven that they hold the entry and can be taken back.
+    """Return the edited bytes once it is proven that they hold the entry and can be taken back.
 
     Raises:
         RegistryError: They do not, because of a layout that no rule foresees.
@@ -198,12 +196,12 @@ def settled(
 
 
 def there(script: Script, data: bytes, offset: int) -> Edit:
-    """Returns the outcome of an edit that has nothing to do."""
+    """Return the outcome of an edit that has nothing to do."""
     return Edit(data, script.line(offset))
 
 
 def bindings(tree: ast.Module) -> dict[str, int]:
-    """Returns the names that a module's top level binds, each with its first line."""
+    """Return the names that a module's top level binds, each with its first line."""
     names: dict[str, int] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -223,7 +221,7 @@ def bindings(tree: ast.Module) -> dict[str, int]:
 
 
 def sorted_index(keys: Sequence[str], key: str) -> int:
-    """Returns where a key goes among others: its sorted place, or the end where none is sorted."""
+    """Return where a key goes among others: its sorted place, or the end where none is sorted."""
     order = ordering.order_of([keys])
     return ordering.sorted_index(keys, key, order) if order else len(keys)
 
@@ -232,13 +230,13 @@ def sorted_index(keys: Sequence[str], key: str) -> int:
 
 
 def literal(text: str, quote: str) -> str:
-    """Returns a string literal in the given quotes where it needs no escapes."""
+    """Return a string literal in the given quotes where it needs no escapes."""
     plain = text.isprintable() and quote not in text and "\\" not in text
     return f"{quote}{text}{quote}" if plain else repr(text)
 
 
 def reindented(script: Script, text: str, outer: bytes, unit: bytes = b"") -> bytes:
-    """Returns source text as lines for a place in the file.
+    """Return source text as lines for a place in the file.
 
     Args:
         script: The file.
@@ -264,7 +262,7 @@ def reindented(script: Script, text: str, outer: bytes, unit: bytes = b"") -> by
 
 
 def indent_unit(script: Script) -> bytes:
-    """Returns one step of indentation as the file has it first."""
+    """Return one step of indentation as the file has it first."""
     for node in ast.walk(script.tree):
         body = getattr(node, "body", None)
         if isinstance(node, ast.stmt) and isinstance(body, list) and isinstance(body[0], ast.stmt):
@@ -279,7 +277,7 @@ def _width(row: str) -> int:
 
 
 def _rows_inside_strings(text: str) -> set[int]:
-    """Returns the lines that begin inside a string, whose indentation is content."""
+    """Return the lines that begin inside a string, whose indentation is content."""
     rows: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if tokenize.tok_name[token.type].endswith(("STRING", "STRING_MIDDLE")):

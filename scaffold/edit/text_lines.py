@@ -32,7 +32,7 @@ _COMMENT = re.compile(r"\s*(?:#(?!\S*::)|\.\.(?:\s|$))")
 
 @dataclass(frozen=True)
 class _List:
-    """Is a list: the numbers of its lines, and where and how a first one would stand."""
+    """A list: the numbers of its lines, and where and how a first one would stand."""
 
     text: Text
     numbers: tuple[int, ...]
@@ -48,23 +48,23 @@ class _List:
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns the lines, each with an empty value."""
+    """Return the lines, each with an empty value."""
     return dict.fromkeys(_locate(data, entry, context_of(entry)).rows(), "")
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether the line is there, whatever its spaces."""
+    """Return whether the line is there, whatever its spaces."""
     is_there = _locate(data, entry, context_of(entry)).line_of(entry.key) is not None
     return is_there and not entry.value
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the line."""
+    """Return the line."""
     return entry.key
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds a line at its sorted place, or below the others where they are not sorted."""
+    """Add a line at its sorted place, or below the others where they are not sorted."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
     found = _locate(data, entry, context)
@@ -92,14 +92,14 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes the line out."""
+    """Take the line out."""
     found = _locate(data, entry, context_of(entry))
     line = found.line_of(entry.key)
     return data if line is None else found.text.without_line(line)
 
 
 def _target(line: str) -> str:
-    """Returns the page of ``Title <page>``; lists are sorted by pages."""
+    """Return the page of ``Title <page>``; lists are sorted by pages."""
     found = re.search(r"<([^<>]+)>$", line)
     return found[1] if found else _collapsed(line)
 
@@ -128,7 +128,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _List:
 
 
 def _below_head(text: Text) -> int:
-    """Returns the line below the comments that a file without items begins with."""
+    """Return the line below the comments that a file without items begins with."""
     lines = text.lines
     return next((n for n, line in enumerate(lines) if not _COMMENT.match(line)), len(lines))
 
@@ -146,7 +146,7 @@ def _under_marker(text: Text, marker: int) -> _List:
 
 
 def _under_directive(text: Text, marker: int, context: Context) -> _List:
-    """Finds the entries of a directive, by its first line or by one of its options."""
+    """Find the entries of a directive, by its first line or by one of its options."""
     lines = text.lines
     head = marker
     while head >= 0 and not _DIRECTIVE.match(lines[head].lstrip()):

@@ -20,7 +20,7 @@ _NEWLINE = re.compile(r"\r\n|\n")
 
 @dataclass(frozen=True)
 class Array:
-    """Is an array in a text: ``inside`` is the offset behind ``[``, ``close`` that of ``]``."""
+    """An array in a text: ``inside`` is the offset behind ``[``, ``close`` that of ``]``."""
 
     text: str
     inside: int
@@ -29,7 +29,7 @@ class Array:
 
 
 def with_element(array: Array, index: int, source: str) -> str:
-    """Returns the text with one element more."""
+    """Return the text with one element more."""
     if not array.elements:
         splices = [_into_empty(array, source)]
     elif index < len(array.elements):
@@ -40,7 +40,7 @@ def with_element(array: Array, index: int, source: str) -> str:
 
 
 def without_element(array: Array, index: int) -> str:
-    """Returns the text with one element less."""
+    """Return the text with one element less."""
     text, elements, element = array.text, array.elements, array.elements[index]
     before = elements[index - 1] if index else None
     is_last = index == len(elements) - 1
@@ -86,7 +86,7 @@ def _before(array: Array, index: int, source: str) -> tuple[int, int, str]:
 
 
 def _have_comments(array: Array) -> bool:
-    """Tells whether elements have comments above them, so that the first one's is its own."""
+    """Return whether elements have comments above them, so that the first one's is its own."""
     gaps = [array.text[a.after : b.start] for a, b in itertools.pairwise(array.elements)]
     return any(re.search(r"\n[ \t]*#", gap) for gap in gaps)
 

@@ -39,7 +39,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class _File:
-    """Is a file that was read: its text, what it says, and its statements."""
+    """A file that was read: its text, what it says, and its statements."""
 
     text: Text
     raw: str
@@ -47,13 +47,13 @@ class _File:
     statements: tuple[Statement, ...]
 
     def line(self, offset: int) -> int:
-        """Returns the number of an offset's line, from 0."""
+        """Return the number of an offset's line, from 0."""
         return self.raw.count("\n", 0, offset)
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Is a table or array; ``at`` is its header or key, ``rows`` the keys below the header."""
+    """A table or array; ``at`` is its header or key, ``rows`` the keys below the header."""
 
     file: _File
     content: dict[str, Any] | list[Any]
@@ -62,7 +62,7 @@ class _Table:
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns the keys of a table, or the texts of an array with empty values."""
+    """Return the keys of a table, or the texts of an array with empty values."""
     content = _locate(data, entry, context_of(entry)).content
     if isinstance(content, list):
         return {each: "" for each in content if isinstance(each, str)}
@@ -70,19 +70,19 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether the entry is there, however it is written."""
+    """Return whether the entry is there, however it is written."""
     return _has(_locate(data, entry, context_of(entry)).content, entry)
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the line for a table, or the element where the entry has no value."""
+    """Return the line for a table, or the element where the entry has no value."""
     if not entry.value:
         return _string(entry.key, '"') + ","
     return _key(entry.key) + " = " + _value(entry, '"')
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds the entry at its sorted place, or behind the others where they are not sorted."""
+    """Add the entry at its sorted place, or behind the others where they are not sorted."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
     _require_source(entry, context)
@@ -106,7 +106,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes a key with its line, or an element, back."""
+    """Take a key with its line, or an element, back."""
     context = context_of(entry)
     found = _locate(data, entry, context)
     if entry.key not in found.content:
@@ -159,7 +159,7 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
 
 
 def _rows(file: _File, at: Statement | None) -> tuple[Statement, ...]:
-    """Returns the keys between a header and the next one."""
+    """Return the keys between a header and the next one."""
     start = file.statements.index(at) + 1 if at else 0
     rows: list[Statement] = []
     for each in file.statements[start:]:
@@ -177,7 +177,7 @@ def _array(found: _Table) -> Array:
 
 
 def _line_of(found: _Table, key: str) -> int:
-    """Returns the line, from 0, of a key or element that is there."""
+    """Return the line, from 0, of a key or element that is there."""
     file = found.file
     if isinstance(found.content, list):
         return file.line(_array(found).elements[found.content.index(key)].start)
@@ -192,10 +192,10 @@ def _has(content: dict[str, Any] | list[Any], entry: Entry) -> bool:
     if isinstance(content, list):
         return not entry.value and entry.key in content
     value = toml_scan.read_value(entry.value) if "value" in entry.code else entry.value
-    return entry.key in content and _same(content[entry.key], value)
+    return entry.key in content and _is_equal(content[entry.key], value)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
@@ -248,7 +248,7 @@ def _with_key(found: _Table, entry: Entry, context: Context) -> bytes:
 
 
 def _row(found: _Table, entry: Entry, near: int) -> str:
-    """Writes the line as its neighbours are written: indentation, equals sign and quotes."""
+    """Write the line as its neighbours are written: indentation, equals sign and quotes."""
     raw, rows = found.file.raw, found.rows
     if not rows:
         return _key(entry.key) + " = " + _value(entry, '"')
@@ -264,7 +264,7 @@ def _row(found: _Table, entry: Entry, near: int) -> str:
 
 
 def _gap(raw: str, row: Statement) -> str:
-    """Returns the whitespace in front of an equals sign."""
+    """Return the whitespace in front of an equals sign."""
     return re.findall(r"[ \t]*\Z", raw[row.start : row.equals])[0]
 
 
@@ -290,7 +290,7 @@ def _encoded(file: _File, raw: str) -> bytes:
 
 
 def _check(found: _Table, edited: _Table, entry: Entry, context: Context) -> None:
-    """Takes the entry out of what the edited file says: the first document is left."""
+    """Take the entry out of what the edited file says: the first document is left."""
     if isinstance(edited.content, list):
         edited.content.remove(entry.key)
     else:

@@ -24,7 +24,7 @@ _HEADER = re.compile(rf"(\[\[?)[ \t]*({_KEY.pattern})[ \t]*\]\]?")
 
 @dataclass(frozen=True)
 class Statement:
-    """Is a table header or a key with its value.
+    """A table header or a key with its value.
 
     Args:
         path: The full path of the table or of the value.
@@ -47,7 +47,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Element:
-    """Is one element of an array; ``comma`` is the offset of the comma behind it, or None."""
+    """One element of an array; ``comma`` is the offset of the comma behind it, or None."""
 
     start: int
     end: int
@@ -59,7 +59,7 @@ class Element:
 
 
 def key_path(source: str) -> tuple[str, ...]:
-    """Splits a dotted key into its names; a text that is no key is one name."""
+    """Split a dotted key into its names; a text that is no key is one name."""
     if not _KEY.fullmatch(source):
         return (source,)
     parts = re.findall(_PART, source)
@@ -67,7 +67,7 @@ def key_path(source: str) -> tuple[str, ...]:
 
 
 def read_value(source: str) -> Any:
-    """Returns what a piece of TOML source stands for.
+    """Return what a piece of TOML source stands for.
 
     Raises:
         tomllib.TOMLDecodeError: It is no value.
@@ -76,7 +76,7 @@ def read_value(source: str) -> Any:
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """Yields the statements of a file in order."""
+    """Yield the statements of a file in order."""
     table: tuple[str, ...] = ()
     arrays: set[tuple[str, ...]] = set()
     offset = skip_layout(text, 0)
@@ -102,14 +102,14 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def skip_layout(text: str, offset: int) -> int:
-    """Returns the offset of the next character that is no whitespace and in no comment."""
+    """Return the offset of the next character that is no whitespace and in no comment."""
     found = _LAYOUT.match(text, offset)
     assert found is not None
     return found.end()
 
 
 def value_end(text: str, offset: int) -> int:
-    """Returns the offset behind a value."""
+    """Return the offset behind a value."""
     if text[offset] in "[{":
         return brackets(text, offset)[1] + 1
     found = _STRING.match(text, offset) or _BARE.match(text, offset)
@@ -118,7 +118,7 @@ def value_end(text: str, offset: int) -> int:
 
 
 def brackets(text: str, offset: int) -> tuple[tuple[Element, ...], int]:
-    """Returns the parts between a bracket's commas, and the offset of the closing bracket."""
+    """Return the parts between a bracket's commas, and the offset of the closing bracket."""
     is_table = text[offset] == "{"
     parts: list[Element] = []
     offset = skip_layout(text, offset + 1)

@@ -54,7 +54,7 @@ _NAMES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class _Entry:
-    """Is an item as a pair; ``value`` is None where it is no plain text."""
+    """An item as a pair; ``value`` is None where it is no plain text."""
 
     key: str | None
     value: str | None
@@ -76,31 +76,31 @@ class _Table:
 
 
 def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
-    """Returns the items; nested ones have the value None."""
+    """Return the items; nested ones have the value None."""
     found = _locate(data, entry, context_of(entry))
     return {each.key: each.value for each in found.entries if each.key is not None}
 
 
 def has_entry(data: bytes, entry: Entry) -> bool:
-    """Tells whether the item is there with this value, however it is quoted."""
+    """Return whether the item is there with this value, however it is quoted."""
     found = _locate(data, entry, context_of(entry))
-    return any(_says(each, entry) for each in found.find(entry.key))
+    return any(_matches(each, entry) for each in found.find(entry.key))
 
 
 def text_to_add(entry: Entry) -> str:
-    """Returns the item as a line; that of a list, since only the file tells a mapping."""
+    """Return the item as a line; that of a list, since only the file tells a mapping."""
     return "- " + _pair(entry, _known_by(entry.table), "", "")
 
 
 def add_entry(data: bytes, entry: Entry) -> Edit:
-    """Adds an item at its sorted place, or behind the others where they are not sorted."""
+    """Add an item at its sorted place, or behind the others where they are not sorted."""
     context = context_of(entry, text_to_add(entry))
     require_one_line(entry, context)
     found = _locate(data, entry, context)
     if found.node.kind == "mapping":
         context = context_of(entry, _pair(entry, "", "", "") + ("" if entry.value else ":"))
     for each in found.find(entry.key):
-        if _says(each, entry):
+        if _matches(each, entry):
             return Edit(data, each.item.line + 1)
     if found.known_by and (found.node.kind != "list" or entry.value):
         reason = "only items of a list are known by a key, and those have no value of their own"
@@ -118,12 +118,12 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
 
 
 def remove_entry(data: bytes, entry: Entry) -> bytes:
-    """Takes an item back that has its line to itself."""
+    """Take an item back that has its line to itself."""
     context = context_of(entry)
     found = _locate(data, entry, context)
     hits = found.find(entry.key)
     if len(hits) > 1:
-        hits = [each for each in hits if _says(each, entry)] or hits
+        hits = [each for each in hits if _matches(each, entry)] or hits
     if not hits:
         return data
     item = hits[0].item
@@ -179,7 +179,7 @@ def _step(node: Node, step: str, context: Context) -> Node:
 
 
 def _selected(item: Item, step: str) -> Node | None:
-    """Returns the node that a step leads to by way of an item, or None."""
+    """Return the node that a step leads to by way of an item, or None."""
     if item.key is not None:
         return item.node if item.key == step else None
     inner = item.node.items if item.node.kind == "mapping" else ()
@@ -213,7 +213,7 @@ def _entry(item: Item, known_by: str) -> _Entry:
     return _Entry(None, None, "", "", item)
 
 
-def _says(found: _Entry, entry: Entry) -> bool:
+def _matches(found: _Entry, entry: Entry) -> bool:
     if "value" in entry.code:
         return found.source == entry.value
     return found.value == entry.value
@@ -275,7 +275,7 @@ def _line(found: _Table, entry: Entry) -> str:
 
 
 def _shared_quote(sources: Sequence[str]) -> str:
-    """Returns the quotation mark that all siblings have, or nothing."""
+    """Return the quotation mark that all siblings have, or nothing."""
     starts = {source[:1] for source in sources}
     return starts.pop() if len(starts) == 1 and starts <= {"'", '"'} else ""
 
@@ -291,7 +291,7 @@ def _pair(entry: Entry, known_by: str, key_quote: str, value_quote: str) -> str:
 
 
 def _scalar(text: str, quote: str) -> str:
-    """Writes a text so that YAML reads that text, quoted where it has to be or siblings are."""
+    """Write a text so that YAML reads that text, quoted where it has to be or siblings are."""
     is_printable = text.isprintable() and "\ufeff" not in text
     if not quote and is_printable and is_plain_text(text) and not _NEEDS_QUOTES.match(text):
         return text
@@ -316,16 +316,16 @@ def _begins_line(text: Text, item: Item) -> bool:
 
 
 def _check(found: _Table, after: bytes, entry: Entry, context: Context) -> None:
-    """Reads the file again: the whole document is what it was, but for the item."""
+    """Read the file again: the whole document is what it was, but for the item."""
     edited = _locate(after, entry, context)
-    hits = [each for each in edited.find(entry.key) if _says(each, entry)]
+    hits = [each for each in edited.find(entry.key) if _matches(each, entry)]
     if len(hits) != 1 or _content(edited.root, hits[0].item) != _content(found.root, None):
         line = found.node.line + 1
         raise context.refusal("registry_computed", line, "the edited file reads differently")
 
 
 def _content(node: Node, without: Item | None) -> Any:
-    """Returns what a node says, apart from lines and columns, and apart from one item."""
+    """Return what a node says, apart from lines and columns, and apart from one item."""
     items = [
         (item.key, item.source, _content(item.node, without))
         for item in node.items

@@ -60,7 +60,7 @@ class YamlError(Exception):
 
 @dataclass(frozen=True)
 class Node:
-    """Is a value; ``last`` is its last line, ``text`` what it says where it is plain text."""
+    """A value; ``last`` is its last line, ``text`` what it says where it is plain text."""
 
     kind: Kind
     line: int
@@ -74,7 +74,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Item:
-    """Is an entry of a list (``key`` None) or mapping; ``end`` counts deeper comments below it."""
+    """An entry of a list (``key`` None) or mapping; ``end`` counts deeper comments below it."""
 
     key: str | None
     source: str
@@ -85,12 +85,12 @@ class Item:
 
 
 def is_plain_text(source: str) -> bool:
-    """Tells whether YAML reads an unquoted scalar as text: "true" and "1.0" are none."""
+    """Return whether YAML reads an unquoted scalar as text: "true" and "1.0" are none."""
     return _NO_TEXT.fullmatch(source) is None
 
 
 def scalar_text(source: str) -> str:
-    """Returns the content of a scalar on one line."""
+    """Return the content of a scalar on one line."""
     if source.startswith("'"):
         return source[1:-1].replace("''", "'")
     if source.startswith('"'):
@@ -105,7 +105,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def read_yaml(lines: tuple[str, ...]) -> Node:
-    """Reads a file that holds one document.
+    """Read a file that holds one document.
 
     Raises:
         YamlError: The layout is wrong, or one that this reader does not know.
@@ -120,7 +120,7 @@ class _Reader:
         self.lines = lines
 
     def document(self) -> Node:
-        first = next((n for n, line in enumerate(self.lines) if self._says(line)), None)
+        first = next((n for n, line in enumerate(self.lines) if self._has_content(line)), None)
         if first is not None and re.fullmatch(r"---[ \t]*(?:#.*)?", self.lines[first]):
             start = self._content(first + 1)
         else:
@@ -137,14 +137,14 @@ class _Reader:
         return YamlError(line + 1, reason)
 
     @staticmethod
-    def _says(line: str) -> bool:
+    def _has_content(line: str) -> bool:
         return bool(line.strip()) and not line.lstrip(" \t").startswith("#")
 
     def _content(self, line: int) -> int | None:
-        """Returns the next line that is neither blank nor a comment."""
+        """Return the next line that is neither blank nor a comment."""
         for number in range(line, len(self.lines)):
             text = self.lines[number]
-            if not self._says(text):
+            if not self._has_content(text):
                 continue
             if _MARK.match(text):
                 raise self._problem(number, "the file holds more than one document")
@@ -213,7 +213,7 @@ class _Reader:
         return Item(key, source, line, column, self._end(node.last, after, column), node), after
 
     def _below(self, line: int, column: int, kind: Literal["list", "mapping"]) -> tuple[Node, int]:
-        """Reads the value that stands on the lines below its key or dash."""
+        """Read the value that stands on the lines below its key or dash."""
         start = self._content(line + 1)
         if start is not None:
             indent = self._indent(start)
@@ -223,19 +223,19 @@ class _Reader:
         return Node("empty", line, line, text=""), line + 1
 
     def _end(self, last: int, after: int, column: int) -> int:
-        """Returns the last line of an item with the comments that are indented deeper than it."""
+        """Return the last line of an item with the comments that are indented deeper than it."""
         end = last
         for number in range(after, len(self.lines)):
             text = self.lines[number]
             if not text.strip():
                 continue
-            if self._says(text) or len(text) - len(text.lstrip(" \t")) <= column:
+            if self._has_content(text) or len(text) - len(text.lstrip(" \t")) <= column:
                 break
             end = number
         return end
 
     def _value(self, line: int, column: int, parent: int) -> tuple[Node, int]:
-        """Reads a value that begins on a line and is no block collection on that line."""
+        """Read a value that begins on a line and is no block collection on that line."""
         is_marked = False
         while found := _PROPERTY.match(self.lines[line], column):
             is_marked, column = True, found.end()
@@ -271,7 +271,7 @@ class _Reader:
         return Node("text", line, last, source, source if is_text else None), last + 1
 
     def _folded(self, line: int, parent: int) -> int:
-        """Returns the last line of an unquoted scalar that may go on, indented deeper."""
+        """Return the last line of an unquoted scalar that may go on, indented deeper."""
         last = line
         for number in range(line + 1, len(self.lines)):
             text = self.lines[number]
@@ -308,7 +308,7 @@ class _Reader:
         return Node("text", line, last, source, text), last + 1
 
     def _close_quote(self, line: int, column: int) -> tuple[int, int]:
-        """Returns the line and the offset behind a closing quote."""
+        """Return the line and the offset behind a closing quote."""
         quote = self.lines[line][column]
         body = _IN_SINGLE if quote == "'" else _IN_DOUBLE
         offset = column + 1

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from scaffold.syntax import parse
+
 _GOOGLE = re.compile(r"^ *(Args|Returns|Raises|Yields):\s*$", re.MULTILINE)
 _NUMPY = re.compile(r"^ *(Parameters|Returns|Raises|Yields)\s*\n *-{4,}\s*$", re.MULTILINE)
 _SPHINX = re.compile(r"^ *:(param|returns?|raises|rtype|type)\b[^:\n]*:", re.MULTILINE)
@@ -25,7 +27,7 @@ class _Section:
 
 
 def form_of(text: str) -> str:
-    """Returns the form that most docstring sections of a file have, or ""."""
+    """Return the form that most docstring sections of a file have, or ""."""
     counts = {
         "google": len(_GOOGLE.findall(text)),
         "numpy": len(_NUMPY.findall(text)),
@@ -36,17 +38,17 @@ def form_of(text: str) -> str:
 
 
 def convert(text: str, form: str) -> str:
-    """Rewrites the docstrings of a Python text from Google's form into another one.
+    """Rewrite the docstrings of a Python text from Google's form into another one.
 
     Args:
         text: The text of a module.
-        form: One of `scaffold.target.style.DOCSTRING_FORMS`.
+        form: One of `scaffold.target.layouts.DOCSTRING_FORMS`.
 
     Raises:
         SyntaxError: The text is no Python.
     """
     lines = text.splitlines(keepends=True)
-    for owner, node in sorted(_docstrings(ast.parse(text)), key=lambda each: -each[1].lineno):
+    for owner, node in sorted(_docstrings(parse(text)), key=lambda each: -each[1].lineno):
         doc = inspect.cleandoc(str(node.value))
         head, sections = _parse(doc)
         if not sections:
@@ -72,7 +74,7 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[Owner, ast.Constant]]:
 
 
 def _parse(doc: str) -> tuple[list[str], list[_Section]]:
-    """Splits a docstring into what stands before its sections, and these, their rows dedented."""
+    """Split a docstring into what stands before its sections, and these, their rows dedented."""
     head: list[str] = []
     sections: list[_Section] = []
     for row in _escaped(doc).split("\n"):
@@ -93,12 +95,12 @@ def _parse(doc: str) -> tuple[list[str], list[_Section]]:
 
 
 def _escaped(doc: str) -> str:
-    """Returns the value of a docstring as it may stand between three double quotes."""
+    """Return the value of a docstring as it may stand between three double quotes."""
     return doc.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
 
 
 def _items(section: _Section) -> Iterator[tuple[str, list[str]]]:
-    """Yields the names that a section explains, each with its text."""
+    """Yield the names that a section explains, each with its text."""
     name, rows = "", list[str]()
     for row in section.rows:
         found = None if row.startswith(" ") else _ITEM.match(row)
@@ -148,7 +150,7 @@ def _sphinx(section: _Section) -> Iterator[str]:
 
 
 def _joined_fields(rows: list[str]) -> list[str]:
-    """Drops the empty lines between fields, which make one list."""
+    """Drop the empty lines between fields, which make one list."""
     return [
         row
         for n, row in enumerate(rows)
@@ -165,7 +167,7 @@ def _in_fields(rows: list[str]) -> bool:
 
 
 def _types(owner: Owner) -> dict[str, str]:
-    """Returns the annotations of a function's parameters, or of a class's constructor."""
+    """Return the annotations of a function's parameters, or of a class's constructor."""
     if isinstance(owner, ast.ClassDef):
         found = (node for node in owner.body if isinstance(node, Function))
         owner = next((node for node in found if node.name == "__init__"), owner)

@@ -50,7 +50,7 @@ HOOKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class Formatter:
-    """Is one command that rewrites the files named behind it.
+    """One command that rewrites the files named behind it.
 
     Args:
         argv: Its argument list, without the files.
@@ -63,12 +63,12 @@ class Formatter:
     why: str
 
     def takes(self, path: str) -> bool:
-        """Tells whether it is for a file."""
+        """Return whether it is for a file."""
         return not self.suffixes or path.endswith(self.suffixes)
 
 
 def find_formatters(root: Path, configured: Sequence[Sequence[str]] = ()) -> tuple[Formatter, ...]:
-    """Returns what formats a repository's files, in the order in which it runs.
+    """Return what formats a repository's files, in the order in which it runs.
 
     Args:
         root: The target's folder.
@@ -87,7 +87,7 @@ def find_formatters(root: Path, configured: Sequence[Sequence[str]] = ()) -> tup
 def format_files(
     root: Path, files: Mapping[str, bytes], formatters: Sequence[Formatter]
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Returns files as the target's formatters leave them.
+    """Return files as the target's formatters leave them.
 
     Args:
         root: The target's folder.
@@ -115,7 +115,7 @@ def format_files(
 
 
 class _Copy:
-    """Is a folder that looks to a formatter as the target does."""
+    """A folder that looks to a formatter as the target does."""
 
     def __init__(self, root: Path, folder: Path) -> None:
         self.root = root
@@ -141,7 +141,7 @@ class _Copy:
                 twin.mkdir(parents=True, exist_ok=True)
 
     def run(self, formatter: Formatter, paths: list[str]) -> str:
-        """Runs one formatter; returns what went wrong, or ""."""
+        """Run one formatter; returns what went wrong, or ""."""
         import subprocess
 
         program = _find_program(formatter.argv[0], self.root)
@@ -169,7 +169,7 @@ class _Copy:
 
 
 def _up_to_git(root: Path) -> list[Path]:
-    """Returns a folder and those above it up to the git root; alone where there is no git."""
+    """Return a folder and those above it up to the git root; alone where there is no git."""
     folders: list[Path] = []
     for folder in (root, *root.parents):
         folders.append(folder)
@@ -179,7 +179,7 @@ def _up_to_git(root: Path) -> list[Path]:
 
 
 def _find_program(name: str, root: Path) -> str | None:
-    """Returns a program of the target's environment, of this one, or of PATH."""
+    """Return a program of the target's environment, of this one, or of PATH."""
     import shutil
 
     folders = [root / ".venv" / ("Scripts" if os.name == "nt" else "bin")]
@@ -192,7 +192,7 @@ def _find_program(name: str, root: Path) -> str | None:
 
 
 def _from_hooks(path: Path) -> tuple[Formatter, ...]:
-    """Returns the formatters among pre-commit's hooks, with their arguments.
+    """Return the formatters among pre-commit's hooks, with their arguments.
 
     The file is YAML, of which the forms that pre-commit's own documents use are read.
     """
@@ -217,13 +217,13 @@ def _hook_args(block: str) -> list[str]:
 
 
 def _added(argv: Sequence[str], args: Sequence[str]) -> list[str]:
-    """Returns a hook's arguments, without those that report instead of rewriting."""
+    """Return a hook's arguments, without those that report instead of rewriting."""
     reports = ("--check", "--diff", "--exit-non-zero-on-fix", "--show-fixes", "--output-format")
     return [arg for arg in args if arg not in argv and not arg.startswith(reports)]
 
 
 def _from_pyproject(path: Path) -> tuple[Formatter, ...]:
-    """Returns the formatters that have a table in pyproject.toml."""
+    """Return the formatters that have a table in pyproject.toml."""
     try:
         tool = _table(tomllib.loads(_text_or_empty(path)), "tool")
     except tomllib.TOMLDecodeError:
@@ -243,7 +243,7 @@ def _from_pyproject(path: Path) -> tuple[Formatter, ...]:
 
 
 def _table(parent: dict[str, Any], key: str) -> dict[str, Any]:
-    """Returns a table of somebody else's configuration; empty where it is none."""
+    """Return a table of somebody else's configuration; empty where it is none."""
     value: Any = parent.get(key)
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 

@@ -18,12 +18,16 @@ from scaffold.errors import TemplateError
 from scaffold.templating.manifests import read_registry
 from scaffold.templating.spec import RegistryRule
 
+DOCSTRING_FORMS = ("google", "numpy", "sphinx")
+"""The forms of docstrings that can be written; templates have the first."""
+
+
 LAYOUT_SCHEMA = 1
 """The newest layout format that this version reads."""
 
 
 class Condition(NamedTuple):
-    """Holds where one of the files exists and its text matches.
+    """Where one of the files exists and its text matches.
 
     Args:
         files: Paths relative to the root, any of which may do.
@@ -36,7 +40,7 @@ class Condition(NamedTuple):
     absent: str = ""
 
     def holds(self, root: Path) -> bool:
-        """Tells whether the condition holds in a repository."""
+        """Return whether the condition holds in a repository."""
         return any(self._fits(root / file) for file in self.files)
 
     def _fits(self, path: Path) -> bool:
@@ -50,14 +54,14 @@ class Condition(NamedTuple):
 
 
 class Registry(NamedTuple):
-    """Is a table in a file of the target; ``file`` is relative to the root."""
+    """A table in a file of the target; ``file`` is relative to the root."""
 
     file: str
     table: str
 
 
 class KindPlace(NamedTuple):
-    """Says where units of one kind go in a target.
+    """Where units of one kind go in a target.
 
     Args:
         registry: The table that names them; its folder is where their modules go.
@@ -71,7 +75,7 @@ class KindPlace(NamedTuple):
 
 
 class LayoutPlace(NamedTuple):
-    """Is where units of a kind go, in the repositories of a layout where `when` holds."""
+    """Where units of a kind go, in the repositories of a layout where `when` holds."""
 
     kind: str
     when: tuple[Condition, ...]
@@ -79,7 +83,7 @@ class LayoutPlace(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Is a kind of repository that is known without configuration."""
+    """A kind of repository that is known without configuration."""
 
     name: str
     title: str
@@ -89,11 +93,11 @@ class Layout(NamedTuple):
     places: tuple[LayoutPlace, ...]
 
     def recognises(self, root: Path) -> bool:
-        """Tells whether a folder is the root of such a repository."""
+        """Return whether a folder is the root of such a repository."""
         return all(each.holds(root) for each in self.detect)
 
     def kinds(self, root: Path) -> dict[str, KindPlace]:
-        """Returns where units go in a repository, by kind."""
+        """Return where units go in a repository, by kind."""
         found: dict[str, KindPlace] = {}
         for each in self.places:
             if each.kind not in found and all(rule.holds(root) for rule in each.when):
@@ -103,7 +107,7 @@ class Layout(NamedTuple):
 
 @functools.cache
 def load_layouts(folder: Path) -> tuple[Layout, ...]:
-    """Reads every layout file of a folder, sorted by name.
+    """Read every layout file of a folder, sorted by name.
 
     Raises:
         TemplateError: One is wrong.
@@ -118,7 +122,7 @@ def load_layouts(folder: Path) -> tuple[Layout, ...]:
 
 
 def registry_address(where: str, kind: str, row: str) -> Registry:
-    """Reads ``folder/file.py:TABLE``, or ``docs/index.md:Heading`` for a file of another format.
+    """Read ``folder/file.py:TABLE``, or ``docs/index.md:Heading`` for a file of another format.
 
     Raises:
         FieldError: It does not read so.

@@ -1,25 +1,22 @@
-"""The manner of a repository: its licence header, the form of its docstrings, where tests stand.
+"""The style of a repository's files: licence header, form of docstrings, place of tests.
 
-What ``[tool.scaffold.style]`` does not say is learned from the files beside the new one: what most
-of them do is the manner. Everything here is pure: texts in, texts out.
+What ``[tool.scaffold.style]`` leaves open is learned from the files beside the new one: what most
+of them do is the style. Everything here is pure: texts in, texts out.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from scaffold.syntax import parse
 from scaffold.target.docstrings import convert, form_of
 
-DOCSTRING_FORMS = ("google", "numpy", "sphinx")
-"""The forms of docstrings that can be written; templates have the first."""
-
 MIN_SIBLINGS = 2
-"""How many files have to agree before a manner is taken from them."""
+"""How many files have to agree before a style is taken from them."""
 
 _LICENCE = re.compile(r"(?i)copyright|licen[cs]e|SPDX-")
 _PROLOGUE = re.compile(r"\A(?:#![^\n]*\n)?(?:#[^\n]*coding[:=][^\n]*\n)?")
@@ -27,12 +24,12 @@ _HEADER = re.compile(r"(?:#[^\n]*\n)+\n?")
 
 
 @dataclass(frozen=True)
-class Manner:
-    """Is how a repository writes its files.
+class FileStyle:
+    """How a repository writes its files.
 
     Args:
         header: The licence header, comment lines that each end in a line feed.
-        docstrings: One of `scaffold.target.style.DOCSTRING_FORMS`.
+        docstrings: One of `scaffold.target.layouts.DOCSTRING_FORMS`.
         names: What is called otherwise than a kind's manifest says, such as "test".
     """
 
@@ -41,19 +38,19 @@ class Manner:
     names: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def learn_manner(siblings: Mapping[str, str]) -> Manner:
-    """Learns header and docstrings from Python files.
+def learn_file_style(siblings: Mapping[str, str]) -> FileStyle:
+    """Learn header and docstrings from Python files.
 
     Args:
         siblings: Path to text of the files beside the new one.
     """
     texts = [text for text in siblings.values() if text.strip()]
     forms = Counter(form for text in texts if (form := form_of(text)))
-    return Manner(_most(_header(text) for text in texts), _winner(forms) or "google")
+    return FileStyle(_most(_header(text) for text in texts), _winner(forms) or "google")
 
 
 def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
-    """Returns where the tests of siblings stand, as a pattern with ``{key}``, or "".
+    """Return where the tests of siblings stand, as a pattern with ``{key}``, or "".
 
     Args:
         stems: The siblings' names without suffix.
@@ -69,24 +66,24 @@ def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
     return _winner(found)
 
 
-def in_manner(path: str, data: bytes, manner: Manner) -> bytes:
-    """Returns a rendered file as the repository would write it; other files than Python stay."""
+def apply_file_style(path: str, data: bytes, file_style: FileStyle) -> bytes:
+    """Return a rendered file as the repository would write it; other files than Python stay."""
     if not path.endswith(".py"):
         return data
     text = data.decode("utf-8")
-    if manner.docstrings != "google":
-        text = convert(text, manner.docstrings)
-    if manner.header and manner.header.strip() not in text and not _header(text):
+    if file_style.docstrings != "google":
+        text = convert(text, file_style.docstrings)
+    if file_style.header and file_style.header.strip() not in text and not _header(text):
         prologue = _PROLOGUE.match(text)
         end = prologue.end() if prologue else 0
         gap = "\n" if text[end:].strip() else ""
-        text = text[:end] + manner.header.rstrip("\n") + "\n" + gap + text[end:]
-    ast.parse(text)
+        text = text[:end] + file_style.header.rstrip("\n") + "\n" + gap + text[end:]
+    parse(text)
     return text.encode("utf-8")
 
 
 def _header(text: str) -> str:
-    """Returns the comment block at the top of a file if it speaks of a licence, else ""."""
+    """Return the comment block at the top of a file if it speaks of a licence, else ""."""
     prologue = _PROLOGUE.match(text)
     found = _HEADER.match(text, prologue.end() if prologue else 0)
     block = found[0].rstrip("\n") + "\n" if found else ""
@@ -94,7 +91,7 @@ def _header(text: str) -> str:
 
 
 def _most(values: Iterable[str]) -> str:
-    """Returns what more than half of the values are, if they are enough."""
+    """Return what more than half of the values are, if they are enough."""
     counts = Counter(values)
     value, count = counts.most_common(1)[0] if counts else ("", 0)
     return value if count >= MIN_SIBLINGS and 2 * count > counts.total() else ""

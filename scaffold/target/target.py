@@ -10,10 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+from scaffold.analysis.project.tool_table import settings_errors
 from scaffold.config import FieldError, Fields
 from scaffold.errors import TargetError
-from scaffold.target.layouts import KindPlace, Registry, load_layouts, registry_address
-from scaffold.target.style import DOCSTRING_FORMS
+from scaffold.target.layouts import (
+    DOCSTRING_FORMS,
+    KindPlace,
+    Registry,
+    load_layouts,
+    registry_address,
+)
 from scaffold.templating.manifests import Catalogue, catalogue_for, read_registry, templates_folder
 from scaffold.templating.names import pascal
 from scaffold.templating.spec import Kind, RegistryRule, fill
@@ -27,7 +33,7 @@ MAX_SHOWN = 300
 
 @dataclass(frozen=True)
 class Target:
-    """Is a repository that units can be added to.
+    """A repository that units can be added to.
 
     Args:
         root: Its folder; nothing outside is ever written.
@@ -57,7 +63,7 @@ class Target:
         return catalogue_for(self.root)
 
     def place(self, kind: Kind) -> KindPlace | None:
-        """Returns where units of a kind go, or None where the kind's manifest says it all.
+        """Return where units of a kind go, or None where the kind's manifest says it all.
 
         Raises:
             TargetError: Neither the target nor the manifest says it.
@@ -83,12 +89,12 @@ class Target:
 
 
 def describe(target: Target) -> dict[str, str]:
-    """Returns a target as reports name it."""
+    """Return a target as reports name it."""
     return {"root": str(target.root), "layout": target.layout, "package": target.package}
 
 
 def find_target(start: Path, *, exact: bool = False) -> Target:
-    """Returns the target at a folder or above it, not beyond the git root.
+    """Return the target at a folder or above it, not beyond the git root.
 
     Args:
         start: Where to begin.
@@ -119,7 +125,7 @@ def find_target(start: Path, *, exact: bool = False) -> Target:
 
 
 def existing_folder(place: Path) -> Path:
-    """Returns where a folder really is.
+    """Return where a folder really is.
 
     Raises:
         TargetError: There is none.
@@ -139,7 +145,7 @@ def existing_folder(place: Path) -> Path:
 
 
 def target_at(folder: Path) -> Target | None:
-    """Returns the target that a folder is the root of, or None.
+    """Return the target that a folder is the root of, or None.
 
     Raises:
         TargetError: The folder has a [tool.scaffold] table that is wrong.
@@ -163,7 +169,7 @@ def unit_names(
     style: str = "",
     otherwise: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Returns every variable that a kind's manifest and its templates may use for one unit.
+    """Return every variable that a kind's manifest and its templates may use for one unit.
 
     Args:
         target: Where the unit goes.
@@ -194,7 +200,7 @@ def unit_names(
 
 
 def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
-    """Returns the lines that register a unit of a kind, each with its file and table."""
+    """Return the lines that register a unit of a kind, each with its file and table."""
     place = target.place(kind)
     if place is None:
         return kind.registry
@@ -208,7 +214,7 @@ def registry_rules(target: Target, kind: Kind) -> tuple[RegistryRule, ...]:
 
 
 def key_names(key: str) -> dict[str, str]:
-    """Returns the spellings of a key: math_debate, math-debate, MathDebate, "Math debate" ..."""
+    """Return the spellings of a key: math_debate, math-debate, MathDebate, "Math debate" ..."""
     words = key.replace("_", " ")
     return {
         "key": key,
@@ -225,7 +231,7 @@ def key_names(key: str) -> dict[str, str]:
 def with_kind_names(
     kind: Kind, names: dict[str, str], otherwise: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Returns the names, extended by those that the kind's [names] and [place] derive from them.
+    """Return the names, extended by those that the kind's [names] and [place] derive from them.
 
     Args:
         kind: The kind's manifest.
@@ -270,7 +276,7 @@ def _text_or_empty(path: Path) -> str:
 
 
 def _configured(root: Path, table: Fields) -> Target:
-    try:
+    with settings_errors("see the table that `scaffold new` writes", TargetError):
         schema = table.integer("schema")
         if schema > CONFIG_SCHEMA:
             raise TargetError(
@@ -286,10 +292,6 @@ def _configured(root: Path, table: Fields) -> Target:
         style = _style(table.fields("style"))
         table.done()
         _check_inside(table.where, "tests", tests)
-    except FieldError as error:
-        raise TargetError(
-            str(error), code="target_invalid", hint="see the table that `scaffold new` writes"
-        ) from error
     if not package.isidentifier():
         raise TargetError(
             f"{table.where}: package {package!r} is no importable name", code="target_invalid"
@@ -300,7 +302,7 @@ def _configured(root: Path, table: Fields) -> Target:
 
 
 def _kind_places(rows: Fields) -> dict[str, KindPlace]:
-    """Reads [tool.scaffold.registries]: per kind "file:TABLE", or an array of tables."""
+    """Read [tool.scaffold.registries]: per kind "file:TABLE", or an array of tables."""
     found: dict[str, KindPlace] = {}
     for kind in rows.names():
         if isinstance(rows.value(kind), str):
@@ -317,7 +319,7 @@ def _kind_places(rows: Fields) -> dict[str, KindPlace]:
 
 
 def _formatters(table: Fields) -> tuple[tuple[str, ...], ...]:
-    """Reads ``format``: one argument list, or several."""
+    """Read ``format``: one argument list, or several."""
     given: Any = table.value("format", [])
     rows = cast("list[Any]", given if isinstance(given, list) else [given])
     lists: list[Any] = rows if any(isinstance(row, list) for row in rows) else [rows] * bool(rows)

@@ -17,7 +17,7 @@ MAX_TEXT = 4096
 def complete_answers(
     questions: Mapping[str, Answer], given: Mapping[str, Any]
 ) -> dict[str, AnswerValue]:
-    """Returns an answer to every question, given or by default, in the order of the questions.
+    """Return an answer to every question, given or by default, in the order of the questions.
 
     Args:
         questions: Name to what is accepted.
@@ -46,14 +46,14 @@ def complete_answers(
 def missing_answers(
     questions: Mapping[str, Answer], given: Mapping[str, Any]
 ) -> tuple[Answer, ...]:
-    """Returns the questions that have neither an answer nor a default."""
+    """Return the questions that have neither an answer nor a default."""
     return tuple(
         row for name, row in questions.items() if given.get(name) is None and row.default is None
     )
 
 
 def check_answer(question: Answer, value: Any) -> AnswerValue:
-    """Returns the value, in the question's type.
+    """Return the value, in the question's type.
 
     Raises:
         RequestError: The value is not acceptable.
@@ -73,7 +73,7 @@ def check_answer(question: Answer, value: Any) -> AnswerValue:
 
 
 def parse_answer(question: Answer, text: str) -> AnswerValue:
-    """Returns the value that a text stands for, in the question's type.
+    """Return the value that a text stands for, in the question's type.
 
     Raises:
         RequestError: The text stands for none.

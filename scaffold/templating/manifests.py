@@ -33,14 +33,14 @@ DEFAULT_SOURCES = ("", "training_package", *(f"sample:{name}" for name in SAMPLE
 
 
 class TemplateSource(NamedTuple):
-    """Is a folder of kinds and styles, and whose it is: builtin, repository or "package NAME"."""
+    """A folder of kinds and styles, and whose it is: builtin, repository or "package NAME"."""
 
     origin: str
     folder: Path
 
 
 class Catalogue:
-    """Is every kind and style that can be made, from one source of templates or several.
+    """Every kind and style that can be made, from one source of templates or several.
 
     Args:
         sources: Strongest first: a style or kind.toml of one hides its namesake in the next.
@@ -52,18 +52,18 @@ class Catalogue:
         self._styles: dict[tuple[str, str], Style] = {}
 
     def kind_names(self) -> tuple[str, ...]:
-        """Returns every kind that has a manifest, sorted."""
+        """Return every kind that has a manifest, sorted."""
         found = (path for each in self.sources for path in each.folder.glob("*/kind.toml"))
         return tuple(sorted({path.parent.name for path in found if is_own(str(path))}))
 
     def style_names(self, kind: str) -> tuple[str, ...]:
-        """Returns every style of a kind, sorted."""
+        """Return every style of a kind, sorted."""
         folders = (each.folder / kind for each in self.sources)
         found = (path for folder in folders for path in folder.glob("*/template.toml"))
         return tuple(sorted({path.parent.name for path in found if is_own(str(path))}))
 
     def kind(self, name: str) -> Kind:
-        """Reads ``<kind>/kind.toml``.
+        """Read ``<kind>/kind.toml``.
 
         Raises:
             RequestError: There is no such kind.
@@ -84,7 +84,7 @@ class Catalogue:
         return self._kinds[name]
 
     def style(self, kind: str, name: str) -> Style:
-        """Reads ``<kind>/<style>/template.toml``.
+        """Read ``<kind>/<style>/template.toml``.
 
         Raises:
             RequestError: The kind has no such style.
@@ -109,7 +109,7 @@ class Catalogue:
         return self._styles[kind, name]
 
     def styles(self, kind: Kind, chosen: Iterable[str]) -> tuple[Style, ...]:
-        """Reads the chosen styles of a kind, each once, in the order of their names.
+        """Read the chosen styles of a kind, each once, in the order of their names.
 
         Raises:
             RequestError: A style is unknown, none is chosen, or too many are.
@@ -127,7 +127,7 @@ class Catalogue:
         return tuple(self.style(kind.name, name) for name in names)
 
     def files(self, kind: str) -> dict[str, bytes]:
-        """Returns every template file of a kind, by its path in the kind's folder.
+        """Return every template file of a kind, by its path in the kind's folder.
 
         A stronger source lays its files over those of a weaker one; links are left out.
         """
@@ -148,18 +148,18 @@ class Catalogue:
 
 
 def templates_folder() -> Path:
-    """Returns the folder of the built-in templates."""
+    """Return the folder of the built-in templates."""
     return Path(builtin_folder())
 
 
 @functools.cache
 def builtin_catalogue() -> Catalogue:
-    """Returns the templates that come with the tool."""
+    """Return the templates that come with the tool."""
     return Catalogue(TemplateSource("builtin", templates_folder()))
 
 
 def catalogue_for(root: Path | str | None) -> Catalogue:
-    """Returns what can be made in a repository.
+    """Return what can be made in a repository.
 
     Args:
         root: Its folder, or None outside of one; templates under .scaffold/templates come first,
@@ -172,22 +172,22 @@ def catalogue_for(root: Path | str | None) -> Catalogue:
 
 
 def kind_names() -> tuple[str, ...]:
-    """Returns the built-in kinds."""
+    """Return the built-in kinds."""
     return builtin_catalogue().kind_names()
 
 
 def style_names(kind: str) -> tuple[str, ...]:
-    """Returns the built-in styles of a kind."""
+    """Return the built-in styles of a kind."""
     return builtin_catalogue().style_names(kind)
 
 
 def load_kind(name: str) -> Kind:
-    """Returns a built-in kind; see `Catalogue.kind`."""
+    """Return a built-in kind; see `Catalogue.kind`."""
     return builtin_catalogue().kind(name)
 
 
 def load_style(kind: str, name: str) -> Style:
-    """Returns a built-in style; see `Catalogue.style`."""
+    """Return a built-in style; see `Catalogue.style`."""
     return builtin_catalogue().style(kind, name)
 
 
@@ -250,7 +250,7 @@ def _read_kind(name: str, path: Path, origin: str) -> Kind:
 
 
 def read_registry(row: Fields) -> RegistryRule:
-    """Reads a [[registry]] table, of a kind.toml, a layout or [tool.scaffold].
+    """Read a [[registry]] table, of a kind.toml, a layout or [tool.scaffold].
 
     Raises:
         FieldError: A key is missing, unknown or wrong.

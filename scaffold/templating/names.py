@@ -26,7 +26,7 @@ _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
 
 def canonical_key(typed: str, suffixes: Iterable[str] = (), reserved: Iterable[str] = ()) -> str:
-    """Returns the snake_case key that a typed name stands for.
+    """Return the snake_case key that a typed name stands for.
 
     Args:
         typed: What a person wrote: "Math Debate", "math-debate", "MathDebateWorkflow".
@@ -46,12 +46,12 @@ def canonical_key(typed: str, suffixes: Iterable[str] = (), reserved: Iterable[s
 
 
 def pascal(key: str) -> str:
-    """Returns ``MathDebate`` for ``math_debate``."""
+    """Return ``MathDebate`` for ``math_debate``."""
     return "".join(word.capitalize() for word in key.split("_"))
 
 
 def fold(name: str) -> str:
-    """Returns what two spellings of one name have in common: letters and digits, lower case."""
+    """Return what two spellings of one name have in common: letters and digits, lower case."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 

@@ -41,7 +41,7 @@ _FAULTS = (
 
 @dataclass(frozen=True)
 class RenderedFile:
-    """Is one file as it will stand in the target; ``path`` is relative and uses slashes."""
+    """One file as it will stand in the target; ``path`` is relative and uses slashes."""
 
     path: str
     role: str
@@ -54,7 +54,7 @@ def template_variables(
     questions: Mapping[str, Answer],
     answers: Mapping[str, AnswerValue],
 ) -> dict[str, Any]:
-    """Returns all that a template may use; answers of free text are marked as such.
+    """Return all that a template may use; answers of free text are marked as such.
 
     Raises:
         TemplateError: An answer has the name of a standard variable.
@@ -75,7 +75,7 @@ def template_variables(
 def render_files(
     rules: Iterable[FileRule], sources: Mapping[str, bytes], variables: Mapping[str, Any]
 ) -> tuple[RenderedFile, ...]:
-    """Renders the files of a request.
+    """Render the files of a request.
 
     Args:
         rules: Which template goes where.
@@ -90,7 +90,7 @@ def render_files(
 
 
 def python_literal(value: Any) -> str:
-    """Returns a value as Python source; text in the quotes that ruff would choose."""
+    """Return a value as Python source; text in the quotes that ruff would choose."""
     if isinstance(value, str):
         return _text_literal(str(value))
     if isinstance(value, list | tuple):
@@ -109,7 +109,7 @@ def _text_literal(text: str) -> str:
 
 
 def rows_literal(text: Any) -> str:
-    """Returns the JSON text of a list of objects as Python source, one value per line.
+    """Return the JSON text of a list of objects as Python source, one value per line.
 
     Args:
         text: What an answer with the check "rows" holds.
@@ -118,7 +118,7 @@ def rows_literal(text: Any) -> str:
 
 
 def _exploded(value: Any, indent: str) -> str:
-    """Returns a value as ruff formats it where every list and object ends in a comma."""
+    """Return a value as ruff formats it where every list and object ends in a comma."""
     inner = indent + "    "
     if isinstance(value, dict) and value:
         pairs = cast("dict[str, Any]", value).items()
@@ -131,12 +131,12 @@ def _exploded(value: Any, indent: str) -> str:
 
 
 def toml_literal(value: Any) -> str:
-    """Returns text as a TOML basic string; JSON's escapes are TOML's, but for DEL."""
+    """Return text as a TOML basic string; JSON's escapes are TOML's, but for DEL."""
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def shell_word(value: Any) -> str:
-    """Returns text as one word of a POSIX shell command, on one line.
+    """Return text as one word of a POSIX shell command, on one line.
 
     Raises:
         TemplateError: The text spans lines, which a command in a document cannot.
@@ -147,14 +147,14 @@ def shell_word(value: Any) -> str:
 
 
 def doc_text(value: Any) -> str:
-    """Returns text that can stand in a comment or a docstring: one line, cut, nothing to end it."""
+    """Return text that can stand in a comment or a docstring: one line, cut, nothing to end it."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())
     line = line if len(line) <= MAX_DOC else line[: MAX_DOC - 3] + "..."
     return line.replace("\\", "\\\\").replace('"', "'")
 
 
 def sorted_imports(block: str, first_party: Iterable[str]) -> str:
-    """Returns import statements in the order of ruff and isort, sections apart by an empty line.
+    """Return import statements in the order of ruff and isort, sections apart by an empty line.
 
     Args:
         block: Import statements in any order; duplicates and blank lines are welcome.
@@ -287,20 +287,20 @@ def _from_lines(module: str, names: set[str]) -> list[str]:
 
 
 def _member_key(name: str) -> tuple[int, Any]:
-    """Orders constants before classes before functions, as ruff does."""
+    """Order constants before classes before functions, as ruff does."""
     if name.isupper() and len(name) > 1:
         return 0, _natural(name)
     return (1 if name[:1].isupper() else 2), _natural(name)
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Orders text without regard to case and numbers by their value."""
+    """Order text without regard to case and numbers by their value."""
     parts = re.split(r"(\d+)", name.lower())
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
 
 
 def render_request(request: Request, sources: Mapping[str, bytes]) -> tuple[RenderedFile, ...]:
-    """Renders the files of a request.
+    """Render the files of a request.
 
     Args:
         request: What is to be made.

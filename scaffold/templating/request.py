@@ -24,7 +24,7 @@ MANUAL = "manual"
 
 @dataclass(frozen=True)
 class Request:
-    """Is one unit to be made.
+    """One unit to be made.
 
     Args:
         kind: Its kind.
@@ -49,20 +49,20 @@ class Request:
 
     @property
     def style_names(self) -> tuple[str, ...]:
-        """Returns the names of the chosen styles."""
+        """The names of the chosen styles."""
         return tuple(style.name for style in self.styles)
 
     @property
     def id(self) -> str:
-        """Returns ``kind/name``."""
+        """``kind/name``."""
         return f"{self.kind.name}/{self.key}"
 
     def may_overwrite(self, path: str) -> bool:
-        """Tells whether a path, or a folder above it, may be replaced."""
+        """Return whether a path, or a folder above it, may be replaced."""
         return any(PurePosixPath(path).is_relative_to(each) for each in self.overwrite)
 
     def entries(self) -> tuple[Entry, ...]:
-        """Returns the registry lines that the unit needs."""
+        """Return the registry lines that the unit needs."""
         variables = {**self.names, **self.answers}
         styles = self.style_names or ("",)
         found = [
@@ -73,16 +73,16 @@ class Request:
         return tuple(found)
 
     def edited(self) -> tuple[Entry, ...]:
-        """Returns the registry lines that are added, as against those left to a person."""
+        """Return the registry lines that are added, as against those left to a person."""
         return tuple(entry for entry in self.entries() if entry.shape != MANUAL)
 
     def files(self) -> tuple[FileRule, ...]:
-        """Returns every template file that is rendered."""
+        """Return every template file that is rendered."""
         return (*self.kind.files, *(rule for style in self.styles for rule in style.files))
 
     @property
     def symbol(self) -> str:
-        """Returns how the unit is imported, as ``module:attr``; empty where it is no such thing."""
+        """How the unit is imported, as ``module:attr``; empty where it is no such thing."""
         return fill(self.kind.symbol, self.names)
 
 
@@ -102,7 +102,7 @@ def destinations(request: Request) -> list[str]:
 
 
 def check_destination(path: str) -> str:
-    """Returns a destination if it is a plain relative path that templates may write to.
+    """Return a destination if it is a plain relative path that templates may write to.
 
     Raises:
         TemplateError: It leads out of the target, or into a folder of git or of the tool.

@@ -65,7 +65,7 @@ _SLOWNESS = 16
 
 
 class FreeText(str):
-    """Is an answer that may hold anything, so that templates can only output it quoted."""
+    """An answer that may hold anything, so that templates can only output it quoted."""
 
 
 class _Generator(CodeGenerator):
@@ -81,7 +81,7 @@ class _Generator(CodeGenerator):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Is where the templates of one unit are rendered; it counts what they do."""
+    """Where the templates of one unit are rendered; it counts what they do."""
 
     code_generator_class = _Generator
     intercepted_binops = frozenset(["+", "*", "**", "%"])
@@ -97,17 +97,17 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self.concat = self._concat  # pyright: ignore[reportAttributeAccessIssue]
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        """Tells whether a template may use an attribute."""
+        """Return whether a template may use an attribute."""
         for kind, known in _ATTRIBUTES:
             if isinstance(obj, kind):
                 return not attr.startswith("_") and (known is None or attr in known)
         return False
 
     def wrap_str_format(self, value: Any) -> None:
-        """Keeps Jinja from letting text format other values: a width is a length of any size."""
+        """Keep Jinja from letting text format other values: a width is a length of any size."""
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Computes what could become large, if it does not."""
+        """Compute what could become large, if it does not."""
         if operator == "%" and isinstance(left, str):
             raise SecurityError("text is not formatted with %; write {{ variables }}")
         if operator == "*":
@@ -124,12 +124,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Context, obj: Any, /, *args: Any, **named: Any) -> Any:
-        """Calls what a template may call: a method of a value, or a macro."""
+        """Call what a template may call: a method of a value, or a macro."""
         self._spend(_size(getattr(obj, "__self__", None)))
         return super().call(context, obj, *args, **named)
 
     def joined(self, parts: Iterable[Any]) -> str:
-        """Returns what ``~`` makes of its operands; one that has to be quoted makes it so too."""
+        """Return what ``~`` makes of its operands; one that has to be quoted makes it so too."""
         found = list(parts)
         return _as_free(self._concat(map(str, found)), found)
 
@@ -174,7 +174,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     @contextmanager
     def limited_steps(self) -> Generator[None]:
-        """Counts the lines of templates that run inside, and stops one that does not end."""
+        """Count the lines of templates that run inside, and stops one that does not end."""
         left = MAX_STEPS
 
         def in_template(frame: FrameType, event: str, _: Any) -> Any:
@@ -196,7 +196,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 def _round(number: float, digits: int = 0) -> float:
-    """Rounds to the nearest; a great number of digits would be a long computation."""
+    """Round to the nearest; a great number of digits would be a long computation."""
     return round(number, min(max(digits, -15), 15))
 
 

@@ -27,7 +27,7 @@ MADE = ".scaffold/made"
 
 
 class KindHead(NamedTuple):
-    """Is what the list of commands needs of a kind.toml."""
+    """What the list of commands needs of a kind.toml."""
 
     name: str
     command: str
@@ -36,7 +36,7 @@ class KindHead(NamedTuple):
 
 
 def kind_heads(folders: Iterable[str]) -> dict[str, KindHead]:
-    """Returns the heads of all kinds by name, sorted.
+    """Return the heads of all kinds by name, sorted.
 
     Args:
         folders: The folders of templates, strongest first.
@@ -53,7 +53,7 @@ def kind_heads(folders: Iterable[str]) -> dict[str, KindHead]:
 
 
 def own_root(argv: Sequence[str]) -> str:
-    """Returns the nearest folder with templates of its own, not beyond the git root, or "".
+    """Return the nearest folder with templates of its own, not beyond the git root, or "".
 
     Kinds are commands and styles are choices, so this is looked at before the line is parsed.
 
@@ -64,7 +64,7 @@ def own_root(argv: Sequence[str]) -> str:
 
 
 def made_ids(argv: Sequence[str]) -> list[str]:
-    """Returns the ids of what was made in the nearest repository, for completion."""
+    """Return the ids of what was made in the nearest repository, for completion."""
     root = _nearest(argv, MADE)
     made = os.path.join(root, MADE)
     return [
@@ -76,7 +76,7 @@ def made_ids(argv: Sequence[str]) -> list[str]:
 
 
 def _nearest(argv: Sequence[str], inside: str) -> str:
-    """Returns the nearest folder that has another inside it, not beyond the git root, or ""."""
+    """Return the nearest folder that has another inside it, not beyond the git root, or ""."""
     named = [word[9:] for word in argv if word.startswith("--target=")]
     named += [argv[n + 1] for n, word in enumerate(argv[:-1]) if word == "--target"]
     try:
@@ -93,7 +93,7 @@ def _nearest(argv: Sequence[str], inside: str) -> str:
 
 
 def template_sources(root: str | None) -> list[tuple[str, str]]:
-    """Returns whose templates there are, and their folders, strongest first.
+    """Return whose templates there are, and their folders, strongest first.
 
     Args:
         root: A repository's folder, or None outside of one.
@@ -105,7 +105,7 @@ def template_sources(root: str | None) -> list[tuple[str, str]]:
 
 
 def builtin_folder() -> str:
-    """Returns the built-in templates: inside an installed package, else beside it in the checkout.
+    """Return the built-in templates: inside an installed package, else beside it in the checkout.
 
     Raises:
         TemplateError: Neither folder exists.
@@ -123,7 +123,7 @@ def builtin_folder() -> str:
 
 
 def is_own(path: str) -> bool:
-    """Tells whether a manifest or template is no link, nor stands in a folder that is one."""
+    """Return whether a manifest or template is no link, nor stands in a folder that is one."""
     return not (os.path.islink(path) or os.path.islink(os.path.dirname(path)))
 
 
@@ -135,7 +135,7 @@ def _names(folder: str) -> list[str]:
 
 
 def _head(name: str, path: str) -> KindHead:
-    """Reads the keys above the first table; a manifest is only ever used as TOML, see manifests."""
+    """Read the keys above the first table; a manifest is only ever used as TOML, see manifests."""
     values: dict[str, str] = {}
     for row in _text_or_empty(path).splitlines():
         if row.startswith("["):
@@ -148,7 +148,7 @@ def _head(name: str, path: str) -> KindHead:
 
 
 def template_packages() -> tuple[tuple[str, str], ...]:
-    """Returns the distributions that offer templates, with their folders, sorted by name.
+    """Return the distributions that offer templates, with their folders, sorted by name.
 
     ``importlib.metadata`` would answer the same question, but its import and its reading of every
     distribution cost more than the whole of ``scaffold --help``.
@@ -168,7 +168,7 @@ def _packages_on(path: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def _offers(folder: str) -> Iterator[tuple[str, str]]:
-    """Yields the distributions of one folder that offer templates, with the package's name."""
+    """Yield the distributions of one folder that offer templates, with the package's name."""
     try:
         names = [name for name in os.listdir(folder) if name.endswith(".dist-info")]
     except OSError:
@@ -195,7 +195,7 @@ def _package_folder(package: str) -> str | None:
 
 
 def _editable_folder(parts: list[str]) -> str | None:
-    """Asks the import system where a top-level package is, which imports nothing."""
+    """Ask the import system where a top-level package is, which imports nothing."""
     from importlib.util import find_spec
 
     try:

@@ -16,7 +16,7 @@ AnswerType = Literal["str", "int", "float", "bool"]
 
 @dataclass(frozen=True)
 class Answer:
-    """Says what a question of a style accepts; ``default`` None means that it must be answered."""
+    """What a question of a style accepts; ``default`` None means that it must be answered."""
 
     name: str
     type: AnswerType
@@ -32,12 +32,12 @@ class Answer:
 
     @property
     def is_free_text(self) -> bool:
-        """Is true where any text may come in, so that templates must quote it."""
+        """Whether any text may come in, so that templates must quote it."""
         return self.type == "str" and not (self.choices or self.pattern)
 
 
 class FileRule(NamedTuple):
-    """Says which template file goes where; ``source`` is relative to the kind's folder."""
+    """Which template file goes where; ``source`` is relative to the kind's folder."""
 
     source: str
     to: str
@@ -45,7 +45,7 @@ class FileRule(NamedTuple):
 
 
 class NextStep(NamedTuple):
-    """Says what is left to do after the unit was made."""
+    """What is left to do after the unit was made."""
 
     file: str
     why: str
@@ -53,7 +53,7 @@ class NextStep(NamedTuple):
 
 
 class RegistryRule(NamedTuple):
-    """Says how a unit of the kind is registered.
+    """How a unit of the kind is registered.
 
     Args:
         shape: How the registry is edited; "manual" leaves the line to a person.
@@ -74,7 +74,7 @@ class RegistryRule(NamedTuple):
 
 @dataclass(frozen=True)
 class Manifest:
-    """Holds what a kind.toml and a template.toml have in common.
+    """What a kind.toml and a template.toml have in common.
 
     ``origin`` says whose it is: "builtin", "repository" or "package NAME".
     """
@@ -91,12 +91,12 @@ class Manifest:
 
 
 class Style(Manifest):
-    """Is one template of a kind: a folder ``templates/<kind>/<style>``."""
+    """One template of a kind: a folder ``templates/<kind>/<style>``."""
 
 
 @dataclass(frozen=True)
 class Kind(Manifest):
-    """Is everything that units of one kind share: where they go and how they are named.
+    """Everything that units of one kind share: where they go and how they are named.
 
     ``writer`` says what writes the files that no template stands for: "archon", or "" for nothing.
     """
@@ -118,7 +118,7 @@ class Kind(Manifest):
 
 
 def all_answers(kind: Kind, styles: Iterable[Style]) -> dict[str, Answer]:
-    """Returns every question that the kind and the given styles ask, by name; a style's wins."""
+    """Return every question that the kind and the given styles ask, by name; a style's wins."""
     answers = dict(kind.answers)
     for style in styles:
         answers.update(style.answers)
@@ -126,7 +126,7 @@ def all_answers(kind: Kind, styles: Iterable[Style]) -> dict[str, Answer]:
 
 
 def fill(text: str, variables: Mapping[str, Any]) -> str:
-    """Replaces every ``{name}`` in a manifest's string.
+    """Replace every ``{name}`` in a manifest's string.
 
     Raises:
         TemplateError: The string names a variable that does not exist.

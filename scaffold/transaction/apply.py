@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Is a target while its lock is held: nobody else writes between planning and applying.
+    """A target while its lock is held: nobody else writes between planning and applying.
 
     Args:
         root: The target's folder, resolved.
@@ -42,7 +42,7 @@ class Session:
         self.settled = settled
 
     def apply(self, changes: Sequence[Change], *, prune: bool = False) -> None:
-        """Writes the changes of a plan; after a failure everything is as it was.
+        """Write the changes of a plan; after a failure everything is as it was.
 
         Args:
             changes: What to write; a file that is not as planned any more stops the run.
@@ -71,7 +71,7 @@ class Session:
             _clean_up_after(run, error)
 
     def forget(self) -> None:
-        """Removes the target's state, its lock last: nothing of the tool is to stay."""
+        """Remove the target's state, its lock last: nothing of the tool is to stay."""
         for state in state_folders(self.root):
             for path in (state / COVERAGE).glob("*"):
                 with suppress(OSError):
@@ -88,7 +88,7 @@ class Session:
 
 @contextmanager
 def session(root: Path, command: str) -> Generator[Session]:
-    """Holds the lock of a target, after settling what an earlier run left over.
+    """Hold the lock of a target, after settling what an earlier run left over.
 
     What is planned inside is planned on what will be there: two commands at once both come to
     pass. Import what planning needs before, so that others wait for the planning alone.
@@ -108,13 +108,13 @@ def session(root: Path, command: str) -> Generator[Session]:
 def apply_changes(
     root: Path, changes: Sequence[Change], command: str, *, prune: bool = False
 ) -> None:
-    """Writes the changes of a plan in a session of their own; see `Session.apply`."""
+    """Write the changes of a plan in a session of their own; see `Session.apply`."""
     with session(root, command) as opened:
         opened.apply(changes, prune=prune)
 
 
 def settle(root: Path, command: str, *, keep_edited: bool = False) -> str:
-    """Finishes or undoes a run that was cut short.
+    """Finish or undoes a run that was cut short.
 
     Args:
         root: The target's folder.
@@ -136,7 +136,7 @@ def settle(root: Path, command: str, *, keep_edited: bool = False) -> str:
 
 
 def create_folder(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
-    """Makes a new folder with files in one step: it appears whole, or not at all.
+    """Make a new folder with files in one step: it appears whole, or not at all.
 
     Args:
         folder: The folder; nothing stands there, or an empty folder.
@@ -193,7 +193,7 @@ def _drop(folder: Path) -> None:
 
 @contextmanager
 def _entered(root: Path, command: str) -> Generator[Path]:
-    """Holds the lock; what goes wrong in taking it is reported as what happens inside is not."""
+    """Hold the lock; what goes wrong in taking it is reported as what happens inside is not."""
     with ExitStack() as stack:
         with _as_apply_errors():
             state = stack.enter_context(locked(root, command))
@@ -217,7 +217,7 @@ def _settle(root: Path, *, keep_edited: bool = False) -> str:
 
 
 def _undo_after(run: Transaction, error: BaseException) -> None:
-    """Undoes a run that failed; if that fails as well the journal stays, and is reported."""
+    """Undo a run that failed; if that fails as well the journal stays, and is reported."""
     try:
         run.undo()
     except OSError as second:
@@ -230,7 +230,7 @@ def _undo_after(run: Transaction, error: BaseException) -> None:
 
 
 def _clean_up_after(run: Transaction, error: BaseException) -> None:
-    """Tries once more to drop what a run that is done needs no longer."""
+    """Try once more to drop what a run that is done needs no longer."""
     try:
         run.clean_up()
     except OSError as second:

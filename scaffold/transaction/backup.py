@@ -11,12 +11,12 @@ from scaffold.transaction.state import state_folders
 
 
 def backups_folder(root: Path) -> Path:
-    """Returns where the copies of a target's edited files are kept, if there are any."""
+    """Return where the copies of a target's edited files are kept, if there are any."""
     return state_folders(root.resolve())[0] / "backups"
 
 
 def back_up(root: Path, unit_id: str, paths: Iterable[str]) -> Path:
-    """Copies files of a target to a new folder of their own, on disk when this returns.
+    """Copy files of a target to a new folder of their own, on disk when this returns.
 
     Args:
         root: The target's folder.

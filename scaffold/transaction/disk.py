@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 class Disk:
-    """Is the real file system; a subclass can fail, or die, at any step."""
+    """The real file system; a subclass can fail, or die, at any step."""
 
     def create(self, path: Path, data: bytes, like: os.stat_result | None = None) -> None:
-        """Writes a file where nothing stands, without waiting until it is on disk.
+        """Write a file where nothing stands, without waiting until it is on disk.
 
         Args:
             path: The file; a link that stands there is not followed.
@@ -29,10 +29,10 @@ class Disk:
         finally:
             os.close(handle)
         if like is not None:
-            self._liken(path, like)
+            self._copy_owner_and_mode(path, like)
 
     def sync(self, path: Path) -> None:
-        """Waits until a file's bytes, or a folder's names, are on disk."""
+        """Wait until a file's bytes, or a folder's names, are on disk."""
         if sys.platform == "win32":
             if path.is_dir():
                 return  # Windows opens no folders, and keeps their names in order itself
@@ -45,39 +45,39 @@ class Disk:
             os.close(handle)
 
     def set_run_bits(self, path: Path, is_wanted: bool) -> None:
-        """Lets a file be run by whoever may read it, or by nobody."""
+        """Let a file be run by whoever may read it, or by nobody."""
         mode = path.stat().st_mode & 0o7777
         os.chmod(path, mode | (mode & 0o444) >> 2 if is_wanted else mode & ~0o111)
 
     def replace(self, source: Path, place: Path) -> None:
-        """Renames a file, over another one if need be, in one step."""
+        """Rename a file, over another one if need be, in one step."""
         os.replace(source, place)
 
     def link(self, source: Path, place: Path) -> None:
-        """Gives a file a second name."""
+        """Give a file a second name."""
         os.link(source, place)
 
     def unlink(self, path: Path) -> None:
-        """Removes a file if it stands."""
+        """Remove a file if it stands."""
         with suppress(NotADirectoryError):  # a file in the place of its folder: it cannot stand
             path.unlink(missing_ok=True)
 
     def mkdir(self, folder: Path) -> None:
-        """Makes a folder unless it stands."""
+        """Make a folder unless it stands."""
         with suppress(FileExistsError):
             os.mkdir(folder)
 
     def rmdir(self, folder: Path) -> None:
-        """Removes an empty folder."""
+        """Remove an empty folder."""
         os.rmdir(folder)
 
     def write(self, handle: int, data: bytes) -> None:
-        """Writes all of the bytes to an open file."""
+        """Write all of the bytes to an open file."""
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(handle, rest) :]
 
-    def _liken(self, path: Path, like: os.stat_result) -> None:
+    def _copy_owner_and_mode(self, path: Path, like: os.stat_result) -> None:
         mine = path.stat()
         if sys.platform != "win32" and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
             with suppress(PermissionError):

@@ -31,7 +31,7 @@ JOURNAL_SCHEMA = 1
 
 @dataclass(frozen=True)
 class JournalStep:
-    """Is one file to be put in place, or to be deleted (``after`` None)."""
+    """One file to be put in place, or to be deleted (``after`` None)."""
 
     path: str
     before: str | None
@@ -40,7 +40,7 @@ class JournalStep:
 
 @dataclass(frozen=True)
 class Journal:
-    """Is one run.
+    """One run.
 
     Args:
         command: What the run was called.
@@ -57,11 +57,11 @@ class Journal:
     steps: tuple[JournalStep, ...]
 
     def stage(self, index: int) -> str:
-        """Returns where the new bytes of a step wait, relative to the root."""
+        """Return where the new bytes of a step wait, relative to the root."""
         return self._beside(index, "new")
 
     def backup(self, index: int) -> str:
-        """Returns where the old bytes of a step are kept, relative to the root."""
+        """Return where the old bytes of a step are kept, relative to the root."""
         return self._beside(index, "old")
 
     def _beside(self, index: int, suffix: str) -> str:
@@ -71,7 +71,7 @@ class Journal:
 
 @dataclass(frozen=True)
 class Leftover:
-    """Is what a run that was cut short has left, or what one that is going on is at.
+    """What a run that was cut short has left, or what one that is going on is at.
 
     Args:
         command: What the run was called.
@@ -89,7 +89,7 @@ class Leftover:
 
 
 def describe_leftover(root: Path) -> Leftover | None:
-    """Returns what a run that was cut short has left, changing nothing; None where all is well.
+    """Return what a run that was cut short has left, changing nothing; None where all is well.
 
     Raises:
         ApplyError: The journal cannot be read.
@@ -109,7 +109,7 @@ def describe_leftover(root: Path) -> Leftover | None:
 
 
 def write_journal(state: Path, journal: Journal) -> None:
-    """Puts the journal of a run that begins on disk in one step, whole or not at all."""
+    """Put the journal of a run that begins on disk in one step, whole or not at all."""
     import json
 
     fresh = state / "journal.new"
@@ -122,7 +122,7 @@ def write_journal(state: Path, journal: Journal) -> None:
 
 
 def read_journal(state: Path, phase: Phase) -> Journal:
-    """Reads the journal of an unfinished run.
+    """Read the journal of an unfinished run.
 
     Raises:
         FileNotFoundError: There is none in this phase.
@@ -166,7 +166,7 @@ def _parse(data: Mapping[str, Any], path: Path) -> Journal:
 
 
 def _inside(path: object) -> str:
-    """Checks a path that is to lie below the root: whoever wrote the journal may mean harm."""
+    """Check a path that is to lie below the root: whoever wrote the journal may mean harm."""
     inside = Path(cast(str, path))
     if inside.anchor or not inside.parts or ".." in inside.parts:
         raise ValueError(f"{path!r} leads out of the target")

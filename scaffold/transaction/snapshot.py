@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class FileState:
-    """Is one path as it was found.
+    """One path as it was found.
 
     Args:
         data: The file's bytes, or None where nothing stands.
@@ -24,7 +24,7 @@ class FileState:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Is what was found at the asked paths, relative to one root.
+    """What was found at the asked paths, relative to one root.
 
     Args:
         files: Path to what stands there.
@@ -39,14 +39,14 @@ class Snapshot:
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def data(self, path: str) -> bytes | None:
-        """Returns the bytes of a file, or None where nothing stands."""
+        """Return the bytes of a file, or None where nothing stands."""
         return self.files[path].data
 
 
 def take_snapshot(
     root: Path, paths: Iterable[str], siblings: Iterable[str] = (), listed: Iterable[str] = ()
 ) -> Snapshot:
-    """Reads the given paths under a root, without writing or following links out of it.
+    """Read the given paths under a root, without writing or following links out of it.
 
     Args:
         root: The target's folder.

@@ -36,7 +36,7 @@ _LONGEST_NAME = 200
 
 
 def state_folders(root: Path) -> tuple[Path, ...]:
-    """Returns the folders that may hold the state of a target, the preferred one first.
+    """Return the folders that may hold the state of a target, the preferred one first.
 
     Args:
         root: The target's folder, resolved: a link to it has the same state.
@@ -50,12 +50,12 @@ def state_folders(root: Path) -> tuple[Path, ...]:
 
 
 def has_journal(root: Path) -> bool:
-    """Tells whether a run on a target was cut short, or is going on."""
+    """Return whether a run on a target was cut short, or is going on."""
     return find_journal(root.resolve()) is not None
 
 
 def find_journal(root: Path) -> tuple[Path, Phase] | None:
-    """Returns the state folder that holds a journal, and its phase, or None."""
+    """Return the state folder that holds a journal, and its phase, or None."""
     for state in state_folders(root):
         for phase in PHASES:
             try:
@@ -67,12 +67,12 @@ def find_journal(root: Path) -> tuple[Path, Phase] | None:
 
 
 def journal_path(state: Path, phase: Phase) -> Path:
-    """Returns the file of a journal in one of its phases."""
+    """Return the file of a journal in one of its phases."""
     return state / f"journal-{phase}.json"
 
 
 def _git_folder(folder: Path) -> Path | None:
-    """Returns git's own folder of a working tree; a worktree or a submodule has a file there."""
+    """Return git's own folder of a working tree; a worktree or a submodule has a file there."""
     git = folder / ".git"
     try:
         if git.is_file():
@@ -86,7 +86,7 @@ def _git_folder(folder: Path) -> Path | None:
 
 
 def _state_name(inside: Path) -> str:
-    """Returns one name for a target's place in its repository, different for each place."""
+    """Return one name for a target's place in its repository, different for each place."""
     name = "%2F".join(["root", *(part.replace("%", "%25") for part in inside.parts)])
     if len(os.fsencode(name)) <= _LONGEST_NAME:
         return name
@@ -97,7 +97,7 @@ def _state_name(inside: Path) -> str:
 
 @contextmanager
 def locked(root: Path, command: str) -> Generator[Path]:
-    """Holds the lock of a target, and yields the folder that its state may be written to.
+    """Hold the lock of a target, and yield the folder that its state may be written to.
 
     The system gives the lock back however the process ends.
 
@@ -124,7 +124,7 @@ def locked(root: Path, command: str) -> Generator[Path]:
 
 @contextmanager
 def locked_folder(folder: Path) -> Generator[None]:
-    """Holds a folder that is to be filled and renamed, where the system can lock folders.
+    """Hold a folder that is to be filled and renamed, where the system can lock folders.
 
     Raises:
         ApplyError: Another command is filling it.
@@ -135,7 +135,7 @@ def locked_folder(folder: Path) -> Generator[None]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         # The other may have renamed the folder between its being opened and its being locked.
-        if not try_lock(handle) or not _stands_at(handle, folder):
+        if not try_lock(handle) or not _is_at(handle, folder):
             raise ApplyError(
                 f"another command is filling {folder}",
                 code="locked",
@@ -146,7 +146,7 @@ def locked_folder(folder: Path) -> Generator[None]:
         os.close(handle)
 
 
-def _stands_at(handle: int, path: Path) -> bool:
+def _is_at(handle: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -154,7 +154,7 @@ def _stands_at(handle: int, path: Path) -> bool:
 
 
 def is_locked(root: Path) -> bool:
-    """Tells whether a command is writing to a target at this moment."""
+    """Return whether a command is writing to a target at this moment."""
     for state in state_folders(root):
         try:
             handle = os.open(state / "lock", os.O_RDONLY)
@@ -169,13 +169,13 @@ def is_locked(root: Path) -> bool:
 
 
 def _take_locks(root: Path, deadline: float) -> tuple[Path, list[int]] | None:
-    """Waits for the locks; None if one was removed meanwhile, and stands for nothing any more."""
+    """Wait for the locks; None if one was removed meanwhile, and stands for nothing any more."""
     handles: list[int] = []
     try:
         state = _open_locks(root, handles)
         for handle in handles:
             _wait_for(handle, deadline)
-        if _stands_at(handles[-1], state / "lock"):
+        if _is_at(handles[-1], state / "lock"):
             return state, handles
     except BaseException:
         _close(handles)
@@ -201,7 +201,7 @@ def _close(handles: list[int]) -> None:
 
 
 def _open_locks(root: Path, handles: list[int]) -> Path:
-    """Opens the lock files, up to that in the first folder that can be written.
+    """Open the lock files, up to that in the first folder that can be written.
 
     One that can be read alone is locked as well: whoever may write it is kept out by it.
     """
@@ -220,7 +220,7 @@ def _open_locks(root: Path, handles: list[int]) -> Path:
 
 
 def _make_state(state: Path, root: Path | None) -> None:
-    """Makes a folder for state; one inside the target (``root``) is hidden from git."""
+    """Make a folder for state; one inside the target (``root``) is hidden from git."""
     if root is not None and not state.resolve().is_relative_to(root):
         raise ConflictError(
             f"{state} leads out of {root}, to {state.resolve()}", code="outside_target"
@@ -239,7 +239,7 @@ def _read_holder(handle: int) -> str:
 
 
 def _write_holder(handle: int, text: str) -> None:
-    """Leaves word for those that wait; the lock holds without it, on a full disk for one."""
+    """Leave word for those that wait; the lock holds without it, on a full disk for one."""
     with suppress(OSError):
         os.ftruncate(handle, 0)
         os.lseek(handle, 0, os.SEEK_SET)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scaffold.errors import ApplyError, ConflictError
 from scaffold.transaction import disk
-from scaffold.transaction.change import digest
+from scaffold.transaction.digest import digest
 from scaffold.transaction.journal import Journal, JournalStep, write_journal
 from scaffold.transaction.state import Phase, journal_path
 
@@ -22,7 +22,7 @@ _UNREADABLE = "unreadable"
 
 
 class Transaction:
-    """Is one run over a journal; every method may be called again after it was cut short."""
+    """One run over a journal; every method may be called again after it was cut short."""
 
     def __init__(self, root: Path, state: Path, journal: Journal, phase: Phase) -> None:
         self.root = root
@@ -35,7 +35,7 @@ class Transaction:
         self.backups = [root / journal.backup(index) for index in indices]
 
     def stage(self, changes: Sequence[Change]) -> None:
-        """Writes every new file, and keeps every old one, beside its place."""
+        """Write every new file, and keep every old one, beside its place."""
         write_journal(self.state, self.journal)
         for folder in self.journal.folders:
             disk.DISK.mkdir(self.root / folder)
@@ -60,7 +60,7 @@ class Transaction:
         disk.DISK.sync(self.state)
 
     def put_in_place(self, kept: Iterable[int] = ()) -> None:
-        """Renames every stage to its place, and what is to be deleted to its backup.
+        """Rename every stage to its place, and what is to be deleted to its backup.
 
         Args:
             kept: Steps whose files were changed by a person and stay as they are.
@@ -83,7 +83,7 @@ class Transaction:
         self._enter("done")
 
     def undo(self) -> None:
-        """Puts every file back as it was, as far as this run changed it, and drops the rest."""
+        """Put every file back as it was, as far as this run changed it, and drop the rest."""
         if self.phase != "staging":
             self._enter("undoing")
             for index, step in enumerate(self.journal.steps):
@@ -93,7 +93,7 @@ class Transaction:
         self.clean_up()
 
     def clean_up(self) -> None:
-        """Drops stages and backups, folders that are not wanted and, last, the journal."""
+        """Drop stages and backups, folders that are not wanted and, last, the journal."""
         for path in (*self.stages, *self.backups):
             disk.DISK.unlink(path)
         is_done = self.phase == "done"
@@ -103,7 +103,7 @@ class Transaction:
         disk.DISK.unlink(journal_path(self.state, self.phase))
 
     def settle(self, *, keep_edited: bool) -> str:
-        """Ends a run that was cut short, in whatever phase; returns "finished" or "undone"."""
+        """End a run that was cut short, in whatever phase; returns "finished" or "undone"."""
         self._check_places()
         edited = self._edited() if self.phase in ("ready", "undoing") else []
         if edited and not keep_edited:
@@ -133,7 +133,7 @@ class Transaction:
         return _hash(self.places[index])
 
     def _edited(self) -> list[int]:
-        """Returns the steps whose files are neither as before nor as they were to be."""
+        """Return the steps whose files are neither as before nor as they were to be."""
         steps = enumerate(self.journal.steps)
         return [i for i, step in steps if self._now(i) not in (step.before, step.after)]
 
@@ -150,12 +150,12 @@ class Transaction:
         return all(index in kept or self._is_back(index) for index in range(len(self.places)))
 
     def _is_back(self, index: int) -> bool:
-        """Tells whether a file is as before, or can be put back."""
+        """Return whether a file is as before, or can be put back."""
         before = self.journal.steps[index].before
         return before is None or before in (self._now(index), _hash(self.backups[index]))
 
     def _check_places(self) -> None:
-        """Raises ApplyError if a folder has become a link since: it may lead anywhere."""
+        """Raise ApplyError if a folder has become a link since: it may lead anywhere."""
         for place in self.places:
             if place.parent.resolve() != place.parent:
                 raise ApplyError(
@@ -181,7 +181,7 @@ class Transaction:
 
 
 def new_journal(root: Path, changes: Sequence[Change], command: str, prune: bool) -> Journal:
-    """Returns the journal of a run: its steps, the folders to make and those to prune.
+    """Return the journal of a run: its steps, the folders to make and those to prune.
 
     Raises:
         ConflictError: Two changes are about one file, one leads out of the target, or a file stands
@@ -211,7 +211,7 @@ def new_journal(root: Path, changes: Sequence[Change], command: str, prune: bool
 
 
 def _missing(root: Path, folders: Sequence[str], path: str) -> list[str]:
-    """Returns which of the folders above a path are to be made."""
+    """Return which of the folders above a path are to be made."""
     for folder in folders:
         if os.path.lexists(root / folder) and not (root / folder).is_dir():
             raise ConflictError(f"{folder} is no folder, and {path} goes there", code="file_exists")
@@ -219,7 +219,7 @@ def _missing(root: Path, folders: Sequence[str], path: str) -> list[str]:
 
 
 def _real_place(root: Path, path: str) -> Path:
-    """Returns what a path leads to, so that a link inside the target stays a link."""
+    """Return what a path leads to, so that a link inside the target stays a link."""
     try:
         place = (root / path).resolve()
     except (OSError, RuntimeError) as error:  # the latter up to Python 3.12
@@ -232,7 +232,7 @@ def _real_place(root: Path, path: str) -> Path:
 
 
 def check_unchanged(root: Path, changes: Iterable[Change]) -> None:
-    """Checks that every file is as the plan saw it, and that its owner lets it be written."""
+    """Check that every file is as the plan saw it, and that its owner lets it be written."""
     for change in changes:
         place = _real_place(root, change.path)
         if _hash(place) != _hash_of(change.before):
@@ -246,7 +246,7 @@ def check_unchanged(root: Path, changes: Iterable[Change]) -> None:
 
 
 def _second_name(place: Path, backup: Path) -> bool:
-    """Keeps an old file by a second name, which costs no space; some file systems have none."""
+    """Keep an old file by a second name, which costs no space; some file systems have none."""
     try:
         disk.DISK.link(place, backup)
     except (PermissionError, NotImplementedError):
@@ -282,6 +282,6 @@ def _changed(path: str) -> ConflictError:
 
 
 def reason_of(error: OSError) -> str:
-    """Returns what the system says went wrong, and with which file."""
+    """Return what the system says went wrong, and with which file."""
     where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}"

@@ -13,7 +13,7 @@ from scaffold.errors import RequestError
 
 
 class Term(NamedTuple):
-    """Is a term of the source with what may stand for it; () where it stays as it is."""
+    """A term of the source with its translations; () where it stays as it is."""
 
     name: str
     translations: tuple[str, ...] = ()
@@ -24,15 +24,15 @@ class Term(NamedTuple):
         return not self.translations
 
     def is_in(self, prose: str) -> bool:
-        """Tells whether a text of the source uses the term, in the plural too."""
+        """Return whether a text of the source uses the term, in the plural too."""
         return bool(self.pattern.search(prose))
 
     def is_kept_in(self, prose: str) -> bool:
-        """Tells whether a translation has the term, in the singular or the plural."""
+        """Return whether a translation has the term, in the singular or the plural."""
         return bool(self.pattern.search(prose))
 
     def is_translated_in(self, prose: str) -> bool:
-        """Tells whether a translation has one of the words for the term."""
+        """Return whether a translation has one of the words for the term."""
         folded = re.sub(r"\s+", "", prose).lower()
         return any(re.sub(r"\s+", "", each).lower() in folded for each in self.translations)
 
@@ -45,7 +45,7 @@ class Term(NamedTuple):
 
 
 class Glossary:
-    """Holds the terms of a repository.
+    """The terms of a repository.
 
     Args:
         path: The file.
@@ -62,7 +62,7 @@ class Glossary:
         return tuple(sorted(self._terms, key=lambda term: (-len(term.name), term.name)))
 
     def used_in(self, prose: str) -> list[Term]:
-        """Returns the terms that a text uses; one inside a longer one counts where it is alone."""
+        """Return the terms that a text uses; one inside a longer one counts where it is alone."""
         found: list[Term] = []
         for term in self.terms:
             if term.is_in(prose):
@@ -72,7 +72,7 @@ class Glossary:
 
 
 def read_glossary(files: Files, path: str) -> Glossary:
-    """Returns the glossary of a repository, an empty one where there is no file.
+    """Return the glossary of a repository, an empty one where there is no file.
 
     Raises:
         RequestError: The file is wrong.

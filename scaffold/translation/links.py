@@ -13,14 +13,14 @@ _LANGUAGE_IN_URL = re.compile(r"(?<=[/.])(?:en|zh)(?:[-_](?:us|cn|hans))?(?=[/.]
 
 
 class Leads(NamedTuple):
-    """Is where a link leads: a path from the root, or an address; and an anchor."""
+    """The destination of a link: a path from the root, or an address; and an anchor."""
 
     path: str
     anchor: str
 
 
 class Expected(NamedTuple):
-    """Is what a link of the page becomes in the translation.
+    """The link of the translation that a link of the page becomes.
 
     Args:
         text: How it is written.
@@ -32,7 +32,7 @@ class Expected(NamedTuple):
 
 
 class Links:
-    """Follows the links of a page and of its translation.
+    """The links of a page and of its translation.
 
     Args:
         documents: The documents.
@@ -45,11 +45,11 @@ class Links:
         self._other = documents.layout.pages[page]
 
     def found(self, href: str) -> Leads:
-        """Returns where a link of the translation leads."""
+        """Return where a link of the translation leads."""
         return _resolved(href, self._other)
 
     def expected(self, href: str) -> Expected:
-        """Returns what a link of the page becomes."""
+        """Return what a link of the page becomes."""
         if _ELSEWHERE.match(href):
             return Expected(href, frozenset({_resolved(href, self._page)}))
         leads = _resolved(href, self._page)
@@ -63,13 +63,13 @@ class Links:
         return Expected(_joined(text, anchors[0]), frozenset(Leads(path, each) for each in anchors))
 
     def expected_image(self, src: str) -> Expected:
-        """Returns what the image of a page becomes: the same one, or one made for the language."""
+        """Return what the image of a page becomes: the same one, or one made for the language."""
         if _ELSEWHERE.match(src):
             return Expected(src, frozenset({_resolved(src, self._page)}))
         return self._same(src, _resolved(src, self._page))
 
     def _same(self, href: str, leads: Leads) -> Expected:
-        """Returns a link to the same place, or to its like among the translations."""
+        """Return a link to the same place, or to its like among the translations."""
         layout = self._documents.layout
         text = posixpath.relpath(leads.path or ".", _folder(self._other))
         text += "/" if href.partition("#")[0].endswith("/") else ""
@@ -81,7 +81,7 @@ class Links:
         return Expected(_joined(text, leads.anchor), frozenset(agreeing))
 
     def _page_at(self, path: str) -> tuple[str | None, str]:
-        """Returns the page at a path, which sites let one write without its ending."""
+        """Return the page at a path, which sites let one write without its ending."""
         for extension in ("", ".md"):
             if path + extension in self._documents.layout.pages:
                 return path + extension, extension
@@ -92,7 +92,7 @@ class Links:
         return is_there and self._documents.has(page) and not self._documents.why_excluded(page)
 
     def _anchors(self, page: str, anchor: str) -> tuple[str, ...]:
-        """Returns the anchors of the section that translates that of an anchor, the best first."""
+        """Return the anchors of the section that translates that of an anchor, the best first."""
         section = self._documents.page(page).at_anchor(anchor) if anchor else None
         if section is None or anchor in [each.text for each in section.anchors]:
             return (anchor,)

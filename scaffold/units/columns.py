@@ -47,7 +47,7 @@ ASKING_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Column:
-    """Is what the rows hold under one name.
+    """What the rows hold under one name.
 
     Args:
         name: The column.
@@ -63,13 +63,13 @@ class Column:
 
     @property
     def described(self) -> str:
-        """Returns what the column holds, and in how many rows."""
+        """What the column holds, and in how many rows."""
         return f"{self.content}, {self.count} of {self.total} rows"
 
 
 @dataclass(frozen=True)
 class Match:
-    """Is the column that was found for a role; an empty name is a prompt that is not there."""
+    """The column that was found for a role; an empty name is a prompt that is not there."""
 
     role: str
     name: str
@@ -78,7 +78,7 @@ class Match:
 
 @dataclass(frozen=True)
 class ColumnMap:
-    """Is what a sample says about the columns.
+    """What a sample says about the columns.
 
     Args:
         matches: One for each role.
@@ -89,11 +89,11 @@ class ColumnMap:
     unused: tuple[Column, ...] = ()
 
     def column(self, role: str) -> str:
-        """Returns the column of a role, empty where there is none."""
+        """Return the column of a role, empty where there is none."""
         return next((match.name for match in self.matches if match.role == role), "")
 
     def lines(self) -> tuple[str, ...]:
-        """Returns the mapping and its evidence as people read it."""
+        """Return the mapping and its evidence as people read it."""
         found = [f"{m.role}_column = {_shown(m.name)}: {m.evidence}" for m in self.matches]
         rest = ", ".join(f"{_shown(column.name)} ({column.described})" for column in self.unused)
         return (*found, *([f"not used: {rest}"] if rest else []))
@@ -102,7 +102,7 @@ class ColumnMap:
 def find_columns(
     rows: Rows, roles: Iterable[str], given: Mapping[str, str], *, is_learnt: bool = False
 ) -> ColumnMap:
-    """Finds the column of each role by name and content.
+    """Find the column of each role by name and content.
 
     Args:
         rows: A sample of the data.
@@ -135,7 +135,7 @@ def find_columns(
 
 
 def describe_columns(rows: Rows) -> dict[str, Column]:
-    """Returns every column by its name, with what it holds."""
+    """Return every column by its name, with what it holds."""
     names = dict.fromkeys(name for row in rows for name in row)
     found: dict[str, Column] = {}
     for name in names:
@@ -147,18 +147,18 @@ def describe_columns(rows: Rows) -> dict[str, Column]:
 
 
 def values_of(rows: Rows, name: str) -> list[Any]:
-    """Returns the values of a column, without the rows that have none."""
+    """Return the values of a column, without the rows that have none."""
     return [row[name] for row in rows if not is_missing(row.get(name))]
 
 
 def is_missing(value: Any) -> bool:
-    """Tells whether a value says nothing: it is empty, or no number although it is a float."""
+    """Return whether a value says nothing: it is empty, or no number although it is a float."""
     is_no_number = isinstance(value, float) and not math.isfinite(value)
     return value is None or value == "" or value == [] or is_no_number
 
 
 def content_of(value: Any) -> str:
-    """Names what a value is, in the plural."""
+    """Name what a value is, in the plural."""
     if isinstance(value, str):
         return "texts"
     if isinstance(value, bool):
@@ -198,7 +198,7 @@ def _is_image(data: bytes) -> bool:
 
 
 def _shown(name: str) -> str:
-    """Returns a name that a terminal can show."""
+    """Return a name that a terminal can show."""
     return (name if name.isprintable() else repr(name)) or "(none)"
 
 
@@ -207,7 +207,7 @@ def _fold(name: str) -> str:
 
 
 def _tiers(role: str, *, is_learnt: bool) -> list[list[str]]:
-    """Returns the names of a role; what is learnt word for word may be an answer or a solution."""
+    """Return the names of a role; what is learnt word for word may be an answer or a solution."""
     tiers = [tier.split() for tier in ALIASES[role]]
     return [[name for tier in tiers for name in tier]] if role == "answer" and is_learnt else tiers
 
@@ -225,7 +225,7 @@ class _Search:
         self.matches: dict[str, Match] = {}
 
     def find(self, role: str, given: str) -> Match:
-        """Returns the column of a role.
+        """Return the column of a role.
 
         Raises:
             RequestError: None fits, or several do.
@@ -288,7 +288,7 @@ class _Search:
         )
 
     def _is_conversation(self) -> bool:
-        """Tells whether the question's column holds the answers too, as the last messages."""
+        """Return whether the question's column holds the answers too, as the last messages."""
         question = self.matches.get("question")
         if question is None or self.columns[question.name].content != "messages":
             return False

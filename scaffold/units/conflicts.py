@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from scaffold.edit import shapes
 from scaffold.errors import ConflictError
+from scaffold.syntax import parse
 from scaffold.templating.names import fold
 from scaffold.templating.request import Request
 from scaffold.transaction.snapshot import Snapshot
@@ -16,13 +17,13 @@ _HINT = "choose another name"
 
 
 def package_init(path: str) -> str:
-    """Returns the file of the package that a module stands in; empty for what is no module."""
+    """Return the file of the package that a module stands in; empty for what is no module."""
     place = PurePosixPath(path)
     return str(place.with_name("__init__.py")) if place.suffix == ".py" else ""
 
 
 def check_spelling(request: Request, snapshot: Snapshot) -> None:
-    """Refuses a name that a unit or a registered key has in another spelling.
+    """Refuse a name that a unit or a registered key has in another spelling.
 
     Raises:
         ConflictError: One has.
@@ -41,7 +42,7 @@ def check_spelling(request: Request, snapshot: Snapshot) -> None:
 
 
 def check_neighbours(path: str, snapshot: Snapshot) -> None:
-    """Refuses a file whose name one beside it has in another spelling.
+    """Refuse a file whose name one beside it has in another spelling.
 
     Where a file system knows no upper case the two are one file, and to a reader always.
 
@@ -59,7 +60,7 @@ def check_neighbours(path: str, snapshot: Snapshot) -> None:
 
 
 def check_bound_names(request: Request, path: str, snapshot: Snapshot) -> None:
-    """Refuses a module whose package has a variable, function or import of its name.
+    """Refuse a module whose package has a variable, function or import of its name.
 
     Importing the module would put it in the place of that name.
 
@@ -76,8 +77,8 @@ def check_bound_names(request: Request, path: str, snapshot: Snapshot) -> None:
     if data is None or name == "__init__" or snapshot.data(path) is not None:
         return
     try:
-        line = next((line for bound, line in _bound(ast.parse(data).body) if bound == name), None)
-    except (SyntaxError, ValueError):  # the registry says more about it than could be said here
+        line = next((line for bound, line in _bound(parse(data).body) if bound == name), None)
+    except SyntaxError:  # the registry says more about it than could be said here
         return
     if line is not None:
         raise ConflictError(
@@ -89,12 +90,12 @@ def check_bound_names(request: Request, path: str, snapshot: Snapshot) -> None:
 
 
 def _twins(name: str, known: Iterable[str]) -> list[str]:
-    """Returns the known names that are this one in another spelling."""
+    """Return the known names that are this one in another spelling."""
     return sorted(each for each in known if fold(each) == fold(name) and each != name)
 
 
 def _bound(body: Iterable[ast.stmt]) -> Iterator[tuple[str, int]]:
-    """Yields the names that statements of a module bind, with their lines."""
+    """Yield the names that statements of a module bind, with their lines."""
     for node in body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for row in node.names:

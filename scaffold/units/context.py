@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from scaffold.errors import TargetError
-from scaffold.report import Report, ReportedChange, Step, unified_diff
+from scaffold.report import ReportedChange, unified_diff
 from scaffold.target.target import (
     Target,
-    describe,
     find_target,
 )
 from scaffold.templating.request import Request
-from scaffold.transaction.apply import Session, session, settle
 from scaffold.transaction.change import Change
-from scaffold.transaction.journal import describe_leftover
 from scaffold.transaction.state import has_journal
-from scaffold.units.ledger import (
-    Unit,
-    read_unit,
-    record_path,
-)
-from scaffold.units.records import check_same
-from scaffold.units.todos import open_places
 
 
 class Options(NamedTuple):
@@ -49,12 +37,12 @@ class Options(NamedTuple):
     sample: str | None = None
 
     def command(self, *words: str) -> tuple[str, ...]:
-        """Returns a command for the same target, as it can be run from the working folder."""
+        """Return a command for the same target, as it can be run from the working folder."""
         where = () if self.target is None else ("--target", self.target)
         return ("scaffold", *words, *where)
 
     def find(self) -> Target:
-        """Returns the target that the options mean."""
+        """Return the target that the options mean."""
         if self.target is None:
             return find_target(self.folder)
         if not self.target:
@@ -64,11 +52,11 @@ class Options(NamedTuple):
         return find_target(self.folder / self.target, exact=True)
 
     def overwritten(self, root: Path) -> frozenset[str]:
-        """Returns what ``--overwrite`` named, relative to a target's root."""
+        """Return what ``--overwrite`` named, relative to a target's root."""
         return frozenset(_relative(path, root, self.folder) for path in self.overwrite)
 
     def find_settled(self, command: str) -> tuple[Target, tuple[str, ...]]:
-        """Returns the target that a writing command means, and what to warn of.
+        """Return the target that a writing command means, and what to warn of.
 
         An earlier run that was cut short is settled first: a template may have been among its
         files, or a setting.
@@ -77,14 +65,18 @@ class Options(NamedTuple):
         if self.dry_run or not has_journal(target.root):
             return target, leftover_warning(target.root)
 
+        from scaffold.transaction.apply import settle  # only after a run that was cut short
+
         settled = settle(target.root, command)
         return self.find(), settled_warning(settled)
 
 
 def leftover_warning(root: Path) -> tuple[str, ...]:
-    """Returns what to say where a run was cut short and nothing may be written."""
+    """Return what to say where a run was cut short and nothing may be written."""
     if not has_journal(root):
         return ()
+    from scaffold.transaction.journal import describe_leftover  # seldom there is one
+
     left = describe_leftover(root)
     if left is None:
         return ()
@@ -96,39 +88,20 @@ def leftover_warning(root: Path) -> tuple[str, ...]:
     )
 
 
-def made_unit(root: Path, request: Request) -> Unit | None:
-    """Returns the unit that was made under the name of a request, or None."""
-    path = root / record_path(request.kind.name, request.key)
-    return read_unit(root, path) if path.is_file() else None
-
-
-def nothing_to_do(
-    report: Report, root: Path, request: Request, made: Unit, options: Options
-) -> Report:
-    """Returns the report of a request whose unit exists, made with the same answers."""
-    report.warnings += check_same(request, made, options.command)
-    report.warnings += tuple(
-        f"{file.path} is missing" for file in made.files if not (root / file.path).exists()
-    )
-    report.unfinished = tuple(Step(p.file, p.line, p.why) for p in open_places(root, made))
-    report.next = report.unfinished
-    return report
-
-
 def settled_warning(settled: str) -> tuple[str, ...]:
-    """Returns what to say of an earlier run that was settled first."""
+    """Return what to say of an earlier run that was settled first."""
     return (f"an earlier run was interrupted; it was {settled} first",) if settled else ()
 
 
 def origin_warnings(request: Request) -> tuple[str, ...]:
-    """Returns what to say of templates that did not come with the tool."""
+    """Return what to say of templates that did not come with the tool."""
     parts = [request.kind, *request.styles]
     foreign = sorted({part.origin for part in parts if part.origin != "builtin"})
     return tuple(f"a template of {request.id} comes from the {each}" for each in foreign)
 
 
 def reported_changes(changes: Iterable[Change]) -> tuple[ReportedChange, ...]:
-    """Returns changes as reports carry them."""
+    """Return changes as reports carry them."""
     return tuple(_reported(change) for change in changes)
 
 
@@ -139,43 +112,9 @@ def _reported(change: Change) -> ReportedChange:
 
 
 def _relative(path: str, root: Path, folder: Path) -> str:
-    """Returns a path that a person named, relative to the target's root."""
+    """Return a path that a person named, relative to the target's root."""
     place = Path(path)
     for candidate in (folder / place, root / place):
         if candidate.resolve().is_relative_to(root) and candidate.exists():
             return candidate.resolve().relative_to(root).as_posix()
     return PurePath(path).as_posix()
-
-
-@dataclass
-class Work:
-    """A command at work on a target; with ``--dry-run`` nothing is held and nothing written."""
-
-    target: Target
-    report: Report
-    opened: Session | None
-    options: Options
-
-    @property
-    def root(self) -> Path:
-        return self.target.root
-
-    def apply(self, changes: Sequence[Change]) -> None:
-        """Writes changes, in one step."""
-        self.report.changes += reported_changes(changes)
-        if self.opened is not None:
-            self.opened.apply(changes, prune=True)
-
-
-@contextmanager
-def at_work(command: str, options: Options) -> Generator[Work]:
-    """Hold the target's lock for a command, and collect what it reports."""
-    target, settled = options.find_settled(command)
-    report = Report(command.partition(" ")[0], describe(target), dry_run=options.dry_run)
-    report.warnings += settled
-    if options.dry_run:
-        yield Work(target, report, None, options)
-        return
-    with session(target.root, command) as opened:
-        report.warnings += settled_warning(opened.settled)
-        yield Work(target, report, opened, options)

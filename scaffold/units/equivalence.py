@@ -7,13 +7,15 @@ import io
 import re
 import tokenize
 
+from scaffold.syntax import read
+
 _RULE = re.compile(r"^[|:\-\s+]*-{2,}[|:\-\s+]*$", re.MULTILINE)
 
 _WITH_DOCSTRING = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def is_same(path: str, was: bytes, now: bytes) -> bool:
-    """Tells whether a file says what it said.
+def is_equivalent(path: str, was: bytes, now: bytes) -> bool:
+    """Return whether a file says what it said.
 
     Python is compared by its syntax tree and its comments, Markdown by its words, and other text by
     its lines without the white space at their ends.
@@ -37,10 +39,10 @@ def is_same(path: str, was: bytes, now: bytes) -> bool:
     return _lines(before) == _lines(after)
 
 
-def _code(text: str) -> tuple[str, list[str]] | None:
-    """Returns the syntax tree and the comments of Python, or None for what is no Python."""
+def _code(text: str) -> tuple[str, tuple[str, ...], list[str]] | None:
+    """Return the syntax tree and the comments of Python, or None for what is no Python."""
     try:
-        tree = ast.parse(text)
+        tree, _, residue = read(text)
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return None
@@ -49,11 +51,11 @@ def _code(text: str) -> tuple[str, list[str]] | None:
             # A formatter moves the lines of a docstring with the code around it.
             node.body[0] = ast.Expr(ast.Constant(ast.get_docstring(node)))
     comments = [token.string.strip() for token in tokens if token.type == tokenize.COMMENT]
-    return ast.dump(tree), comments
+    return ast.dump(tree), residue, comments
 
 
 def _words(text: str) -> list[str]:
-    """Returns the words of Markdown, whatever its wrapping and the width of its tables."""
+    """Return the words of Markdown, whatever its wrapping and the width of its tables."""
     return _RULE.sub("---", text).replace("|", " | ").split()
 
 

@@ -23,23 +23,23 @@ made/*/*.base/** -text linguist-generated=true\n"
 
 
 class TemplateUse(NamedTuple):
-    """Names a template that a unit was made from, such as "reward/exact", and its version then."""
+    """A template that a unit was made from, such as "reward/exact", and its version then."""
 
     id: str
     version: int
     origin: str = "builtin"
 
 
-class MadeFile(NamedTuple):
-    """Is a file that was rendered; the hash is that of the rendered bytes."""
+class LedgerFile(NamedTuple):
+    """A file that was rendered; the hash is that of the rendered bytes."""
 
     path: str
     role: str
     sha256: str
 
 
-class Place(NamedTuple):
-    """Is a place that the template leaves to the author: a function, class or assignment."""
+class Todo(NamedTuple):
+    """What the template leaves to the author: a function, class or assignment."""
 
     file: str
     symbol: str
@@ -48,7 +48,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Unit:
-    """Is everything that is remembered about one made thing.
+    """Everything that is remembered about one made thing.
 
     ``symbol`` says how it is imported ("pkg.reward.sums:sums_reward_fn"), where it can be.
     ``proof`` is "proven" or "unproven" for a kind that is proven when it is added, else "".
@@ -59,30 +59,30 @@ class Unit:
     styles: tuple[str, ...]
     answers: Mapping[str, AnswerValue]
     templates: tuple[TemplateUse, ...] = ()
-    files: tuple[MadeFile, ...] = ()
+    files: tuple[LedgerFile, ...] = ()
     entries: tuple[Entry, ...] = ()
-    places: tuple[Place, ...] = field(default=())
+    todos: tuple[Todo, ...] = field(default=())
     symbol: str = ""
     proof: str = ""
 
     @property
     def id(self) -> str:
-        """Returns ``kind/name``."""
+        """``kind/name``."""
         return f"{self.kind}/{self.name}"
 
 
 def record_path(kind: str, name: str) -> str:
-    """Returns where the ledger file of a unit stands, relative to the root."""
+    """Return where the ledger file of a unit stands, relative to the root."""
     return f"{FOLDER}/made/{kind}/{name}.toml"
 
 
 def base_path(kind: str, name: str, path: str) -> str:
-    """Returns where the rendered text of a unit's file is kept, relative to the root."""
+    """Return where the rendered text of a unit's file is kept, relative to the root."""
     return f"{FOLDER}/made/{kind}/{name}.base/{path}.txt"
 
 
 def dump_unit(unit: Unit) -> bytes:
-    """Returns a unit as the TOML text of its ledger file."""
+    """Return a unit as the TOML text of its ledger file."""
     import tomli_w  # not needed by the commands that only read
 
     data: dict[str, Any] = {
@@ -96,7 +96,7 @@ def dump_unit(unit: Unit) -> bytes:
         "templates": [row._asdict() for row in unit.templates],
         "files": [row._asdict() for row in unit.files],
         "entries": [_dump_entry(row) for row in unit.entries],
-        "places": [row._asdict() for row in unit.places],
+        "places": [row._asdict() for row in unit.todos],
     }
     data = {key: value for key, value in data.items() if value not in ([], "")}
     head = "# Made by scaffold. Commit it with the code; it is what updates and removal go by.\n"
@@ -104,7 +104,7 @@ def dump_unit(unit: Unit) -> bytes:
 
 
 def parse_unit(data: bytes, where: str) -> Unit:
-    """Reads the TOML text of a ledger file.
+    """Read the TOML text of a ledger file.
 
     Raises:
         LedgerError: The text is no ledger file, or a newer version wrote it.
@@ -118,7 +118,7 @@ def parse_unit(data: bytes, where: str) -> Unit:
 
 
 def read_units(root: Path) -> tuple[Unit, ...]:
-    """Returns every unit made in a target, sorted by kind and name.
+    """Return every unit made in a target, sorted by kind and name.
 
     Raises:
         LedgerError: A ledger file cannot be read.
@@ -127,7 +127,7 @@ def read_units(root: Path) -> tuple[Unit, ...]:
 
 
 def sound_units(root: Path) -> tuple[tuple[Unit, ...], list[ScaffoldError]]:
-    """Returns every unit whose record can be read, and what is wrong with the other records.
+    """Return every unit whose record can be read, and what is wrong with the other records.
 
     A record under a merge conflict is no reason to say nothing about all the others.
     """
@@ -142,7 +142,7 @@ def sound_units(root: Path) -> tuple[tuple[Unit, ...], list[ScaffoldError]]:
 
 
 def unit_ids(root: Path) -> list[str]:
-    """Returns the ids of all units made in a target, sorted; reads none of them."""
+    """Return the ids of all units made in a target, sorted; reads none of them."""
     return [f"{path.parent.name}/{path.stem}" for path in _records(root)]
 
 
@@ -151,7 +151,7 @@ def _records(root: Path) -> list[Path]:
 
 
 def read_unit(root: Path, path: Path) -> Unit:
-    """Reads a ledger file of a target, which is named after its unit.
+    """Read a ledger file of a target, which is named after its unit.
 
     Raises:
         LedgerError: It cannot be read, or is another unit's.
@@ -168,7 +168,7 @@ def read_unit(root: Path, path: Path) -> Unit:
 
 
 def find_unit(root: Path, unit_id: str) -> Unit:
-    """Returns the unit of an id: ``kind/name``, or a bare name where it is unique.
+    """Return the unit of an id: ``kind/name``, or a bare name where it is unique.
 
     A kind may be named by its first word ("archon/qwen3"), and a name be spelled with dashes.
 
@@ -224,7 +224,7 @@ def _read_unit(fields: Fields) -> Unit:
             for row in fields.tables("templates")
         ),
         files=tuple(
-            MadeFile(_inside(row, "path"), row.text("role"), row.text("sha256"))
+            LedgerFile(_inside(row, "path"), row.text("role"), row.text("sha256"))
             for row in fields.tables("files")
         ),
         entries=tuple(
@@ -235,8 +235,8 @@ def _read_unit(fields: Fields) -> Unit:
             )
             for row in fields.tables("entries")
         ),
-        places=tuple(
-            Place(_inside(row, "file"), row.text("symbol"), row.text("why"))
+        todos=tuple(
+            Todo(_inside(row, "file"), row.text("symbol"), row.text("why"))
             for row in fields.tables("places")
         ),
     )

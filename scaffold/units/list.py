@@ -15,7 +15,7 @@ from scaffold.units.ledger import find_unit, unit_ids
 
 
 def list_templates(options: Options) -> Report:
-    """Lists what can be made, and what was made in the target, if there is one."""
+    """List what can be made, and what was made in the target, if there is one."""
     try:
         target = options.find()
     except TargetError:
@@ -46,7 +46,7 @@ def list_templates(options: Options) -> Report:
 
 
 def explain_target(options: Options) -> Report:
-    """Tells which target was found, why, and where things go in it."""
+    """Return which target was found, why, and where things go in it."""
     target = options.find()
     rows = {kind: place.registry for kind, place in target.kinds.items()}
     registries = {kind: f"{row.file}:{row.table}" for kind, row in rows.items()}
@@ -61,7 +61,7 @@ def explain_target(options: Options) -> Report:
 
 
 def _mark(target: Target, unit_id: str) -> str:
-    """Returns what to say of a unit whose proof failed, "" of any other."""
+    """Return what to say of a unit whose proof failed, "" of any other."""
     kind = unit_id.partition("/")[0]
     known = kind in target.catalogue.kind_names() and target.catalogue.kind(kind).writer
     with suppress(ScaffoldError):  # `status` tells of a record that cannot be read
@@ -71,7 +71,7 @@ def _mark(target: Target, unit_id: str) -> str:
 
 
 def _origin(origin: str) -> str:
-    """Returns what to print of a template that is not built in."""
+    """Return what to print of a template that is not built in."""
     return "" if origin == "builtin" else f" (from the {origin})"
 
 

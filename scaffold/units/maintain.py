@@ -11,12 +11,13 @@ from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.transaction.apply import settle
 from scaffold.transaction.backup import backups_folder
 from scaffold.transaction.change import FOLDER, Change
-from scaffold.units.context import Options, at_work, leftover_warning
+from scaffold.units.context import Options, leftover_warning
 from scaffold.units.ledger import ATTRIBUTES
+from scaffold.units.work import at_work
 
 
 def eject_template(name: str, options: Options) -> Report:
-    """Copies a template into the repository, where it may be changed and comes first."""
+    """Copy a template into the repository, where it may be changed and comes first."""
     kind, _, style = name.partition("/")
     with at_work(f"eject {name}", options) as work:
         catalogue = work.target.catalogue
@@ -49,7 +50,7 @@ def eject_template(name: str, options: Options) -> Report:
 
 
 def recover_target(keep_edited: bool, options: Options) -> Report:
-    """Settles a run that was cut short: it is finished, or undone."""
+    """Settle a run that was cut short: it is finished, or undone."""
     target = options.find()
     report = Report("recover", describe(target), dry_run=options.dry_run)
     if options.dry_run:
@@ -63,7 +64,7 @@ def recover_target(keep_edited: bool, options: Options) -> Report:
 
 
 def uninstall(options: Options) -> Report:
-    """Drops everything that the tool remembers here, and leaves the code."""
+    """Drop everything that the tool remembers here, and leave the code."""
     with at_work("uninstall", options) as work:
         made = work.root / FOLDER / "made"
         paths = [path for path in sorted(made.rglob("*")) if path.is_file()]

@@ -9,21 +9,21 @@ from pathlib import Path
 
 from scaffold.analysis.files.git import run_git
 from scaffold.errors import ScaffoldError
-from scaffold.units.equivalence import is_same
+from scaffold.units.equivalence import is_equivalent
 
 LABELS = ("yours", "as it was made", "as it would be made")
 
 
 @dataclass(frozen=True)
 class Merged:
-    """Is the outcome of a merge: the bytes, and the lines at which conflicts are marked."""
+    """The outcome of a merge: the bytes, and the lines at which conflicts are marked."""
 
     data: bytes
     conflicts: tuple[int, ...] = ()
 
 
 def merge(path: str, base: bytes, mine: bytes, theirs: bytes) -> Merged:
-    """Merges what a template says by now into a person's file; nothing of either is dropped.
+    """Merge what a template says by now into a person's file; nothing of either is dropped.
 
     Args:
         path: The file's path; its suffix says what counts as a change.
@@ -38,7 +38,7 @@ def merge(path: str, base: bytes, mine: bytes, theirs: bytes) -> Merged:
         return Merged(mine)
     if b"\r\n" in mine and b"\r\n" not in base + theirs:
         base, theirs = (data.replace(b"\n", b"\r\n") for data in (base, theirs))
-    if mine == theirs or is_same(path, base, mine):
+    if mine == theirs or is_equivalent(path, base, mine):
         return Merged(theirs)
     data = _merge_file(mine, base, theirs)
     marks = re.compile(rb"^<{7} " + LABELS[0].encode(), re.MULTILINE)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, RegistryError, RequestError, ScaffoldError, TemplateError
 from scaffold.report import Registration, Step
@@ -23,13 +22,14 @@ from scaffold.units.conflicts import (
     package_init,
 )
 from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
-from scaffold.units.records import marked_places, records_of, unit_of
+from scaffold.units.records import marked_todos, records_of, unit_of
+from scaffold.units.registries import RegistryEdits
 from scaffold.units.todos import symbol_line
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Is everything that a request comes to."""
+    """Everything that a request comes to."""
 
     unit: Unit
     changes: tuple[Change, ...]
@@ -39,7 +39,7 @@ class Plan:
 
 
 def paths_to_read(request: Request) -> tuple[str, ...]:
-    """Returns every path that the plan of a request has to know about."""
+    """Return every path that the plan of a request has to know about."""
     files = destinations(request)
     kind, key = request.kind.name, request.key
     paths = [*files, *(_package_twin(path) for path in files)]
@@ -50,12 +50,12 @@ def paths_to_read(request: Request) -> tuple[str, ...]:
 
 
 def paths_to_list(request: Request) -> tuple[str, ...]:
-    """Returns the paths whose neighbours the plan of a request has to know by name."""
+    """Return the paths whose neighbours the plan of a request has to know by name."""
     return tuple(destinations(request))
 
 
 def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snapshot) -> Plan:
-    """Works out every change that a request needs.
+    """Work out every change that a request needs.
 
     Args:
         request: What is to be made.
@@ -70,16 +70,18 @@ def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snap
     found.check(lambda: _check_overwrite(request))
     found.check(lambda: check_spelling(request, snapshot))
     files = [found.check(lambda f=file: _place_file(f, request, snapshot)) for file in rendered]
-    edited, lines = _register(request.edited(), snapshot, found)
-    places = marked_places(rendered)
+    edits = RegistryEdits(lambda entry: _registry(entry, snapshot))
+    for entry in request.edited():
+        found.check(lambda entry=entry: edits.add(entry))
+    todos = marked_todos(rendered)
     unit = unit_of(request, rendered)
     records = found.check(lambda: records_of(unit, rendered, snapshot))
     found.raise_all()
-    unfinished = tuple(Step(place.file, place.line, place.why) for place in places)
+    unfinished = tuple(Step(todo.file, todo.line, todo.why) for todo in todos)
     return Plan(
         unit,
-        (*(change for change in files if change), *edited, *records),
-        tuple(lines),
+        (*(change for change in files if change), *edits.changes(), *records),
+        tuple(edits.registered),
         (*unfinished, *_manual_steps(request), *_next_steps(request, rendered)),
         unfinished,
     )
@@ -92,7 +94,7 @@ class _Conflicts:
         self.errors: list[ScaffoldError] = []
 
     def check(self, step: Callable[[], Any]) -> Any:
-        """Runs one step; its refusal is kept and None returned."""
+        """Run one step; its refusal is kept and None returned."""
         try:
             return step()
         except (ConflictError, RequestError) as error:
@@ -100,7 +102,7 @@ class _Conflicts:
             return None
 
     def raise_all(self) -> None:
-        """Raises the first refusal, its text joined with that of the others."""
+        """Raise the first refusal, its text joined with that of the others."""
         if not self.errors:
             return
         first = self.errors[0]
@@ -110,13 +112,13 @@ class _Conflicts:
 
 
 def _manual_steps(request: Request) -> list[Step]:
-    """Returns the registry lines that no editor knows how to add."""
+    """Return the registry lines that no editor knows how to add."""
     manual = (entry for entry in request.entries() if entry.shape == MANUAL)
     return [Step(each.file, 1, f"add by hand: {each.key}{each.value}") for each in manual]
 
 
 def _package_twin(path: str) -> str:
-    """Returns the folder that would shadow a module, or be shadowed by it."""
+    """Return the folder that would shadow a module, or be shadowed by it."""
     return str(PurePosixPath(path).with_suffix(""))
 
 
@@ -169,36 +171,16 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
     )
 
 
-def _register(
-    entries: Iterable[Entry], snapshot: Snapshot, found: _Conflicts
-) -> tuple[list[Change], list[Registration]]:
-    """Edits each registry file once, whatever number of lines it gains."""
-    texts: dict[str, bytes] = {}
-    lines: list[Registration] = []
-    for entry in entries:
-        text = texts.get(entry.file, snapshot.data(entry.file))
-        edit = found.check(lambda entry=entry, text=text: _edit(entry, text, snapshot))
-        if edit is not None:
-            texts[entry.file] = edit.data
-            lines.append(Registration(entry.file, entry.table, entry.key, entry.value, edit.line))
-    changes = [
-        Change(file, "edited", snapshot.data(file), data)
-        for file, data in texts.items()
-        if data != snapshot.data(file)
-    ]
-    return changes, lines
-
-
-def _edit(entry: Entry, text: bytes | None, snapshot: Snapshot) -> shapes.Edit:
+def _registry(entry: Entry, snapshot: Snapshot) -> bytes:
     state = snapshot.files[entry.file]
-    if text is None:
+    if state.data is None:
         code = "outside_target" if state.is_outside else "registry_missing"
         raise RegistryError(
             f"the registry {entry.file} {state.problem or 'does not exist'}",
             code=code,
             hint=f"it has to hold: {entry.table}: dict[str, str] = {{}}",
         )
-    return shapes.add_entry(text, entry)
+    return state.data
 
 
 def _next_steps(request: Request, rendered: Iterable[RenderedFile]) -> tuple[Step, ...]:

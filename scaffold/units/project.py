@@ -27,16 +27,13 @@ from scaffold.templating.request import Request
 from scaffold.templating.spec import Answer, Kind, all_answers
 from scaffold.transaction.apply import create_folder
 from scaffold.units.add import report_plan, take_look
-from scaffold.units.context import (
-    Options,
-    made_unit,
-    nothing_to_do,
-)
+from scaffold.units.context import Options
+from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.plan import make_plan
 
 
 def training_package() -> str:
-    """Returns the folder or wheel of areal-lite that came with this tool, or "" for an index."""
+    """Return the folder or wheel of areal-lite that came with this tool, or "" for an index."""
     checkout = Path(__file__).resolve().parents[2] / "areal"
     if (checkout / "pyproject.toml").is_file():
         return checkout.as_posix()
@@ -46,7 +43,7 @@ def training_package() -> str:
 
 
 def _own_wheel() -> Path | None:
-    """Returns the file that this tool was installed from, as pip and uv record it (PEP 610)."""
+    """Return the file that this tool was installed from, as pip and uv record it (PEP 610)."""
     try:
         text = metadata.distribution("areal-scaffold").read_text("direct_url.json")
     except metadata.PackageNotFoundError:
@@ -64,7 +61,7 @@ def new_project(
     *,
     with_git: bool = False,
 ) -> Report:
-    """Makes a project of one's own in a new folder, inside ``--target`` or the working folder."""
+    """Make a project of one's own in a new folder, inside ``--target`` or the working folder."""
     catalogue = catalogue_for(None)
     chosen = catalogue.styles(kind, styles)
     key = canonical_key(typed, kind.suffixes, kind.reserved)
@@ -75,7 +72,7 @@ def new_project(
     request = Request(kind, chosen, key, answers, with_kind_names(kind, names))
     target = {"root": str(root), "layout": "project", "package": key}
     report = Report(kind.command, target, dry_run=options.dry_run)
-    made = made_unit(root, request)
+    made = existing_unit(root, request)
     if made is not None:
         return nothing_to_do(report, root, request, made, options)
     _check_free(root)
@@ -90,7 +87,7 @@ def new_project(
 
 
 def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fills in what a manifest says to find out (`default_from`) where no answer was given."""
+    """Fill in what a manifest says to find out (`default_from`) where no answer was given."""
     filled = dict(given)
     for name, question in questions.items():
         if question.default_from == "training_package" and filled.get(name) is None:
@@ -99,7 +96,7 @@ def _with_computed(questions: Mapping[str, Answer], given: Mapping[str, Any]) ->
 
 
 def _inside_target(root: Path) -> tuple[str, ...]:
-    """Returns what to say of a project that another target holds, so that neither is meant."""
+    """Return what to say of a project that another target holds, so that neither is meant."""
     try:
         around = find_target(root.parent).root
     except TargetError as error:

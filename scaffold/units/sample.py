@@ -35,7 +35,7 @@ Row = dict[str, Any]
 def answers_from_sample(
     path: Path, questions: Mapping[str, Answer], styles: Sequence[str], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], ColumnMap]:
-    """Answers from a sample what a manifest says to find there, and says by which evidence.
+    """Answer from a sample what a manifest says to find there, and say by which evidence.
 
     Args:
         path: The data.
@@ -64,7 +64,7 @@ def answers_from_sample(
 
 
 def read_sample(path: Path, limit: int = NUM_ROWS) -> list[Row]:
-    """Returns the first rows of a file, or of the training file of a folder, without importing.
+    """Return the first rows of a file, or of the training file of a folder, without importing.
 
     Args:
         path: A .jsonl, .json, .csv or .parquet file, or a folder of such.
@@ -84,7 +84,7 @@ def read_sample(path: Path, limit: int = NUM_ROWS) -> list[Row]:
 
 
 def rows_for_test(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Returns a few rows as JSON, their texts cut, with these columns alone.
+    """Return a few rows as JSON, their texts cut, with these columns alone.
 
     Rows without a value are passed over, and so are long conversations and rows that hold the same
     in two columns, perhaps because of the cut, where there are better ones.
@@ -106,7 +106,7 @@ def _is_good(row: Row) -> bool:
 
 
 def _cut(value: Any) -> Any:
-    """Returns a value with its long texts cut in the middle, since answers stand at the end."""
+    """Return a value with its long texts cut in the middle, since answers stand at the end."""
     if isinstance(value, str):
         text = value.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
         return text if len(text) <= MAX_TEXT else f"{text[:40].rstrip()} ... {text[-27:].lstrip()}"
@@ -153,7 +153,7 @@ def _read_lines(file: Path, limit: int) -> Iterator[Row]:
 
 
 def _read_json(file: Path, limit: int) -> Iterator[Row]:
-    """Reads an array of objects, or lines of objects, as many .json files hold."""
+    """Read an array of objects, or lines of objects, as many .json files hold."""
     with file.open("rb") as data:
         head = data.read(MAX_LINE_BYTES).decode("utf-8-sig", "ignore")
     if not head.lstrip().startswith("["):

@@ -9,24 +9,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import ConflictError, ScaffoldError, TemplateError
-from scaffold.report import Registration, Report
+from scaffold.report import Report
 from scaffold.target.target import describe
 from scaffold.templating.manifests import Catalogue
-from scaffold.transaction.change import Change, digest
-from scaffold.units.context import Options, at_work, leftover_warning
-from scaffold.units.equivalence import is_same
-from scaffold.units.ledger import MadeFile, Unit, base_path, sound_units
+from scaffold.transaction.digest import digest
+from scaffold.units.context import Options, leftover_warning
+from scaffold.units.equivalence import is_equivalent
+from scaffold.units.ledger import LedgerFile, Unit, base_path, sound_units
+from scaffold.units.registries import RegistryEdits
+from scaffold.units.work import at_work
 
 FileStatus = Literal["untouched", "edited", "missing"]
 
 
 @dataclass(frozen=True)
 class UnitStatus:
-    """Is a unit as it stands now.
+    """A unit as it stands now.
 
     Args:
         unit: What was made.
@@ -42,7 +43,7 @@ class UnitStatus:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Returns the unit's states in short; ("untouched",) where all is as it was made."""
+        """The unit's states in short; ("untouched",) where all is as it was made."""
         found = {state for state in self.files.values() if state != "untouched"}
         states = sorted(found) + ["unregistered"] * bool(self.unregistered)
         states += [self.unit.proof] * (self.unit.proof == "unproven")
@@ -52,7 +53,7 @@ class UnitStatus:
 def unit_status(
     root: Path, unit: Unit, catalogue: Catalogue, others: Iterable[Unit] = ()
 ) -> UnitStatus:
-    """Looks at every file and registry line of a unit.
+    """Look at every file and registry line of a unit.
 
     Args:
         root: The target's folder.
@@ -69,8 +70,10 @@ def unit_status(
     )
 
 
-def file_status(root: Path, unit: Unit, file: MadeFile, others: Iterable[Entry] = ()) -> FileStatus:
-    """Tells what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
+def file_status(
+    root: Path, unit: Unit, file: LedgerFile, others: Iterable[Entry] = ()
+) -> FileStatus:
+    """Return what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
 
     Args:
         root: The target's folder.
@@ -90,7 +93,7 @@ def file_status(root: Path, unit: Unit, file: MadeFile, others: Iterable[Entry] 
     if digest(now) == file.sha256:
         return "untouched"
     base = root / base_path(unit.kind, unit.name, file.path)
-    if base.is_file() and is_same(file.path, base.read_bytes(), now):
+    if base.is_file() and is_equivalent(file.path, base.read_bytes(), now):
         return "untouched"
     return "edited"
 
@@ -103,7 +106,7 @@ def _without(data: bytes, entry: Entry) -> bytes:
 
 
 def _without_lines(data: bytes, added: Iterable[Entry]) -> bytes:
-    """Returns a file without the lines that are an entry and nothing else; parses nothing."""
+    """Return a file without the lines that are an entry and nothing else; parses nothing."""
     lines = {text_to_add(entry).encode() for entry in added if _is_plain(entry)}
     return b"".join(row for row in data.splitlines(keepends=True) if row.strip() not in lines)
 
@@ -119,7 +122,7 @@ def _is_registered(root: Path, entry: Entry) -> bool:
 
 
 def _is_plain(entry: Entry) -> bool:
-    """Tells whether an entry is strings in a literal: reading those depends on the table alone."""
+    """Return whether an entry is strings in a literal: reading those depends on the table alone."""
     return entry.shape in ("dict", "list") and not entry.code
 
 
@@ -138,7 +141,7 @@ def _moved_on(unit: Unit, catalogue: Catalogue) -> list[str]:
 
 
 def _newest_version(template: str, catalogue: Catalogue) -> int | None:
-    """Returns the version of a template, None where it is gone or cannot be read."""
+    """Return the version of a template, None where it is gone or cannot be read."""
     kind, _, style = template.partition("/")
     known = catalogue.style_names(kind) if style else catalogue.kind_names()
     if (style or kind) not in known:
@@ -149,23 +152,18 @@ def _newest_version(template: str, catalogue: Catalogue) -> int | None:
 
 
 def fix_registries(options: Options) -> Report:
-    """Adds the registry lines again that a merge or an edit lost."""
+    """Add the registry lines again that a merge or an edit lost."""
     with at_work("status", options) as work:
         units, problems = sound_units(work.root)
-        texts: dict[str, tuple[bytes, bytes]] = {}
+        edits = RegistryEdits(lambda entry: _read(work.root, entry.file))
         for unit in units:
             for entry in unit_status(work.root, unit, work.target.catalogue, units).unregistered:
                 try:
-                    before, data = texts.get(entry.file) or (_read(work.root, entry.file),) * 2
-                    edit = shapes.add_entry(data, entry)
+                    edits.add(entry)
                 except ScaffoldError as error:  # the lines of other registries can be mended
                     problems.append(error)
-                    continue
-                texts[entry.file] = (before, edit.data)
-                work.report.registered += (
-                    Registration(entry.file, entry.table, entry.key, entry.value, edit.line),
-                )
-        work.apply([Change(file, "edited", *pair) for file, pair in texts.items()])
+        work.report.registered += tuple(edits.registered)
+        work.apply(edits.changes())
         work.report.fail_in_part(problems)
     return work.report
 
@@ -182,7 +180,7 @@ def _read(root: Path, file: str) -> bytes:
 
 
 def show_status(options: Options) -> Report:
-    """Tells of every unit whether it is untouched, edited, missing, unregistered or outdated."""
+    """Report of every unit whether it is untouched, edited, missing, unregistered or outdated."""
     target = options.find()
     units, problems = sound_units(target.root)
     found = [unit_status(target.root, unit, target.catalogue, units) for unit in units]

@@ -8,13 +8,15 @@ from pathlib import Path, PurePosixPath
 
 from scaffold.errors import RequestError
 from scaffold.target.target import Target, unit_names
-from scaffold.templating.spec import AnswerValue
+from scaffold.templating.spec import AnswerValue, Kind
+from scaffold.units.context import Options
+from scaffold.units.prepare import Prepared, prepare
 from scaffold.units.subject_kinds import NETWORK, find_subject, imported_modules
 
 
 @dataclass(frozen=True)
 class TestsRequest:
-    """Is what a unit of tests is made from.
+    """What a unit of tests is made from.
 
     Args:
         key: The name of the unit: the module's path below its package.
@@ -30,7 +32,7 @@ class TestsRequest:
 
 
 def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) -> TestsRequest:
-    """Reads a module of the target as text and says what tests it gets.
+    """Read a module of the target as text and say what tests it gets.
 
     Args:
         target: The repository.
@@ -61,7 +63,7 @@ def read_subject(target: Target, typed: str, folder: Path, style: str, to: str) 
 
 
 def _module_file(root: Path, typed: str, folder: Path) -> Path:
-    """Returns the file of a module that was named by path or dotted."""
+    """Return the file of a module that was named by path or dotted."""
     inside = typed.replace(".", "/") + ".py"
     candidates = [folder / typed, root / typed, root / inside, root / "src" / inside]
     for candidate in candidates:
@@ -72,7 +74,7 @@ def _module_file(root: Path, typed: str, folder: Path) -> Path:
 
 
 def _check_offline(file: Path, text: str) -> None:
-    """Refuses a reward that asks a server, itself or by a module beside it."""
+    """Refuse a reward that asks a server, itself or by a module beside it."""
     names = imported_modules(text)
     beside = [file.with_name(name.rpartition(".")[2] + ".py") for name in names]
     for other in {each for each in beside if each.is_file()}:
@@ -88,7 +90,7 @@ def _check_offline(file: Path, text: str) -> None:
 
 
 def _dotted_parts(root: Path, file: Path) -> list[str]:
-    """Returns the name that a module is imported by: its folders up to the last package."""
+    """Return the name that a module is imported by: its folders up to the last package."""
     relative = file.relative_to(root)
     parts = [relative.stem]
     for parent in relative.parents:
@@ -102,7 +104,7 @@ def _dotted_parts(root: Path, file: Path) -> list[str]:
 
 
 def _test_path(target: Target, style: str, path: Path, inner: list[str]) -> str:
-    """Returns where the target keeps the tests of such a thing, else the mirrored path."""
+    """Return where the target keeps the tests of such a thing, else the mirrored path."""
     style = "workflow" if style == "agent" else style
     place = target.kinds.get(style)
     if place is not None and PurePosixPath(place.registry.file).parent.parts == path.parent.parts:
@@ -117,3 +119,11 @@ def _unsuited(message: str) -> RequestError:
         code="module_unsuited",
         hint="name a Python module of the target by its path or dotted",
     )
+
+
+def prepare_tests(
+    kind: Kind, module: str, style: str | None, to: str | None, options: Options
+) -> Prepared:
+    """Settle the request for tests of a module that stands in the target."""
+    found = read_subject(options.find(), module, options.folder, style or "", to or "")
+    return prepare(kind, found.key, (found.style,), found.answers, options)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from scaffold.errors import RequestError
+from scaffold.syntax import parse
 from scaffold.templating.spec import AnswerValue
 from scaffold.units.columns import ALIASES
 
@@ -46,7 +47,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class Subject:
-    """Is what tests are written for.
+    """What tests are written for.
 
     Args:
         style: The kind of thing: "reward", "workflow", "agent" or "dataset".
@@ -58,7 +59,7 @@ class Subject:
 
 
 def find_subject(text: str, where: str, style: str = "") -> Subject:
-    """Returns what a module defines that tests can be written for.
+    """Return what a module defines that tests can be written for.
 
     Args:
         text: The module.
@@ -69,7 +70,7 @@ def find_subject(text: str, where: str, style: str = "") -> Subject:
         RequestError: It is no Python, or defines nothing of the kind, or several kinds.
     """
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError) as error:
         raise _unsuited(f"{where} is no Python: {error}", "repair it first") from error
     found = [subject for read in (_rewards, _workflow, _loaders) for subject in read(tree)]
@@ -84,9 +85,9 @@ def find_subject(text: str, where: str, style: str = "") -> Subject:
 
 
 def imported_modules(text: str) -> list[str]:
-    """Returns the modules that a Python text imports, at any place."""
+    """Return the modules that a Python text imports, at any place."""
     found: dict[str, None] = {}
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         if isinstance(node, ast.Import):
             found.update(dict.fromkeys(alias.name for alias in node.names))
         elif isinstance(node, ast.ImportFrom):
@@ -106,7 +107,9 @@ def _why_not(tree: ast.Module, style: str) -> str:
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     bases = {base.rpartition(".")[2] for node in classes for base in map(ast.unparse, node.bases)}
     calls = {ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
-    if "BaseArchonModel" in bases or any(call.endswith("ModelSpec") for call in calls):
+    if bases & {"BaseArchonModel", "BaseDecoder"} or any(
+        call.endswith("ModelSpec") for call in calls
+    ):
         return "defines a model, whose tests come with `scaffold archon`"
     return f"defines no {style or 'reward, workflow or dataset'}"
 
@@ -139,7 +142,7 @@ def _names(function: Function) -> list[str]:
 
 
 def _required(function: Function, skip: int) -> list[str]:
-    """Returns the arguments without a default, but for the first ones."""
+    """Return the arguments without a default, but for the first ones."""
     given = function.args
     names = _names(function)
     keywords = [
@@ -177,7 +180,7 @@ def _workflow(tree: ast.Module) -> Iterator[Subject]:
 
 
 def _style_of(classes: Mapping[str, ast.ClassDef], node: ast.ClassDef) -> str:
-    """Tells a workflow from an agent by the coroutine that runs an episode; empty for neither."""
+    """Return "workflow" or "agent" by the coroutine that runs an episode; empty for neither."""
     if _find(classes, node, "arun_episode") is not None:
         return "workflow"
     run = _find(classes, node, "run")
@@ -186,7 +189,7 @@ def _style_of(classes: Mapping[str, ast.ClassDef], node: ast.ClassDef) -> str:
 
 
 def _find(classes: Mapping[str, ast.ClassDef], node: ast.ClassDef, name: str) -> Function | None:
-    """Returns a method of a class, or that of a base in the same module."""
+    """Return a method of a class, or that of a base in the same module."""
     found = _method(node, name)
     bases = [classes[base] for base in map(ast.unparse, node.bases) if base in classes]
     inherited = (_find(classes, base, name) for base in bases if base is not node)
@@ -199,7 +202,7 @@ def _method(node: ast.ClassDef, name: str) -> Function | None:
 
 
 def _subscripts(tree: ast.Module, names: set[str]) -> list[str]:
-    """Returns every text that a variable of one of these names is indexed with, in order."""
+    """Return every text that a variable of one of these names is indexed with, in order."""
     constants = _constants(tree)
     keys = [
         constants.get(ast.unparse(node.slice), _text(node.slice))
@@ -213,7 +216,7 @@ def _subscripts(tree: ast.Module, names: set[str]) -> list[str]:
 
 
 def _constants(tree: ast.Module) -> dict[str, str]:
-    """Returns the texts that have a name at the top level."""
+    """Return the texts that have a name at the top level."""
     assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
     return {
         target.id: _text(node.value)
@@ -224,7 +227,7 @@ def _constants(tree: ast.Module) -> dict[str, str]:
 
 
 def _text(node: ast.expr) -> str:
-    """Returns the text that an expression is, empty for others."""
+    """Return the text that an expression is, empty for others."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     return ""
@@ -252,7 +255,7 @@ def _loaders(tree: ast.Module) -> Iterator[Subject]:
 
 
 def _columns(tree: ast.Module, types: set[str]) -> list[str]:
-    """Returns the columns of the source, as ``name=role``; none where they cannot be told."""
+    """Return the columns of the source, as ``name=role``; none where they cannot be told."""
     read = _subscripts(tree, {"row", "sample", "example", "x", "item", "data"})
     several = [
         node.elts if isinstance(node, ast.Tuple) else node.values
@@ -269,12 +272,12 @@ def _columns(tree: ast.Module, types: set[str]) -> list[str]:
             return []
     needed = {"question", "answer"} if types & {"rl", "sft"} else set[str]()
     needed |= {"chosen", "rejected"} if types & {"rw", "dpo"} else set[str]()
-    is_told = needed <= set(found.values())
-    return [f"{name}={role}" for name, role in found.items()] if is_told else []
+    is_complete = needed <= set(found.values())
+    return [f"{name}={role}" for name, role in found.items()] if is_complete else []
 
 
 def _role(name: str) -> str:
-    """Returns what a column of this name holds; messages are written more often than read."""
+    """Return what a column of this name holds; messages are written more often than read."""
     for role in ("chosen", "rejected", "question", "answer"):
         if name != "messages" and name in " ".join(ALIASES[role]).split():
             return role

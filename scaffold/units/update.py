@@ -8,17 +8,18 @@ from typing import Any, Protocol
 
 from scaffold.errors import RequestError, nearest
 from scaffold.report import Report
-from scaffold.target.restyle import manner_of
+from scaffold.target.restyle import find_file_style
 from scaffold.target.target import Target
 from scaffold.templating.answers import parse_answer
 from scaffold.templating.request import Request
 from scaffold.templating.spec import all_answers
 from scaffold.transaction.change import Change
 from scaffold.units.add import rendered_files
-from scaffold.units.context import Options, Work, at_work
+from scaffold.units.context import Options
 from scaffold.units.ledger import Unit, find_unit, read_units
 from scaffold.units.prepare import request_for
 from scaffold.units.update_plan import UpdatePlan, plan_update
+from scaffold.units.work import Work, at_work
 
 
 class Writer(Protocol):
@@ -62,14 +63,14 @@ def update_units(
         changes: list[Change] = []
         for unit in units:
             plan = _planned(work, unit, changed, changes, writer_of)
-            _tell(work, plan)
+            _report_plan(work, plan)
             changes += plan.changes
         work.apply(_composed(changes))
     return work.report
 
 
 def _composed(changes: Iterable[Change]) -> list[Change]:
-    """Returns one change per file for several in order, such as two of one registry."""
+    """Return one change per file for several in order, such as two of one registry."""
     found: dict[str, Change] = {}
     for change in changes:
         first = found.get(change.path, change)
@@ -108,15 +109,15 @@ def _planned(
         plan, warnings = write(work.target, unit, request, work.options, earlier)
         work.report.warnings += warnings
         return plan
-    manner = manner_of(work.target, request.names)
+    file_style = find_file_style(work.target, request.names)
     rendered, warnings = rendered_files(
-        work.target, request, manner, with_format=work.options.with_format
+        work.target, request, file_style, with_format=work.options.with_format
     )
     work.report.warnings += warnings
     return plan_update(work.root, unit, request, rendered, earlier)
 
 
-def _tell(work: Work, plan: UpdatePlan) -> None:
+def _report_plan(work: Work, plan: UpdatePlan) -> None:
     report = work.report
     report.registered += plan.registered
     report.warnings += plan.warnings

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, LedgerError
 from scaffold.report import Registration, Step
@@ -17,12 +16,13 @@ from scaffold.transaction.snapshot import take_snapshot
 from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
 from scaffold.units.merge import merge
 from scaffold.units.records import records_of, unit_of
+from scaffold.units.registries import RegistryEdits
 from scaffold.units.status import file_status
 
 
 @dataclass(frozen=True)
 class UpdatePlan:
-    """Is everything that bringing a unit up to date comes to.
+    """Everything that bringing a unit up to date comes to.
 
     Args:
         unit: The unit as it is then.
@@ -46,7 +46,7 @@ def plan_update(
     rendered: Sequence[RenderedFile],
     earlier: Iterable[Change] = (),
 ) -> UpdatePlan:
-    """Works out how a unit is brought up to date; nothing is written.
+    """Work out how a unit is brought up to date; nothing is written.
 
     Args:
         root: The target's folder.
@@ -62,16 +62,16 @@ def plan_update(
     unit = unit_of(request, rendered)
     work = _Merging(root, made, {change.path: change.after for change in earlier})
     for file in rendered:
-        work.renew(file)
+        work.update(file)
     work.drop_files({file.path for file in unit.files})
-    work.renew_entries(unit.entries)
+    work.update_entries(unit.entries)
     paths = [record_path(unit.kind, unit.name), ATTRIBUTES]
     paths += [base_path(unit.kind, unit.name, file.path) for file in unit.files]
     records = records_of(unit, rendered, take_snapshot(root, paths))
     return UpdatePlan(
         unit,
-        (*work.changes, *work.registries(), *records, *work.stale_bases()),
-        tuple(work.registered),
+        (*work.changes, *work.edits.changes(), *records, *work.stale_bases()),
+        tuple(work.edits.registered),
         tuple(work.conflicts),
         tuple(work.warnings),
     )
@@ -85,14 +85,13 @@ class _Merging:
         self.made = made
         self.planned = planned
         self.changes: list[Change] = []
-        self.registered: list[Registration] = []
+        self.edits = RegistryEdits(self._registry)
         self.conflicts: list[Step] = []
         self.warnings: list[str] = []
         self._gone: list[str] = []
-        self._texts: dict[str, tuple[bytes, bytes]] = {}
 
-    def renew(self, file: RenderedFile) -> None:
-        """Merges one rendered file into what stands at its place."""
+    def update(self, file: RenderedFile) -> None:
+        """Merge one rendered file into what stands at its place."""
         known = {each.path for each in self.made.files}
         base = self._base(file.path)
         mine = self._now(file.path)
@@ -122,7 +121,7 @@ class _Merging:
         self.conflicts += [Step(file.path, line, why) for line in merged.conflicts]
 
     def drop_files(self, wanted: set[str]) -> None:
-        """Deletes the files that are not made any more, unless somebody edited them."""
+        """Delete the files that are not made any more, unless somebody edited them."""
         for file in self.made.files:
             if file.path in wanted:
                 continue
@@ -134,47 +133,32 @@ class _Merging:
             elif state == "edited":
                 self.warnings.append(f"{file.path} is not made any more; it was edited and stays")
 
-    def renew_entries(self, wanted: Sequence[Entry]) -> None:
-        """Takes back the registry lines that are not made any more, and adds the new ones."""
+    def update_entries(self, wanted: Sequence[Entry]) -> None:
+        """Take back the registry lines that are not made any more, and add the new ones."""
         for entry in reversed(self.made.entries):
             if entry not in wanted:
-                self._edit(entry.file, lambda data, e=entry: shapes.remove_entry(data, e))
+                self.edits.remove(entry)
         for entry in wanted:
             if entry not in self.made.entries:
-                self._edit(entry.file, lambda data, e=entry: self._add(data, e))
-
-    def registries(self) -> list[Change]:
-        """Returns the changes of the registries' files."""
-        return [
-            Change(file, "edited", before, after)
-            for file, (before, after) in self._texts.items()
-            if before != after
-        ]
+                self.edits.add(entry)
 
     def stale_bases(self) -> list[Change]:
-        """Returns the bases of the files that are not made any more."""
+        """Return the bases of the files that are not made any more."""
         paths = [base_path(self.made.kind, self.made.name, path) for path in self._gone]
         found = [path for path in paths if (self.root / path).is_file()]
         return [Change(path, "record", (self.root / path).read_bytes(), None) for path in found]
 
-    def _add(self, data: bytes, entry: Entry) -> bytes:
-        edit = shapes.add_entry(data, entry)
-        self.registered.append(
-            Registration(entry.file, entry.table, entry.key, entry.value, edit.line)
-        )
-        return edit.data
-
-    def _edit(self, file: str, step: Callable[[bytes], bytes]) -> None:
-        before, now = self._texts.get(file) or (self._now(file),) * 2
-        if before is None or now is None:
+    def _registry(self, entry: Entry) -> bytes:
+        data = self._now(entry.file)
+        if data is None:
             raise ConflictError(
-                f"the registry {file} is missing", code="registry_missing",
+                f"the registry {entry.file} is missing", code="registry_missing",
                 hint="take it back from version control",
             )  # fmt: skip
-        self._texts[file] = (before, step(now))
+        return data
 
     def _now(self, path: str) -> bytes | None:
-        """Returns a file as the units before this one leave it; None where nothing stands."""
+        """Return a file as the units before this one leave it; None where nothing stands."""
         if path in self.planned:
             return self.planned[path]
         place = self.root / path

@@ -56,7 +56,7 @@ _SOURCES = frozenset(
 
 
 def role_of(path: str) -> Role:
-    """Returns what a file is for; a test of the build is a test, a page below tests too."""
+    """Return what a file is for; a test of the build is a test, a page below tests too."""
     *folders, name = path.lower().split("/")
     if name in _CI_FILES or _CI_FOLDERS.intersection(folders[:1]) or folders[:1] == [".github"]:
         return "ci"
@@ -75,7 +75,7 @@ def role_of(path: str) -> Role:
 
 
 def is_manifest(path: str) -> bool:
-    """Tells whether a file says what a project needs, or what was resolved for it."""
+    """Return whether a file says what a project needs, or what was resolved for it."""
     *folders, name = path.lower().split("/")
     if name in MANIFESTS or name in LOCKS:
         return True

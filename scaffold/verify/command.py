@@ -13,7 +13,7 @@ from scaffold.verify import verify_units
 
 
 class Trial(NamedTuple):
-    """Says how units are verified.
+    """How units are verified.
 
     Args:
         python: What ``--python`` named.
@@ -28,10 +28,10 @@ class Trial(NamedTuple):
     timeout_s: float = 300.0
 
 
-def verify_made(
+def run_verify(
     ids: Iterable[str], how: Trial, log: Callable[[str], None], options: Options
 ) -> Report:
-    """Runs what was made; see `scaffold.verify`."""
+    """Run what was made; see `scaffold.verify`."""
     return verify_units(
         options.find(),
         tuple(ids),
@@ -44,8 +44,8 @@ def verify_made(
 
 
 def verify_added(report: Report, log: Callable[[str], None], options: Options) -> None:
-    """Verifies what an add made, and puts the verdict into the report of the add."""
-    verified = verify_made([report.check[0][2]], Trial(), log, options)
+    """Verify what an add made, and put the verdict into the report of the add."""
+    verified = run_verify([report.check[0][2]], Trial(), log, options)
     report.text = report.to_text() + verified.to_text()
     report.ok = verified.ok
     report.unfinished = verified.unfinished

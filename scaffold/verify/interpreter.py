@@ -30,7 +30,7 @@ PROBE = (
 
 @dataclass(frozen=True)
 class Interpreter:
-    """Is a Python that can run the target's code.
+    """A Python that can run the target's code.
 
     Args:
         argv: How to start it.
@@ -45,18 +45,18 @@ class Interpreter:
     packages: frozenset[str] = frozenset()
 
     def lack(self, names: Iterable[str]) -> str:
-        """Returns what to say of the packages that it has not, "" where it has all of them."""
+        """Return what to say of the packages that it has not, "" where it has all of them."""
         missing = ", ".join(sorted(set(names) - self.packages))
         hint = "name an interpreter that has it with --python EXE"
         return f"{self.argv[0]} has no {missing}; {hint}" if missing else ""
 
     def describe(self) -> str:
-        """Returns the choice in one line."""
+        """Return the choice in one line."""
         return f"{' '.join(self.argv)} ({self.version}; {self.why})"
 
 
 def find_interpreter(target: Target, asked: str | None) -> Interpreter:
-    """Returns the interpreter that is to run the target's code.
+    """Return the interpreter that is to run the target's code.
 
     In this order: --python, [tool.scaffold].python, .venv or uv, the active environment.
 
@@ -103,7 +103,7 @@ def _in_environment(folder: Path) -> str | None:
 
 
 def _located(name: str, folder: Path) -> str:
-    """Returns a program: a path from a folder, an environment's folder, or a name on PATH."""
+    """Return a program: a path from a folder, an environment's folder, or a name on PATH."""
     path = folder / name
     if path.is_dir():
         return _in_environment(path) or str(path)

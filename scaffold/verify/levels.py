@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from scaffold.errors import TargetError
+from scaffold.syntax import parse
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit
-from scaffold.verify.findings import Finding, Level, failed, judged, not_needed, not_run
+from scaffold.verify.checks import Check, Level, failed, judged, not_needed, not_run
 from scaffold.verify.interpreter import PROBED, Interpreter
 from scaffold.verify.process import Finished, run_limited
 
@@ -32,7 +33,7 @@ SAMPLES = "SAMPLES"
 
 @dataclass(frozen=True)
 class Limits:
-    """Says how long things may take, in seconds.
+    """How long things may take, in seconds.
 
     Args:
         process_s: The tests of a unit, and its episodes.
@@ -46,13 +47,13 @@ class Limits:
 
     @classmethod
     def within(cls, process_s: float) -> Limits:
-        """Returns limits of which the smaller ones are over before the process is killed."""
+        """Return limits of which the smaller ones are over before the process is killed."""
         return cls(process_s, min(30.0, process_s / 4), min(15.0, process_s / 8))
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Is what units of a target are tried on.
+    """What units of a target are tried on.
 
     Args:
         target: The repository.
@@ -74,7 +75,7 @@ class Bench:
 
 
 def run_tests(bench: Bench, unit: Unit) -> Level:
-    """Runs the unit's tests with pytest."""
+    """Run the unit's tests with pytest."""
     files = [file.path for file in unit.files if file.role == "test"]
     if not files:
         return not_needed("tests", "the unit has no tests")
@@ -124,8 +125,8 @@ def _judge_tests(done: Finished, report: Path, bench: Bench, files: list[str]) -
     return judged("tests", findings, f"{len(cases) - len(skipped)} passed{note}")
 
 
-def _missed(findings: Sequence[Finding]) -> set[str]:
-    """Returns the training packages that all failures come from the absence of."""
+def _missed(findings: Sequence[Check]) -> set[str]:
+    """Return the training packages that all failures come from the absence of."""
     found = [MISSED.search(row.message) for row in findings]
     names = {each[1] for each in found if each}
     return names & set(PROBED) if all(found) else set()
@@ -145,7 +146,7 @@ def _first_line(problem: ElementTree.Element | None) -> str:
 
 
 def run_episodes(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> Level:
-    """Runs the kind's runner on the unit.
+    """Run the kind's runner on the unit.
 
     Args:
         bench: Where and how.
@@ -179,7 +180,7 @@ def _run_probe(bench: Bench, name: str, request: dict[str, Any], folder: Path) -
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:
-    """Reads the result; the last line of a runner that was killed may be incomplete."""
+    """Read the result; the last line of a runner that was killed may be incomplete."""
     rows: list[dict[str, Any]] = []
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     for line in text.splitlines():
@@ -190,9 +191,9 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _read_findings(rows: list[dict[str, Any]], done: Finished, limits: Limits) -> list[Finding]:
+def _read_findings(rows: list[dict[str, Any]], done: Finished, limits: Limits) -> list[Check]:
     checks = [row for row in rows if row["event"] == "check"]
-    findings = [Finding(row["check"], row["status"], row["message"]) for row in checks]
+    findings = [Check(row["check"], row["status"], row["message"]) for row in checks]
     faults = [row["message"] for row in rows if row["event"] == "fault"]
     findings += [failed("runner", f"the runner itself failed: {text}") for text in faults]
     if any(row["event"] == "done" for row in rows):
@@ -215,7 +216,7 @@ def _proven(rows: list[dict[str, Any]]) -> str:
 
 
 def _request(bench: Bench, unit: Unit) -> dict[str, Any] | str:
-    """Returns what the runner is asked, or why there is nothing to ask."""
+    """Return what the runner is asked, or why there is nothing to ask."""
     if unit.kind == "dataset":
         return _dataset_request(bench, unit)
     return {
@@ -266,9 +267,9 @@ def _unreadable(path: Path, reason: str) -> TargetError:
 
 
 def _literal(path: Path, name: str) -> Any:
-    """Returns the value of a literal assigned at the top level of a Python file, or None."""
+    """Return the value of a literal assigned at the top level of a Python file, or None."""
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return None
     for node in tree.body:

@@ -21,13 +21,13 @@ _running: set[subprocess.Popen[bytes]] = set()
 
 @dataclass(frozen=True)
 class Finished:
-    """Is how a process ended; ``status`` None means that it ran out of time and was killed."""
+    """How a process ended; ``status`` None means that it ran out of time and was killed."""
 
     status: int | None
     output: str
 
     def describe(self) -> str:
-        """Returns the end in words."""
+        """Return the end in words."""
         if self.status is None:
             return "was killed at the time limit"
         if self.status >= 0:
@@ -38,14 +38,14 @@ class Finished:
             return f"was killed by signal {-self.status}"
 
     def last_lines(self, count: int = 12) -> str:
-        """Returns the end of the output."""
+        """Return the end of the output."""
         return "\n".join(self.output.strip().splitlines()[-count:])
 
 
 def run_limited(
     argv: Sequence[str], root: Path, timeout_s: float, extra_env: dict[str, str]
 ) -> Finished:
-    """Runs a program in the target's folder, with everything it starts, until the limit at most.
+    """Run a program in the target's folder, with everything it starts, until the limit at most.
 
     Args:
         argv: The program.
@@ -79,7 +79,7 @@ def run_limited(
 
 
 def end_like_ctrl_c() -> None:
-    """Makes a request to end arrive as Ctrl-C does, so that what was started is ended, too.
+    """Make a request to end arrive as Ctrl-C does, so that what was started is ended, too.
 
     Threads of a pool cannot: whoever makes the pool calls it.
     """
@@ -88,13 +88,13 @@ def end_like_ctrl_c() -> None:
 
 
 def end_all() -> None:
-    """Ends every running program, for whoever stops waiting: a Ctrl-C does not reach them."""
+    """End every running program, for whoever stops waiting: a Ctrl-C does not reach them."""
     for process in list(_running):
         _kill(process)
 
 
 def target_environment(root: Path) -> dict[str, str]:
-    """Returns the environment of the target's code: importable, offline, leaving no traces."""
+    """Return the environment of the target's code: importable, offline, leaving no traces."""
     env = dict(os.environ)
     paths = [str(root), *filter(None, [env.get("PYTHONPATH")])]
     env["PYTHONPATH"] = os.pathsep.join(paths)
@@ -106,7 +106,7 @@ def target_environment(root: Path) -> dict[str, str]:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends the process and its group; a program that has come to its end may have left children."""
+    """End the process and its group; a program that has come to its end may have left children."""
     try:
         if sys.platform == "win32":
             process.kill()

@@ -11,14 +11,15 @@ from pathlib import Path
 from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import read_entries
 from scaffold.errors import LedgerError, ScaffoldError
+from scaffold.syntax import parse
 from scaffold.target.target import Target, registry_rules, unit_names
 from scaffold.templating.spec import RegistryRule, fill
-from scaffold.transaction.change import digest
-from scaffold.units.ledger import MadeFile, Unit
+from scaffold.transaction.digest import digest
+from scaffold.units.ledger import LedgerFile, Unit
 
 
 def registered_unit(target: Target, unit_id: str) -> Unit | None:
-    """Returns the registered unit of an id, or None.
+    """Return the registered unit of an id, or None.
 
     Raises:
         LedgerError: Several kinds have one of that name.
@@ -57,7 +58,7 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
         source = names.get("source", source)
     paths = [(source, "source"), (names.get("test", ""), "test")]
     files = tuple(
-        MadeFile(path, role, digest((target.root / path).read_bytes()))
+        LedgerFile(path, role, digest((target.root / path).read_bytes()))
         for path, role in paths
         if (target.root / path).is_file()
     )
@@ -77,7 +78,7 @@ def _first_entry(rules: Sequence[RegistryRule], names: Mapping[str, str]) -> Ent
 
 
 def _registered_value(root: Path, entry: Entry) -> str | None:
-    """Returns what a registry says of a key, "" for one that only lists it, None without it."""
+    """Return what a registry says of a key, "" for one that only lists it, None without it."""
     try:
         entries = read_entries((root / entry.file).read_bytes(), entry)
     except (OSError, ScaffoldError):
@@ -86,9 +87,9 @@ def _registered_value(root: Path, entry: Entry) -> str | None:
 
 
 def _loader_types(path: Path, name: str) -> tuple[str, ...]:
-    """Returns the types that a dataset's module has loaders for."""
+    """Return the types that a dataset's module has loaders for."""
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
         return ()
     pattern = re.compile(rf"get_{re.escape(name)}_(\w+)_dataset")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from scaffold.edit.shapes import has_entry, text_to_add
 from scaffold.errors import ScaffoldError
+from scaffold.syntax import parse
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit
-from scaffold.units.todos import find_places
-from scaffold.verify.findings import Finding, Level, failed, judged, warning
+from scaffold.units.todos import find_todos
+from scaffold.verify.checks import Check, Level, failed, judged, warning
 
 FORBIDDEN = ("areal.engine", "areal.trainer", "scaffold", "tests")
 """Modules that no unit may import: they are no public contract, or never there in training."""
@@ -28,13 +29,14 @@ BLOCKING = ("time.sleep", "requests.", "urllib.request.", "subprocess.", "asynci
 REWARD_ARGUMENTS = ("prompt", "completions", "prompt_ids", "completion_ids")
 AGENT_KEYWORDS = ("base_url", "http_client", "api_key")
 LOADER_ARGUMENTS = ("path", "split", "max_length")
+MODEL_BASES = ("BaseArchonModel", "BaseDecoder")
 MODEL_ARGUMENTS = ("tokens", "positions", "cu_seqlens", "max_seqlen")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def check_static(target: Target, unit: Unit, contract: str) -> Level:
-    """Checks files, registry lines, imports and the kind's contract.
+    """Check files, registry lines, imports and the kind's contract.
 
     Args:
         target: Where the unit stands.
@@ -45,7 +47,7 @@ def check_static(target: Target, unit: Unit, contract: str) -> Level:
     trees: dict[str, ast.Module] = {}
     for file in unit.files:
         found = _parsed(target.root, file.path)
-        if isinstance(found, Finding):
+        if isinstance(found, Check):
             findings.append(found)
         elif found is not None:
             trees[file.path] = found
@@ -59,11 +61,11 @@ def check_static(target: Target, unit: Unit, contract: str) -> Level:
 
 
 def has_broken_file(level: Level) -> bool:
-    """Tells whether a file is missing or no Python, so that nothing can be run."""
+    """Return whether a file is missing or no Python, so that nothing can be run."""
     return any(row.check in ("file", "syntax") and row.status == "failed" for row in level.details)
 
 
-def _registered(target: Target, unit: Unit) -> Iterator[Finding]:
+def _registered(target: Target, unit: Unit) -> Iterator[Check]:
     for entry in unit.entries:
         line = text_to_add(entry)
         try:
@@ -75,8 +77,8 @@ def _registered(target: Target, unit: Unit) -> Iterator[Finding]:
             yield failed("registry", f"{entry.file}: add to {entry.table}: {line}")
 
 
-def _parsed(root: Path, path: str) -> ast.Module | Finding | None:
-    """Returns the syntax tree of a Python file, what is wrong with it, or None for other files."""
+def _parsed(root: Path, path: str) -> ast.Module | Check | None:
+    """Return the syntax tree of a Python file, what is wrong with it, or None for other files."""
     try:
         data = (root / path).read_bytes()
     except OSError:
@@ -84,8 +86,8 @@ def _parsed(root: Path, path: str) -> ast.Module | Finding | None:
     if not path.endswith(".py"):
         return None
     try:
-        tree = ast.parse(data, path)
-        find_places(path, data.decode("utf-8-sig"))
+        tree = parse(data, path)
+        find_todos(path, data.decode("utf-8-sig"))
     except SyntaxError as error:
         return failed("syntax", f"{path}:{error.lineno}: {error.msg}")
     except ValueError as error:
@@ -96,7 +98,7 @@ def _parsed(root: Path, path: str) -> ast.Module | Finding | None:
 # --- imports ------------------------------------------------------------------------------------
 
 
-def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iterator[Finding]:
+def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iterator[Check]:
     at_top = set(map(id, _module_level(tree)))
     for node in ast.walk(tree):
         for module in _imported(node):
@@ -117,7 +119,7 @@ def _imports(target: Target, contract: str, path: str, tree: ast.Module) -> Iter
 
 
 def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yields what runs at import; a block for type checkers does not."""
+    """Yield what runs at import; a block for type checkers does not."""
     for node in tree.body:
         yield node
         if isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
@@ -144,7 +146,7 @@ def _is_under(module: str, name: str) -> bool:
 # --- contracts ----------------------------------------------------------------------------------
 
 
-def _workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
+def _workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
     name = _registered_name(unit)
     found = next((n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name), None)
     if found is None:
@@ -166,8 +168,8 @@ def _workflow(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
         yield failed("contract", f"{where}: {name} {text}")
 
 
-def _agent(path: str, name: str, method: Function) -> Iterator[Finding]:
-    """Checks that an agent takes what the trainer's proxy gives it in either mode."""
+def _agent(path: str, name: str, method: Function) -> Iterator[Check]:
+    """Check that an agent takes what the trainer's proxy gives it in either mode."""
     given = method.args
     names = {arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
     missing = [arg for arg in AGENT_KEYWORDS if arg not in names]
@@ -176,9 +178,7 @@ def _agent(path: str, name: str, method: Function) -> Iterator[Finding]:
         yield failed("contract", f"{path}:{method.lineno}: {text}")
 
 
-def _episode(
-    path: str, name: str, method: Function, expected: tuple[str, ...]
-) -> Iterator[Finding]:
+def _episode(path: str, name: str, method: Function, expected: tuple[str, ...]) -> Iterator[Check]:
     where = f"{path}:{method.lineno}"
     wanted = f"async def {method.name}(self, {', '.join(expected)})"
     if not isinstance(method, ast.AsyncFunctionDef):
@@ -200,7 +200,7 @@ def _episode(
             yield warning("blocking", f"{place}: {call} stops all other episodes; await instead")
 
 
-def _reward(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
+def _reward(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
     name = _registered_name(unit)
     found = _top_function(tree, name)
     if found is None:
@@ -223,7 +223,7 @@ def _reward(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
         yield failed("contract", f"{where}: {name} needs **kwargs for the other columns of the row")
 
 
-def _dataset(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
+def _dataset(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
     for style in unit.styles:
         name = f"get_{unit.name}_{style}_dataset"
         found = _top_function(tree, name)
@@ -245,16 +245,20 @@ def _dataset(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
             yield failed("contract", f"{where}: {name} lacks the parameters {', '.join(missing)}")
 
 
-def _model(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
-    """Checks that the file defines a model that is called as the trainer calls models."""
+def _model(unit: Unit, path: str, tree: ast.Module) -> Iterator[Check]:
+    """Check that the file defines a model that is called as the trainer calls models."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    found = next((node for node in classes if _is_model(node)), None)
+    found = next((node for node in classes if _derives(node, *MODEL_BASES)), None)
     if found is None:
-        yield failed("contract", f"{path} has no class that derives from BaseArchonModel")
+        yield failed(
+            "contract", f"{path} has no class that derives from {' or '.join(MODEL_BASES)}"
+        )
         return
     methods = {node.name: node for node in found.body if isinstance(node, Function)}
     where = f"{path}:{found.lineno}"
     if "forward" not in methods:
+        if _derives(found, "BaseDecoder"):  # which is called as the trainer calls models
+            return
         yield failed("contract", f"{where}: {found.name} has no method forward")
         return
     given = methods["forward"].args
@@ -264,11 +268,11 @@ def _model(unit: Unit, path: str, tree: ast.Module) -> Iterator[Finding]:
         yield failed("contract", f"{where}: {found.name}.forward is called as {called}")
 
 
-def _is_model(node: ast.ClassDef) -> bool:
-    return any(ast.unparse(base).endswith("BaseArchonModel") for base in node.bases)
+def _derives(node: ast.ClassDef, *names: str) -> bool:
+    return any(ast.unparse(base).rpartition(".")[2] in names for base in node.bases)
 
 
-CONTRACTS: dict[str, Callable[[Unit, str, ast.Module], Iterator[Finding]]] = {
+CONTRACTS: dict[str, Callable[[Unit, str, ast.Module], Iterator[Check]]] = {
     "dataset": _dataset,
     "model": _model,
     "reward": _reward,
@@ -291,7 +295,7 @@ def _required_keywords(function: Function) -> bool:
 
 
 def _yields(function: Function) -> bool:
-    """Tells whether a function is a generator; one defined inside it does not count."""
+    """Return whether a function is a generator; one defined inside it does not count."""
     pending: list[ast.AST] = list(function.body)
     while pending:
         node = pending.pop()

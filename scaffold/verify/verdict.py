@@ -12,8 +12,8 @@ from scaffold.errors import LedgerError
 from scaffold.report import Report, Step
 from scaffold.target.target import Target, describe
 from scaffold.units.ledger import Unit, find_unit, read_units
-from scaffold.units.todos import OpenPlace, open_places
-from scaffold.verify.findings import Level, not_run
+from scaffold.units.todos import OpenTodo, open_todos
+from scaffold.verify.checks import Level, not_run
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
 from scaffold.verify.process import end_all, end_like_ctrl_c
@@ -26,7 +26,7 @@ HINT = "write what is marked YOURS, or delete the comment to keep what stands th
 
 @dataclass(frozen=True)
 class UnitVerdict:
-    """Is what verification found out about one unit.
+    """What verification found out about one unit.
 
     Args:
         unit: What was verified.
@@ -37,19 +37,19 @@ class UnitVerdict:
 
     unit: Unit
     levels: tuple[Level, ...]
-    open: tuple[OpenPlace, ...]
+    open: tuple[OpenTodo, ...]
     allow_stub: bool
 
     @property
     def verdict(self) -> Verdict:
-        """Returns the verdict: what failed weighs more than what is open or was not run."""
+        """The verdict: what failed weighs more than what is open or was not run."""
         if any(level.status == "failed" for level in self.levels):
             return "failed"
         is_open = bool(self.open) and not self.allow_stub
         return "unfinished" if is_open or any(x.is_lacking for x in self.levels) else "ok"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the verdict as reports carry it."""
+        """Return the verdict as reports carry it."""
         levels = [level.to_json() for level in self.levels]
         return {"id": self.unit.id, "verdict": self.verdict, "levels": levels}
 
@@ -64,7 +64,7 @@ def verify_units(
     data: Path | None = None,
     timeout_s: float = 300.0,
 ) -> Report:
-    """Verifies units of a target; this runs the target's code.
+    """Verify units of a target; this runs the target's code.
 
     Args:
         target: The repository.
@@ -103,25 +103,25 @@ def _find(target: Target, unit_id: str) -> Unit:
 def _verify(bench: Bench, unit: Unit, allow_stub: bool, log: Callable[[str], None]) -> UnitVerdict:
     rules = _rules(bench.target, unit)
     static = check_static(bench.target, unit, str(rules.get("contract", "")))
-    _tell(log, unit, static)
+    _log_findings(log, unit, static)
     if has_broken_file(static):
         reason = "a file is missing or no Python"
         levels = [static, not_run("tests", reason), not_run("episodes", reason)]
     else:
         levels = [static, *_run_levels(bench, unit, rules)]
     for level in levels[1:]:
-        _tell(log, unit, level)
-    return UnitVerdict(unit, tuple(levels), open_places(bench.target.root, unit), allow_stub)
+        _log_findings(log, unit, level)
+    return UnitVerdict(unit, tuple(levels), open_todos(bench.target.root, unit), allow_stub)
 
 
 def _rules(target: Target, unit: Unit) -> Mapping[str, Any]:
-    """Returns the [verify] table of a unit's kind; a kind that is gone has none."""
+    """Return the [verify] table of a unit's kind; a kind that is gone has none."""
     known = unit.kind in target.catalogue.kind_names()
     return target.catalogue.kind(unit.kind).verify if known else {}
 
 
 def _run_levels(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> tuple[Level, Level]:
-    """Runs tests and episodes at once: each is a process that spends its time on imports."""
+    """Run tests and episodes at once: each is a process that spends its time on imports."""
     end_like_ctrl_c()
     with ThreadPoolExecutor(max_workers=2) as pool:
         tests = pool.submit(run_tests, bench, unit)
@@ -133,7 +133,7 @@ def _run_levels(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> tuple[Lev
             raise
 
 
-def _tell(log: Callable[[str], None], unit: Unit, level: Level) -> None:
+def _log_findings(log: Callable[[str], None], unit: Unit, level: Level) -> None:
     log(f"{unit.id}  {level.level:<8} {level.status}")
 
 

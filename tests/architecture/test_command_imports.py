@@ -17,7 +17,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MAIN = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from scaffold.cli.main import main; main()"
 # What comes with one of the packages below, in this release of it or that.
-COMPANIONS = {"click", "cython_runtime", "gitdb", "markupsafe", "mdurl", "smmap"}
+COMPANIONS = {
+    *("click", "cython_runtime", "gitdb", "markupsafe", "mdurl", "smmap", "typing_extensions"),
+}
 
 # The packages that a command brings, by its arguments; in their order, the later ones find the
 # units of the earlier.
@@ -42,22 +44,22 @@ COMMANDS = {
     "remove removed": "",
     "recover": "",
     f"skills list --target {ROOT}": "yaml",
-    f"skills sync --check --target {ROOT}": "jinja2 tomli_w yaml",
+    f"skills sync --check --target {ROOT}": "jinja2 pathspec tomli_w yaml",
     f"skills install --check --target {ROOT}": "",
-    "deps catalog click": "yaml",
-    f"review HEAD..HEAD --target {ROOT}": "git",
-    f"docs plan docs/en/index.md --target {ROOT}": "markdown_it",
+    "deps catalog click": "pathspec yaml",
+    f"review HEAD..HEAD --target {ROOT}": "git pathspec",
+    f"docs plan docs/en/index.md --target {ROOT}": "markdown_it pathspec",
 }
 # The same for what ends in an error, with the exit status.
 FAILING = {
     "add-reward class": (2, ""),
     "add-reward x --no-such": (2, ""),
     "show nothing": (1, ""),
-    "deps audit click one two": (2, "packaging yaml"),
+    "deps audit click one two": (2, "packaging pathspec yaml"),
     "deps plan click": (2, "packaging"),
     "commit-msg --check no-such-file": (2, ""),
-    "commit-msg --target /": (1, "git"),
-    "pr --target /": (1, "git"),
+    "commit-msg --target /": (1, "git pathspec"),
+    "pr --target /": (1, "git pathspec"),
     "debug run -- no-such-program": (2, "psutil"),
     "debug compare a b": (1, ""),
     "debug env --mesh wrong": (2, "psutil"),

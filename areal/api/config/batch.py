@@ -11,7 +11,7 @@ _LEVELS = ("batch", "group")
 
 @dataclass
 class NormConfig:
-    """Says over what a quantity is centred and scaled.
+    """What a quantity is centred and scaled over.
 
     ``mean_level`` and ``std_level`` are "batch", "group" (of ``group_size`` neighbours) or null for
     neither. ``mean_leave1out`` leaves the sample itself out of the mean it is compared with.
@@ -36,7 +36,7 @@ class NormConfig:
 
 @dataclass
 class MicroBatchSpec:
-    """Says how a batch is split into micro-batches that fit into memory.
+    """How a batch is split into micro-batches that fit into memory.
 
     Whichever asks for more micro-batches decides: ``n_mbs`` or ``max_tokens_per_mb``.
     ``granularity`` sequences stay together, and the number is a multiple of ``n_mbs_divisor``.

@@ -10,7 +10,7 @@ from areal.api.registry import nearest_names
 
 
 class FieldError(ConfigError):
-    """Is a field's impossible value; whoever knows the field's dotted key can name it.
+    """A field's impossible value; whoever knows the field's dotted key can name it.
 
     Attributes:
         owner: The dataclass.
@@ -26,12 +26,12 @@ class FieldError(ConfigError):
 
 
 def fail(owner: object, name: str, rule: str, value: object) -> NoReturn:
-    """Raises the error of a field that must keep a rule and does not."""
+    """Raise the error of a field that must keep a rule and does not."""
     raise FieldError(type(owner), name, f"must {rule}, found {value!r}")
 
 
 def one_of(owner: object, name: str, known: Iterable[str]) -> None:
-    """Raises unless the field holds one of the known words."""
+    """Raise unless the field holds one of the known words."""
     value = getattr(owner, name)
     if value not in set(known):
         problem = f"is {value!r}, which is unknown{nearest_names(str(value), known)}"
@@ -39,7 +39,7 @@ def one_of(owner: object, name: str, known: Iterable[str]) -> None:
 
 
 def at_least(owner: object, bound: float, *names: str) -> None:
-    """Raises unless each field is None or not less than the bound."""
+    """Raise unless each field is None or not less than the bound."""
     for name in names:
         value = getattr(owner, name)
         # Written so that NaN fails too.
@@ -48,7 +48,7 @@ def at_least(owner: object, bound: float, *names: str) -> None:
 
 
 def above(owner: object, bound: float, *names: str) -> None:
-    """Raises unless each field is None or greater than the bound."""
+    """Raise unless each field is None or greater than the bound."""
     for name in names:
         value = getattr(owner, name)
         if value is not None and not value > bound:
@@ -56,7 +56,7 @@ def above(owner: object, bound: float, *names: str) -> None:
 
 
 def absent(owner: object, name: str, reason: str) -> None:
-    """Raises unless the field is null or an empty mapping."""
+    """Raise unless the field is null or an empty mapping."""
     value: Any = getattr(owner, name)
     if value is not None and value != {}:
         raise FieldError(type(owner), name, f"must be null: {reason}")

@@ -11,7 +11,7 @@ from areal.api.config.defaults import ours
 
 
 class SchedulingStrategyType(StrEnum):
-    """Names the ways in which two models share devices, or do not."""
+    """The ways in which two models share devices, or do not."""
 
     separation = "separation"
     colocation = "colocation"
@@ -19,7 +19,7 @@ class SchedulingStrategyType(StrEnum):
 
 @dataclass
 class SchedulingStrategy:
-    """Says whether a model gets devices of its own or shares those of ``target``."""
+    """Whether a model gets devices of its own or shares those of ``target``."""
 
     type: str = "separation"
     target: str | None = None
@@ -32,7 +32,7 @@ class SchedulingStrategy:
 
 @dataclass
 class SchedulingSpec:
-    """Says what one worker process gets; ``mem`` is in GiB, ``cpu`` and ``gpu`` are counts."""
+    """What one worker process gets; ``mem`` is in GiB, ``cpu`` and ``gpu`` are counts."""
 
     cpu: int = 8
     gpu: int = 0
@@ -58,7 +58,7 @@ class SchedulingSpec:
 
 @dataclass
 class NameResolveConfig:
-    """Says where processes find each other's addresses."""
+    """Where processes find each other's addresses."""
 
     type: str = "nfs"
     nfs_record_root: str = "/tmp/areal/name_resolve"
@@ -83,7 +83,7 @@ class ClusterSpecConfig:
 
 @dataclass
 class SchedulerConfig:
-    """Says who starts the processes."""
+    """Who starts the processes."""
 
     type: str | None = ours("scheduler.type")
     endpoint: str = "http://localhost:8081"

@@ -16,7 +16,7 @@ def _data_worker() -> SchedulingSpec:
 
 @dataclass
 class _DatasetConfig:
-    """Names a dataset and says how it is batched.
+    """A dataset and how it is batched.
 
     ``path`` is a registered name, a folder, a hub id or the import path of a loader; ``type`` is
     "rl", "sft", "rw" or "dpo". ``batch_size`` counts rows; in RL each becomes ``gconfig.n_samples``
@@ -46,12 +46,12 @@ class _DatasetConfig:
 
 @dataclass
 class TrainDatasetConfig(_DatasetConfig):
-    """Names the dataset that is trained on."""
+    """The dataset that is trained on."""
 
 
 @dataclass
 class ValidDatasetConfig(_DatasetConfig):
-    """Names the dataset that is evaluated on."""
+    """The dataset that is evaluated on."""
 
     split: str = "test"
     shuffle: bool = False

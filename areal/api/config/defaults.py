@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Difference(NamedTuple):
-    """Is one default that is not AReaL's."""
+    """One default that is not AReaL's."""
 
     areal: Any
     ours: Any
@@ -31,5 +31,5 @@ DIFFERENT_DEFAULTS: dict[str, Difference] = {
 
 
 def ours(key: str) -> Any:
-    """Returns the default of a key of the table."""
+    """Return the default of a key of the table."""
     return DIFFERENT_DEFAULTS[key].ours

@@ -21,7 +21,7 @@ from areal.api.constants import MISSING
 
 @dataclass
 class BaseExperimentConfig:
-    """Holds what every kind of run needs.
+    """What every kind of run needs.
 
     The run ends with the first of ``total_train_epochs``, ``total_train_steps`` and
     ``total_train_n_seqs`` that is reached; null is no limit. A section that asks for experiment,

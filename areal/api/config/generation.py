@@ -46,7 +46,7 @@ _DROPPED_SILENTLY = frozenset({"drop_incomplete_group", "reward_normalization"})
 
 @dataclass
 class GenerationHyperparameters:
-    """Says how many answers are sampled for a prompt, how long they get and from what distribution.
+    """How many answers are sampled for a prompt, how long they get and from what distribution.
 
     ``max_new_tokens`` bounds the answer and ``max_tokens`` prompt plus answer; both count tokens.
     ``top_k`` of 1e8 (or -1) and ``top_p`` of 1.0 leave the distribution whole. ``greedy`` takes the
@@ -81,7 +81,7 @@ class GenerationHyperparameters:
             fail(self, "top_k", "be positive, or -1 for no limit", self.top_k)
 
     def new(self, **kwargs: Any) -> GenerationHyperparameters:
-        """Returns a deep copy with the given fields replaced.
+        """Return a deep copy with the given fields replaced.
 
         Raises:
             TypeError: A keyword is no field.
@@ -91,7 +91,7 @@ class GenerationHyperparameters:
     def new_with_stop_and_pad_token_ids(
         self, tokenizer: PreTrainedTokenizerBase
     ) -> GenerationHyperparameters:
-        """Returns a copy that also stops at the tokenizer's pad and end-of-sequence tokens."""
+        """Return a copy that also stops at the tokenizer's pad and end-of-sequence tokens."""
         stop_token_ids = list(self.stop_token_ids)
         # transformers types them by what any special token may be; these two are single ids.
         ids: list[Any] = [tokenizer.pad_token_id, tokenizer.eos_token_id]
@@ -103,7 +103,7 @@ class GenerationHyperparameters:
     def to_openai_args_dict(
         self, exclude_args: Iterable[str] | None = None, api_format: str = "completions"
     ) -> dict[str, Any]:
-        """Returns the keyword arguments that ask an OpenAI-compatible client for this sampling.
+        """Return the keyword arguments that ask an OpenAI-compatible client for this sampling.
 
         A field that has no counterpart is dropped, with a logged warning when it was changed.
         None stands for unset and is left out.
@@ -139,17 +139,17 @@ class GenerationHyperparameters:
     def to_openai_completions_args_dict(
         self, exclude_args: Iterable[str] | None = None
     ) -> dict[str, Any]:
-        """Returns the arguments for ``client.chat.completions.create``."""
+        """Return the arguments for ``client.chat.completions.create``."""
         return self.to_openai_args_dict(exclude_args, api_format="completions")
 
     def to_openai_responses_args_dict(
         self, exclude_args: Iterable[str] | None = None
     ) -> dict[str, Any]:
-        """Returns the arguments for ``client.responses.create``."""
+        """Return the arguments for ``client.responses.create``."""
         return self.to_openai_args_dict(exclude_args, api_format="responses")
 
     def to_openai_agents_model_settings_dict(
         self, exclude_args: Iterable[str] | None = None
     ) -> dict[str, Any]:
-        """Returns the arguments for ``agents.ModelSettings``."""
+        """Return the arguments for ``agents.ModelSettings``."""
         return self.to_openai_args_dict(exclude_args, api_format="openai-agents")

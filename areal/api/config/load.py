@@ -34,7 +34,7 @@ _SECRET_KEYS = ("api_key", "provider_api_key", "wandb_api_key")
 
 
 def load_expr_config(argv: Sequence[str], cls: type[ConfigT]) -> tuple[ConfigT, str]:
-    """Reads a run's configuration from the command line.
+    """Read a run's configuration from the command line.
 
     Args:
         argv: ``--config x.yaml`` (or ``-c``) and overrides such as ``actor.optimizer.lr=1e-4``,
@@ -65,7 +65,7 @@ def load_expr_config(argv: Sequence[str], cls: type[ConfigT]) -> tuple[ConfigT, 
 
 
 def choose_config_class(argv: Sequence[str]) -> type[experiment.BaseExperimentConfig]:
-    """Returns the class that a configuration is for, by the type of its training dataset.
+    """Return the class that a configuration is for, by the type of its training dataset.
 
     Raises:
         ConfigError: The file cannot be read, or names no known ``train_dataset.type``.
@@ -84,7 +84,7 @@ def choose_config_class(argv: Sequence[str]) -> type[experiment.BaseExperimentCo
 def apply_preset(
     config: experiment.BaseExperimentConfig, explicit_keys: Sequence[str] = ()
 ) -> None:
-    """Applies the preset of ``config.run.algorithm`` to a configuration made in Python.
+    """Apply the preset of ``config.run.algorithm`` to a configuration made in Python.
 
     Args:
         config: Is changed.
@@ -109,7 +109,7 @@ def apply_preset(
 
 
 def save_config(config: Any, path: str | os.PathLike[str]) -> None:
-    """Writes a configuration as YAML that ``load_expr_config`` reads back, without API keys.
+    """Write a configuration as YAML that ``load_expr_config`` reads back, without API keys.
 
     The file is complete or absent, whatever happens meanwhile.
     """
@@ -168,7 +168,7 @@ def _merge(
 
 
 def _inherit(section: DictConfig, root: DictConfig) -> None:
-    """Points names that a section requires and was not given to those of the run."""
+    """Point names that a section requires and was not given to those of the run."""
     from omegaconf import DictConfig, OmegaConf
 
     for key in section:
@@ -214,7 +214,7 @@ def _check_fit(algorithm: str, cls: type[experiment.BaseExperimentConfig]) -> No
 
 
 def _look_up(config: Any, value: Any) -> Any:
-    """Resolves an interpolation ``${a.b}`` of the presets' table on dataclass instances."""
+    """Resolve an interpolation ``${a.b}`` of the presets' table on dataclass instances."""
     if not (isinstance(value, str) and value.startswith("${")):
         return value
     found = config

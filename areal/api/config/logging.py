@@ -59,7 +59,7 @@ class TrackioConfig:
 
 @dataclass
 class StatsLoggerConfig:
-    """Says where the statistics of each step go."""
+    """Where the statistics of each step go."""
 
     experiment_name: str = MISSING
     trial_name: str = MISSING
@@ -72,7 +72,7 @@ class StatsLoggerConfig:
 
 @dataclass
 class SessionTracerConfig:
-    """Says whether each episode's phases are recorded, and after how many they are written."""
+    """Whether each episode's phases are recorded, and after how many they are written."""
 
     enabled: bool = False
     flush_threshold: int = 256
@@ -83,7 +83,7 @@ class SessionTracerConfig:
 
 @dataclass
 class MemoryProfilerConfig:
-    """Says at which steps memory allocations are recorded, and how many at most."""
+    """At which steps memory allocations are recorded, and how many at most."""
 
     profile_steps: list[int] = field(default_factory=lambda: [0, 1])
     max_entries: int = 100_000
@@ -94,7 +94,7 @@ class MemoryProfilerConfig:
 
 @dataclass
 class PerfTracerConfig:
-    """Says whether a time-line is recorded, at which steps, and how often it is written."""
+    """Whether a time-line is recorded, at which steps, and how often it is written."""
 
     experiment_name: str = MISSING
     trial_name: str = MISSING

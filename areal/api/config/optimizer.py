@@ -10,7 +10,7 @@ from areal.api.constants import DEFAULT_WARMUP_STEPS_PROPORTION
 
 @dataclass
 class OptimizerConfig:
-    """Says which optimiser runs, at what learning rate over time.
+    """Which optimiser runs, at what learning rate over time.
 
     ``min_lr_ratio`` is the floor of the schedule as a share of ``lr``. ``warmup_steps`` wins over
     ``warmup_steps_proportion``. The loss-scale fields serve float16 engines only.
@@ -44,7 +44,7 @@ class OptimizerConfig:
         # engine's configuration, so that the former can be asked about any value.
 
     def check_warmup(self) -> None:
-        """Raises if the warm-up is impossible.
+        """Raise if the warm-up is impossible.
 
         Raises:
             ConfigError: It is negative, or longer than the run.

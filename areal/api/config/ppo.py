@@ -52,7 +52,7 @@ class RejectionSamplingConfig:
 
 @dataclass
 class PPOActorConfig(TrainEngineConfig):
-    """Says how the policy is optimised: rewards, advantages and the loss.
+    """How the policy is optimised: rewards, advantages and the loss.
 
     ``reward_norm`` acts on the reward of each answer and ``adv_norm`` on the advantage of each
     token; null leaves them as they are. The policy ratio is clipped to
@@ -111,7 +111,7 @@ class PPOActorConfig(TrainEngineConfig):
         self._check_combinations()
 
     def should_compute_prox_logp(self) -> bool:
-        """Returns True where the model runs over the batch once more before the update."""
+        """Return True where the model runs over the batch once more before the update."""
         if self.use_decoupled_loss:
             return not ProxLogpMethod(self.prox_logp_method).skips_forward_pass()
         return self.recompute_logprob
@@ -136,7 +136,7 @@ class PPOActorConfig(TrainEngineConfig):
 
 @dataclass
 class PPOCriticConfig(TrainEngineConfig):
-    """Says how the value function is optimised."""
+    """How the value function is optimised."""
 
     ppo_n_minibatches: int = 4
     eps_clip: float = 0.5

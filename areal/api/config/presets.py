@@ -134,7 +134,7 @@ NOT_BUILT = ("dpo", "ppo", "rw")
 
 
 def check_algorithm(algorithm: str) -> None:
-    """Raises unless the name is empty or that of an algorithm that can be run.
+    """Raise unless the name is empty or that of an algorithm that can be run.
 
     Raises:
         ConfigError: It is unknown, or known and not built.
@@ -147,7 +147,7 @@ def check_algorithm(algorithm: str) -> None:
 
 
 def preset_overrides(algorithm: str, explicit_keys: Iterable[str] = ()) -> dict[str, Any]:
-    """Returns what an algorithm sets, but for what is set explicitly.
+    """Return what an algorithm sets, but for what is set explicitly.
 
     Args:
         algorithm: A name of the table, or "" for nothing.

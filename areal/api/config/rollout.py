@@ -20,7 +20,7 @@ def _agent_worker() -> tuple[SchedulingSpec, ...]:
 
 @dataclass
 class AgentConfig:
-    """Says how an agent (anything with a coroutine ``run``) is run and its work exported.
+    """How an agent (anything with a coroutine ``run``) is run and its work exported.
 
     ``mode`` is "inline" (in the executor's loop), "subproc" (in worker processes) or "online" (an
     outside program drives it). ``turn_discount`` carries a reward back to earlier interactions.

@@ -44,7 +44,7 @@ class ModelSpecConfig:
 
 @dataclass
 class RunConfig:
-    """Says what `areal train` runs.
+    """What `areal train` runs.
 
     Args:
         algorithm: A row of ``areal.api.config.presets``; "" presets nothing.

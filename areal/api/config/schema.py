@@ -16,13 +16,13 @@ INHERITED_KEYS = ("experiment_name", "trial_name", "fileroot")
 
 @cache
 def key_types(cls: type) -> dict[str, Any]:
-    """Returns the annotation of each field of a dataclass."""
+    """Return the annotation of each field of a dataclass."""
     hints = get_type_hints(cls)
     return {option.name: hints[option.name] for option in dataclasses.fields(cls)}
 
 
 def section_type(annotation: Any) -> type | None:
-    """Returns the dataclass that an annotation ``X`` or ``X | None`` stands for, if it is one."""
+    """Return the dataclass that an annotation ``X`` or ``X | None`` stands for, if it is one."""
     for kind in _alternatives(annotation):
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
             return kind
@@ -30,7 +30,7 @@ def section_type(annotation: Any) -> type | None:
 
 
 def holds(annotation: Any, kind: type) -> bool:
-    """Returns True where a value must be a mapping (``kind`` dict) or a list (``kind`` list)."""
+    """Return True where a value must be a mapping (``kind`` dict) or a list (``kind`` list)."""
     given = [one for one in _alternatives(annotation) if one is not type(None)]
     if kind is dict:
         return all(
@@ -40,7 +40,7 @@ def holds(annotation: Any, kind: type) -> bool:
 
 
 def item_type(annotation: Any) -> type | None:
-    """Returns the dataclass that a list or tuple of this annotation holds, if it does."""
+    """Return the dataclass that a list or tuple of this annotation holds, if it does."""
     for kind in _alternatives(annotation):
         if get_origin(kind) in (list, tuple) and get_args(kind):
             return section_type(get_args(kind)[0])
@@ -54,7 +54,7 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def sections(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields dotted key and instance of every section below a configuration, outer ones first."""
+    """Yield dotted key and instance of every section below a configuration, outer ones first."""
     for option in dataclasses.fields(config):
         value = getattr(config, option.name)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -64,7 +64,7 @@ def sections(config: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def get_or_make(section: Any, name: str) -> Any:
-    """Returns a section's subsection, made with its defaults where it is null."""
+    """Return a section's subsection, made with its defaults where it is null."""
     if getattr(section, name) is None:
         owner: type = type(section)
         kind = section_type(key_types(owner)[name])
@@ -74,7 +74,7 @@ def get_or_make(section: Any, name: str) -> Any:
 
 
 def inherit_names(config: Any, fileroot: str) -> None:
-    """Gives the run's names to every section that was given none.
+    """Give the run's names to every section that was given none.
 
     Args:
         config: Has ``experiment_name`` and ``trial_name``; its sections are changed.

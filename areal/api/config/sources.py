@@ -32,7 +32,7 @@ _NOTHING = object()
 
 @dataclass
 class ConfigText:
-    """Is a YAML file and the overrides after it, read but not yet interpreted.
+    """A YAML file and the overrides after it, read but not yet interpreted.
 
     ``layers`` holds the file's mapping and one for each override, in order.
     """
@@ -43,7 +43,7 @@ class ConfigText:
 
     @classmethod
     def read(cls, path: str, overrides: Sequence[str] = ()) -> ConfigText:
-        """Reads the file and takes the overrides apart.
+        """Read the file and take the overrides apart.
 
         Raises:
             ConfigError: The file is missing, no text, no YAML or no mapping; an override is not
@@ -56,30 +56,30 @@ class ConfigText:
 
     @cached_property
     def explicit_keys(self) -> frozenset[str]:
-        """Holds the dotted key of every value that the user wrote."""
+        """Keep the dotted key of every value that the user wrote."""
         return frozenset(key for layer in self.layers for key, _ in _leaves(layer))
 
     def value(self, key: str) -> Any:
-        """Returns what the user wrote last under a dotted key; None for nothing."""
+        """Return what the user wrote last under a dotted key; None for nothing."""
         written = [_look_up(layer, key) for layer in self.layers]
         return next((value for value in reversed(written) if value is not _NOTHING), None)
 
     def place(self, key: str) -> str:
-        """Returns where a key was written last: ``file:line``, or the override."""
+        """Return where a key was written last: ``file:line``, or the override."""
         for index in reversed(range(len(self.layers))):
             if _look_up(self.layers[index], key) is not _NOTHING:
                 return self.place_in_layer(key, index)
         return self.path
 
     def place_in_layer(self, key: str, index: int) -> str:
-        """Returns where a key of one layer was written: ``file:line``, or the override."""
+        """Return where a key of one layer was written: ``file:line``, or the override."""
         if index:
             return f"override {self.overrides[index - 1]!r}"
         line = self._lines.get(key)
         return f"{self.path}:{line}" if line else self.path
 
     def typed_layers(self, cls: type) -> list[DictConfig]:
-        """Returns the layers in a form that can be merged into ``OmegaConf.structured(cls)``.
+        """Return the layers in a form that can be merged into ``OmegaConf.structured(cls)``.
 
         Raises:
             ConfigError: Keys are unknown, or sections are no mappings; all are named at once.
@@ -96,7 +96,7 @@ class ConfigText:
         return layers
 
     def explain(self, error: Exception, cls: type) -> ConfigError:
-        """Turns an error of OmegaConf or of a dataclass's checks into one that says what to do."""
+        """Turn an error of OmegaConf or of a dataclass's checks into one that says what to do."""
         if isinstance(error, FieldError):
             key = self._key_of(error, cls)
             if key is not None:
@@ -112,7 +112,7 @@ class ConfigText:
         return ConfigError(f"{self.place(key)}: {key} must be {expected}, found {written!r}")
 
     def _key_of(self, error: FieldError, cls: type) -> str | None:
-        """Finds which of the sections of one kind has the impossible value, if only one can."""
+        """Find which of the sections of one kind has the impossible value, if only one can."""
         keys = [f"{prefix}{error.name}" for prefix, kind in _sections(cls) if kind is error.owner]
         written = [key for key in keys if self.value(key) is not None]
         candidates = written or keys
@@ -129,7 +129,7 @@ class ConfigText:
 
 @dataclass
 class _Typing:
-    """Holds a layer against the schema; what is wrong with it goes to ``problems``."""
+    """A layer against the schema; what is wrong with it goes to ``problems``."""
 
     text: ConfigText
     index: int
@@ -160,7 +160,7 @@ class _Typing:
         return [self._item(one, item, f"{key}.{place}") for place, one in enumerate(value)]
 
     def _item(self, value: Any, cls: type, key: str) -> Any:
-        """Types an item of a list, as OmegaConf leaves those of a tuple plain mappings."""
+        """Type an item of a list, as OmegaConf leaves those of a tuple plain mappings."""
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
@@ -269,7 +269,7 @@ def _unknown(name: str, cls: type, prefix: str) -> str:
 
 
 def _sections(cls: type, prefix: str = "") -> Iterator[tuple[str, type]]:
-    """Yields prefix and dataclass of every section that a configuration can have."""
+    """Yield prefix and dataclass of every section that a configuration can have."""
     yield prefix, cls
     for name, annotation in schema.key_types(cls).items():
         section = schema.section_type(annotation)
@@ -282,7 +282,7 @@ def _is_interpolation(value: Any) -> bool:
 
 
 def _written_type(cls: type, key: str) -> str | None:
-    """Returns the annotation of a key as the source spells it."""
+    """Return the annotation of a key as the source spells it."""
     *parents, name = key.split(".")
     owner: type | None = cls
     for parent in parents:

@@ -1,4 +1,4 @@
-"""When a run saves, evaluates and writes what it needs to be resumed."""
+"""When a run saves, evaluates and write what it needs to be resumed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from areal.api.constants import MISSING
 
 @dataclass
 class _Timer:
-    """Is due whenever one of its periods has passed; null is never."""
+    """Due whenever one of its periods has passed; null is never."""
 
     experiment_name: str = MISSING
     trial_name: str = MISSING
@@ -26,14 +26,14 @@ class _Timer:
 
 @dataclass
 class EvaluatorConfig(_Timer):
-    """Says when the model is evaluated."""
+    """When the model is evaluated."""
 
     eval_before_train: bool = False
 
 
 @dataclass
 class SaverConfig(_Timer):
-    """Says when the model is saved for use; "auto" saves beside training where it can."""
+    """When the model is saved for use; "auto" saves beside training where it can."""
 
     mode: str = "auto"
 
@@ -49,7 +49,7 @@ _RECOVER_OFF = ("disabled", "off", "False", "false")
 
 @dataclass
 class RecoverConfig(_Timer):
-    """Says when a checkpoint for resuming is written, and whether a run starts from one."""
+    """When a checkpoint for resuming is written, and whether a run starts from one."""
 
     mode: str = ours("recover.mode")
     retries: int = 3
@@ -63,5 +63,5 @@ class RecoverConfig(_Timer):
 
     @property
     def enabled(self) -> bool:
-        """Is True where a run resumes by itself."""
+        """True where a run resumes by itself."""
         return self.mode in _RECOVER_ON

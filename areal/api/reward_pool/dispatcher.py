@@ -42,7 +42,7 @@ class AttemptTimeoutError(RewardTimeoutError):
 
 
 class Call:
-    """Is one attempt at one reward."""
+    """One attempt at one reward."""
 
     __slots__ = ("function", "future", "loop", "payload", "timeout_s")
 
@@ -60,12 +60,12 @@ class Call:
         self.timeout_s = timeout_s
 
     def is_abandoned(self) -> bool:
-        """Returns True once nobody needs the result any more."""
+        """Return True once nobody needs the result any more."""
         return self.future.done() or self.loop.is_closed()
 
 
 class Worker:
-    """Is a worker process, seen from the dispatcher."""
+    """A worker process, seen from the dispatcher."""
 
     __slots__ = (
         "call",
@@ -132,11 +132,11 @@ class Dispatcher:
 
     @property
     def has_ended(self) -> bool:
-        """Is True once it takes no more calls."""
+        """True once it takes no more calls."""
         return self._is_stopping
 
     def put(self, call: Call) -> None:
-        """Queues a call.
+        """Queue a call.
 
         Raises:
             RuntimeError: The thread has ended.
@@ -150,7 +150,7 @@ class Dispatcher:
                 raise RuntimeError(SHUT_DOWN)
 
     def stop(self) -> None:
-        """Ends the thread, which kills all workers."""
+        """End the thread, which kills all workers."""
         self._is_stopping = True
         self._is_awake = False
         self._wake()
@@ -158,7 +158,7 @@ class Dispatcher:
         self._wake_w.close()
 
     def forget(self) -> None:
-        """Lets go of the workers, in a forked child: they are its parent's."""
+        """Let go of the workers, in a forked child: they are its parent's."""
         for sock in (self._wake_r, self._wake_w, *(worker.sock for worker in self._workers)):
             sock.close()
         self._selector.close()
@@ -249,7 +249,7 @@ class Dispatcher:
         self._prefetch(worker)
 
     def _prefetch(self, worker: Worker) -> None:
-        """Gives a busy worker its next call early, so that it need not wait for this thread.
+        """Give a busy worker its next call early, so that it need not wait for this thread.
 
         Only calls that should be quick, so that none waits long behind another. If one does, it
         goes back to the queue as well, and whoever comes to it first gives the reward.
@@ -346,7 +346,7 @@ class Dispatcher:
             self._kill(worker)
 
     def _complete(self, worker: Worker, call: Call, outcome: float | Exception) -> None:
-        """Ends a worker's call, after which it goes on with the next."""
+        """End a worker's call, after which it goes on with the next."""
         self._finish(call, outcome)
         now = time.monotonic()
         took_s = now - worker.started_at
@@ -380,7 +380,7 @@ class Dispatcher:
         self._idle.append(worker)
 
     def _release(self, worker: Worker) -> None:
-        """Takes the worker's call off it."""
+        """Take the worker's call off it."""
         if worker.call is not None and not worker.is_slow:
             self._num_busy -= 1
         self._requeue_next(worker)
@@ -419,7 +419,7 @@ class Dispatcher:
         self._selector.register(sock, selectors.EVENT_READ, lambda: self._on_worker(worker))
 
     def _on_hang_up(self, worker: Worker) -> None:
-        """Notes that a worker has ended; the nursery tells how, a moment later."""
+        """Note that a worker has ended; the nursery tells how, a moment later."""
         if worker.ended_at is None:
             worker.ended_at = time.monotonic()
             self._selector.unregister(worker.sock)
@@ -451,7 +451,7 @@ class Dispatcher:
         self._bury(worker, describe_exit(code))
 
     def _on_nursery_end(self) -> None:
-        """Starts over without the nursery, which took its workers along."""
+        """Start over without the nursery, which took its workers along."""
         nursery, self._nursery = self._nursery, None
         if nursery is None:
             return
@@ -478,7 +478,7 @@ class Dispatcher:
                 self._give_up(how)
 
     def _give_up(self, how: str) -> None:
-        """Fails what waits: the machine does not let workers start."""
+        """Fail what waits: the machine does not let workers start."""
         self._num_failed_starts = 0
         error = RewardError(f"no reward worker could be started: the last one {how}")
         while self._queue:

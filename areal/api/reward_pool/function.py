@@ -14,7 +14,7 @@ from areal.api.reward_pool.worker import Origin
 
 
 class RewardFunction:
-    """Is a reward function in the form in which it travels to a worker.
+    """A reward function in the form in which it travels to a worker.
 
     Raises:
         ConfigError: Another process cannot get at the function.
@@ -34,7 +34,7 @@ class RewardFunction:
 
 
 def function_name(function: Any) -> str:
-    """Returns the name by which messages speak of a reward function."""
+    """Return the name by which messages speak of a reward function."""
     inner = getattr(function, "func", function)  # functools.partial
     if not hasattr(inner, "__qualname__"):
         inner = type(inner)
@@ -71,7 +71,7 @@ class _WorkerTracebackError(Exception):
 
 
 def unpack_error(function: RewardFunction, payload: bytes) -> Exception:
-    """Returns the exception that a function raised in a worker, with the worker's traceback."""
+    """Return the exception that a function raised in a worker, with the worker's traceback."""
     blob, name, text = pickle.loads(payload)
     error: Any = None
     if blob is not None:
@@ -84,7 +84,7 @@ def unpack_error(function: RewardFunction, payload: bytes) -> Exception:
 
 
 def load_error(function: RewardFunction, payload: bytes) -> Exception:
-    """Returns what a worker said about a function that it could not import."""
+    """Return what a worker said about a function that it could not import."""
     _, name, text = pickle.loads(payload)
     error = ConfigError(
         f"a worker process cannot import the reward function {function.name}: {name}; make it a "

@@ -19,7 +19,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Nursery:
-    """Is the process that forks workers, seen from the pool.
+    """The process that forks workers, seen from the pool.
 
     Make it in the thread that owns it: on Linux the process is killed when that thread ends, so
     that nothing stays behind however the trainer dies.
@@ -43,11 +43,11 @@ class Nursery:
 
     @property
     def is_preloading(self) -> bool:
-        """Is True while an import asked for has not come to its end."""
+        """True while an import asked for has not come to its end."""
         return self._num_preloading > 0
 
     def preload(self, origin: Origin) -> None:
-        """Has a module imported once, for every worker forked from now on."""
+        """Have a module imported once, for every worker forked from now on."""
         # The main program is left to the workers: it may well start threads or a run.
         if origin.module != "__main__" and origin not in self._preloaded:
             self._preloaded.add(origin)
@@ -55,7 +55,7 @@ class Nursery:
             self.control.sendall(wire.frame(wire.PRELOAD, pickle.dumps(tuple(origin))))
 
     def fork_worker(self, max_memory_bytes: int) -> socket.socket:
-        """Returns the pool's end of a new worker's socket; the worker says hello on it."""
+        """Return the pool's end of a new worker's socket; the worker says hello on it."""
         ours, theirs = socket.socketpair()
         with theirs:
             body = wire.FORK_BODY.pack(max_memory_bytes)
@@ -65,7 +65,7 @@ class Nursery:
         return ours
 
     def read_notices(self) -> list[tuple[int, bytes]] | None:
-        """Returns the messages that have come, as (kind, payload); None once the nursery is gone.
+        """Return the messages that have come, as (kind, payload); None once the nursery is gone.
 
         Call it when ``control`` is readable.
         """
@@ -82,20 +82,20 @@ class Nursery:
         return notices
 
     def kill(self) -> None:
-        """Ends the process; its workers end with it."""
+        """End the process; its workers end with it."""
         self.control.close()
         self.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=5)
 
     def forget(self) -> None:
-        """Lets go of a nursery that belongs to the parent, in a forked child."""
+        """Let go of a nursery that belongs to the parent, in a forked child."""
         self.control.close()
         self.process.returncode = 0  # it is not this process's to wait for
 
 
 def split_messages(buffer: bytearray) -> list[tuple[int, bytes]]:
-    """Takes the complete messages off the front of a buffer, as (kind, payload)."""
+    """Take the complete messages off the front of a buffer, as (kind, payload)."""
     messages = []
     position = 0
     while len(buffer) - position >= wire.HEADER.size:
@@ -110,13 +110,13 @@ def split_messages(buffer: bytearray) -> list[tuple[int, bytes]]:
 
 
 def kill_group(pid: int) -> None:
-    """Kills a worker and whatever it started."""
+    """Kill a worker and whatever it started."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
 
 def describe_exit(code: int) -> str:
-    """Says in words how a process ended; negative codes are signals."""
+    """Return in words how a process ended; negative codes are signals."""
     if code >= 0:
         return f"exited with status {code}"
     try:

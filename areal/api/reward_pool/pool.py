@@ -40,7 +40,7 @@ class RewardPool:
     def submit(
         self, function: RewardFunction, args: Any, kwargs: Any, timeout_s: float
     ) -> asyncio.Future[float]:
-        """Queues one call and returns a future of the running loop.
+        """Queue one call and return a future of the running loop.
 
         The future gets the reward or the function's own exception; RewardTimeoutError after
         ``timeout_s`` of running (time in the queue is not counted); RewardWorkerDiedError if the
@@ -66,7 +66,7 @@ class RewardPool:
         return call.future
 
     def shutdown(self) -> None:
-        """Kills all workers, waits for none, and fails what was under way."""
+        """Kill all workers, wait for none, and fails what was under way."""
         with self._lock:
             self._is_shut_down = True
             dispatcher, self._dispatcher = self._dispatcher, None
@@ -74,7 +74,7 @@ class RewardPool:
             dispatcher.stop()
 
     def forget_parent(self) -> None:
-        """Makes this a fresh pool in a forked child, whose workers are its parent's."""
+        """Make this a fresh pool in a forked child, whose workers are its parent's."""
         self._lock = threading.Lock()
         dispatcher, self._dispatcher = self._dispatcher, None
         if dispatcher is not None:

@@ -54,7 +54,7 @@ is_worker_process = False
 
 
 class Origin(NamedTuple):
-    """Says where a function comes from, for a process that has not imported its module yet."""
+    """Where a function comes from, for a process that has not imported its module yet."""
 
     module: str
     file: str | None
@@ -67,7 +67,7 @@ class InvalidRewardError(ValueError):
 
 
 def to_reward(value: Any) -> float:
-    """Converts what a reward function returned.
+    """Convert what a reward function returned.
 
     Args:
         value: A real number, a bool, a numpy scalar or any 0-dimensional array.
@@ -88,7 +88,7 @@ def to_reward(value: Any) -> float:
 
 
 def frame(kind: int, payload: bytes = b"") -> bytes:
-    """Returns one message of the wire format."""
+    """Return one message of the wire format."""
     return HEADER.pack(kind, len(payload)) + payload
 
 
@@ -96,7 +96,7 @@ def frame(kind: int, payload: bytes = b"") -> bytes:
 
 
 def import_origin(origin: Origin) -> None:
-    """Imports the module that a function comes from, by name or else from its file."""
+    """Import the module that a function comes from, by name or else from its file."""
     sys.path.extend(path for path in origin.search_path if path not in sys.path)
     if origin.module == "__main__":
         _import_main(origin)
@@ -128,7 +128,7 @@ def _import_file(name: str, file: str) -> None:
 
 
 def _import_main(origin: Origin) -> None:
-    """Runs the main program's top level under another name, as multiprocessing does."""
+    """Run the main program's top level under another name, as multiprocessing does."""
     if "__mp_main__" in sys.modules:
         return
     if origin.main_module is not None:
@@ -153,7 +153,7 @@ class Worker:
         self._functions: dict[int, Any] = {}
 
     def serve(self) -> None:
-        """Answers until the pool hangs up."""
+        """Answer until the pool hangs up."""
         self._sock.sendall(frame(HELLO, WORKER_PID.pack(os.getpid())))
         while True:
             header = self._stream.read(HEADER.size)
@@ -190,7 +190,7 @@ class Worker:
 
 
 def _pack_error(error: BaseException) -> bytes:
-    """Returns the exception, where it survives pickling, with its name and traceback as text."""
+    """Return the exception, where it survives pickling, with its name and traceback as text."""
     text = "".join(traceback.format_exception(error))
     blob: bytes | None = None
     # SystemExit and its like would end the trainer if they were raised there.
@@ -228,7 +228,7 @@ def _worker_main(sock: socket.socket, nursery_pid: int, max_memory_bytes: int) -
 
 
 def _die_with(parent_pid: int) -> None:
-    """Has the kernel kill this process when its parent ends, also in the middle of a loop."""
+    """Have the kernel kill this process when its parent ends, also in the middle of a loop."""
     if sys.platform == "linux":
         import ctypes
 
@@ -238,7 +238,7 @@ def _die_with(parent_pid: int) -> None:
 
 
 def _limit_memory(max_memory_bytes: int) -> None:
-    """Caps what this process may allocate, and offers it to the kernel first if memory runs out."""
+    """Cap what this process may allocate, and offers it to the kernel first if memory runs out."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     if max_memory_bytes:
@@ -251,7 +251,7 @@ def _limit_memory(max_memory_bytes: int) -> None:
 
 
 def _reseed() -> None:
-    """Gives this worker random numbers of its own: a fork would repeat its sisters'."""
+    """Give this worker random numbers of its own: a fork would repeat its sisters'."""
     if "random" in sys.modules:
         sys.modules["random"].seed()
     if "numpy" in sys.modules:
@@ -272,7 +272,7 @@ class Nursery:
             sock.setblocking(False)
 
     def serve(self) -> None:
-        """Works until the pool hangs up, then takes every worker along."""
+        """Work until the pool hangs up, then take every worker along."""
         signal.set_wakeup_fd(self._wake_w.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -358,7 +358,7 @@ class Nursery:
 
 
 def main(control_fd: int, parent_pid: int) -> NoReturn:
-    """Is the nursery's whole life."""
+    """Live the nursery's whole life."""
     global is_worker_process
     is_worker_process = True
     # What rewards import must find this flag, and not a second copy of this module.

@@ -40,7 +40,7 @@ def make_archon_model(
     device: torch.device,
     options: ArchonEngineConfig,
 ) -> ArchonCausalLM:
-    """Makes a small model with random weights that depend on ``spec.seed`` alone.
+    """Make a small model with random weights that depend on ``spec.seed`` alone.
 
     Raises:
         ConfigError: There is no Archon model of that architecture, or not with these sizes.
@@ -58,7 +58,7 @@ def load_archon_model(
     options: ArchonEngineConfig,
     fresh_seed: int | None = None,
 ) -> ArchonCausalLM:
-    """Loads a model from a Hugging Face checkpoint folder or a hub id.
+    """Load a model from a Hugging Face checkpoint folder or a hub id.
 
     Args:
         path: The folder or id.
@@ -92,7 +92,7 @@ def load_archon_model(
 
 
 def require_archon_model(model_type: str, what: str) -> ModelSpec:
-    """Returns what the package knows of a model_type.
+    """Return what the package knows of a model_type.
 
     Args:
         model_type: As Hugging Face spells it.
@@ -119,7 +119,7 @@ def build_archon_model(
     options: ArchonEngineConfig,
     what: str,
 ) -> ArchonCausalLM:
-    """Makes a model with memory for its parameters and nothing in it.
+    """Make a model with memory for its parameters and nothing in it.
 
     Args:
         hf_config: What to make.
@@ -163,7 +163,7 @@ def try_plans(lm: ArchonCausalLM) -> None:
 
 
 def _model_args(args_class: Any, hf_config: Any, options: ArchonEngineConfig) -> Any:
-    """Returns what the model is built from; one without experts has no router."""
+    """Return what the model is built from; one without experts has no router."""
     args = args_class.from_hf_config(hf_config, attn_type=options.attn_type)
     moe_args = getattr(args, "moe_args", None)
     if moe_args is None or options.moe_router_dtype is None:
@@ -180,7 +180,7 @@ def _draw_weights(module: nn.Module, seed: int) -> None:
 
 
 def prepare_archon_model(lm: ArchonCausalLM) -> ArchonCausalLM:
-    """Lets a model that has its weights, and stays whole, use what is fast on its device."""
+    """Let a model that has its weights, and stays whole, use what is fast on its device."""
     if lm.device.type == "cpu" and not lm.options.enable_compile:
         use_cpu_kernels(lm.module)
         fuse_siblings(lm.module)
@@ -197,7 +197,7 @@ def _local_folder(path: str, with_weights: bool) -> str:
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Makes new parameters of this type."""
+    """Make new parameters of this type."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

@@ -37,19 +37,19 @@ _SIZES = (
 
 
 def resolve_device() -> torch.device:
-    """Returns the first CUDA device, or the CPU where there is none."""
+    """Return the first CUDA device, or the CPU where there is none."""
     return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
 
 
 def resolve_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Returns the parameter type; "auto" is bfloat16 on CUDA and float32 on a CPU."""
+    """Return the parameter type; "auto" is bfloat16 on CUDA and float32 on a CPU."""
     if name == "auto":
         return torch.bfloat16 if device.type == "cuda" else torch.float32
     return _DTYPES[name]
 
 
 def make_config(spec: ModelSpecConfig, tokenizer: PreTrainedTokenizerBase) -> Any:
-    """Makes the Hugging Face configuration of a model that is described by its sizes.
+    """Make the Hugging Face configuration of a model that is described by its sizes.
 
     Raises:
         ConfigError: transformers has no such architecture, or not with these sizes.
@@ -82,7 +82,7 @@ def make_model(
     dtype: torch.dtype,
     device: torch.device,
 ) -> nn.Module:
-    """Makes a small causal language model with random weights that depend on ``spec.seed`` alone.
+    """Make a small causal language model with random weights that depend on ``spec.seed`` alone.
 
     Raises:
         ConfigError: transformers has no causal language model of that architecture or these sizes.
@@ -109,7 +109,7 @@ def _cannot_be_made(spec: ModelSpecConfig, error: Exception) -> ConfigError:
 def load_model(
     path: str, dtype: torch.dtype, device: torch.device, fresh_seed: int | None = None
 ) -> nn.Module:
-    """Loads a causal language model from a checkpoint folder or a hub id.
+    """Load a causal language model from a checkpoint folder or a hub id.
 
     Args:
         path: The folder or id.
@@ -148,7 +148,7 @@ def load_model(
 
 
 def require_path(path: str) -> None:
-    """Refuses an empty path.
+    """Refuse an empty path.
 
     Raises:
         ConfigError: Says what to set.
@@ -160,7 +160,7 @@ def require_path(path: str) -> None:
 
 
 def prepare_model(model: Any, device: torch.device) -> nn.Module:
-    """Moves a model to its device and points its attention at the plans of ``attention``.
+    """Move a model to its device and points its attention at the plans of ``attention``.
 
     Raises:
         ConfigError: The model would not compute the same as by itself.

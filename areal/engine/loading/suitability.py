@@ -22,7 +22,7 @@ _TOLERANCE_16_BIT = 0.1
 
 
 def check_declared(model: Any) -> None:
-    """Refuses a model by what it says of itself.
+    """Refuse a model by what it says of itself.
 
     Raises:
         ConfigError: Its attention cannot be replaced from outside, or it has layers of other kinds.
@@ -44,7 +44,7 @@ def check_declared(model: Any) -> None:
 
 @torch.no_grad()
 def own_logits(model: Any) -> Tensor:
-    """Returns the logits [T, V] of a trial as a Hugging Face model itself computes them."""
+    """Return the logits [T, V] of a trial as a Hugging Face model itself computes them."""
     embedding = model.get_input_embeddings().weight
     trial = _trial(len(embedding), embedding.device)
     rows = [model(input_ids=ids[None], use_cache=False).logits[0] for ids in trial]
@@ -53,7 +53,7 @@ def own_logits(model: Any) -> Tensor:
 
 @torch.no_grad()
 def apart_logits(lm: CausalLM) -> Tensor:
-    """Returns the logits [T, V] of the trial, one sequence at a time and without a plan."""
+    """Return the logits [T, V] of the trial, one sequence at a time and without a plan."""
     rows = [
         lm.logits(ids, torch.arange(len(ids), device=lm.device), [len(ids)])
         for ids in _trial(lm.num_embeddings, lm.device)
@@ -63,7 +63,7 @@ def apart_logits(lm: CausalLM) -> Tensor:
 
 @torch.no_grad()
 def planned_logits(lm: CausalLM) -> Tensor:
-    """Returns the same by the plans: a packed prefill of all but the last tokens, then a decode."""
+    """Return the same by the plans: a packed prefill of all but the last tokens, then a decode."""
     trial, device = _trial(lm.num_embeddings, lm.device), lm.device
     cache = SlotCache(lm.num_layers, device)
     lengths = [len(ids) - 1 for ids in trial]
@@ -87,7 +87,7 @@ def planned_logits(lm: CausalLM) -> Tensor:
 
 
 def check_equal(model: nn.Module, own: Tensor, planned: Tensor) -> None:
-    """Refuses a model that computes something else through the plans than by itself.
+    """Refuse a model that computes something else through the plans than by itself.
 
     Raises:
         ConfigError: The logits differ by more than rounding.
@@ -104,7 +104,7 @@ def check_equal(model: nn.Module, own: Tensor, planned: Tensor) -> None:
 
 
 def _trial(num_embeddings: int, device: torch.device) -> list[Tensor]:
-    """Returns a few sequences of token ids."""
+    """Return a few sequences of token ids."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(num_embeddings, (sum(_TRIAL_LENGTHS),), generator=generator)
     return list(ids.to(device).split(_TRIAL_LENGTHS))

@@ -26,7 +26,7 @@ UNIFORM_BLOCK = 64
 
 @dataclass(eq=False)
 class Row:
-    """Is one answer in the making.
+    """One answer in the making.
 
     Args:
         prompt: Token ids.
@@ -54,7 +54,7 @@ class Row:
     _stream: Iterator[float] | None = None
 
     def next_uniform(self) -> float:
-        """Returns the next number in [0, 1) of the row's own stream."""
+        """Return the next number in [0, 1) of the row's own stream."""
         if self._stream is None:
             assert self.stream_key is not None
             self._stream = _uniform_stream(self.stream_key)
@@ -69,7 +69,7 @@ def _uniform_stream(key: tuple[int, ...]) -> Iterator[float]:
 
 @dataclass
 class FinishedRow:
-    """Is a complete answer: tokens, log-probabilities, weight versions, and why it ended."""
+    """A complete answer: tokens, log-probabilities, weight versions, and why it ended."""
 
     row: Row
     tokens: list[int]
@@ -109,7 +109,7 @@ class Decoder:
 
     @torch.inference_mode()
     def advance(self) -> list[FinishedRow]:
-        """Adds one token to every running row.
+        """Add one token to every running row.
 
         Rows that began under other weights are prefilled again first, so that every log-probability
         is that of one set of weights given all tokens before it. After an error ``abort`` is the
@@ -131,7 +131,7 @@ class Decoder:
 
     @torch.inference_mode()
     def admit(self, rows: Sequence[Row]) -> list[FinishedRow]:
-        """Takes up rows and gives each its first token; after an error it has taken none.
+        """Take up rows and give each its first token; after an error it has taken none.
 
         Call it after ``advance`` where the weights may have changed.
 
@@ -154,23 +154,23 @@ class Decoder:
         return self._take_finished()
 
     def abort(self) -> list[Row]:
-        """Drops all running rows and returns them."""
+        """Drop all running rows and return them."""
         dropped, self.rows = self.rows, []
         self._resize_state([], 0)
         return dropped
 
     def random_state(self) -> Tensor:
-        """Returns the state of the shared random stream."""
+        """Return the state of the shared random stream."""
         return self._random.get_state()
 
     def set_random_state(self, state: Tensor) -> None:
-        """Continues the shared random stream from a state."""
+        """Continue the shared random stream from a state."""
         self._random.set_state(state)
 
     # --- model calls
 
     def _prefill(self, first_row: int, sequences: list[list[int]]) -> None:
-        """Runs the sequences of rows from ``first_row`` on, equal ones once, and samples."""
+        """Run the sequences of rows from ``first_row`` on, equal ones once, and samples."""
         logits = []
         for start, stop in _chunks(sequences, self.max_prefill_tokens):
             distinct: dict[tuple[int, ...], int] = {}
@@ -189,7 +189,7 @@ class Decoder:
         self._sample(rows, torch.cat(logits) if len(logits) > 1 else logits[0])
 
     def _advance(self) -> None:
-        """Runs the last token of every row against its cache and samples the next."""
+        """Run the last token of every row against its cache and samples the next."""
         num_rows = len(self.rows)
         columns = max(len(row.prompt) + row.num_generated for row in self.rows)
         self.cache.reserve(num_rows, columns)
@@ -201,7 +201,7 @@ class Decoder:
     # --- sampling and bookkeeping
 
     def _sample(self, rows: slice, logits_RV: Tensor) -> None:
-        """Draws the next token of a range of rows and records it."""
+        """Draw the next token of a range of rows and records it."""
         running = self.rows[rows]
         options = (
             self._options if len(running) == len(self.rows) else self._sampling_options(running)
@@ -236,7 +236,7 @@ class Decoder:
         return shared
 
     def _adjust(self, rows: slice, running: list[Row], logits_RV: Tensor) -> Tensor | None:
-        """Returns logits without early stop tokens and with penalties; None where no row asks."""
+        """Return logits without early stop tokens and with penalties; None where no row asks."""
         wanted = [
             (i, row)
             for i, row in enumerate(running)
@@ -256,7 +256,7 @@ class Decoder:
         return adjusted_RV
 
     def _take_finished(self) -> list[FinishedRow]:
-        """Removes and returns the rows whose last token ends them."""
+        """Remove and return the rows whose last token ends them."""
         num_rows = len(self.rows)
         if not num_rows:
             return []
@@ -301,7 +301,7 @@ class Decoder:
         self._resize_state(keep, len(self.rows))
 
     def _remove(self, order: Sequence[int]) -> None:
-        """Takes rows out; the last rows that stay move into the holes."""
+        """Take rows out; the last rows that stay move into the holes."""
         gone = set(order)
         stay = len(self.rows) - len(gone)
         holes = [i for i in order if i < stay]
@@ -316,7 +316,7 @@ class Decoder:
         self._resize_state(keep, stay)
 
     def _resize_state(self, keep: list[int], num_rows: int) -> None:
-        """Rebuilds the state tensors: kept rows first, zeros for new ones."""
+        """Rebuild the state tensors: kept rows first, zeros for new ones."""
         index = torch.tensor(keep, dtype=torch.long, device=self.device)
         for name in ("_tokens_RW", "_logprobs_RW", "_count_R", "_position_R", "_last_R"):
             old = getattr(self, name)
@@ -344,7 +344,7 @@ class Decoder:
 
 
 def _versions(row: Row) -> list[int]:
-    """Returns the weight version of each output token."""
+    """Return the weight version of each output token."""
     versions: list[int] = []
     ends = [start for start, _ in row.version_marks[1:]] + [row.num_generated]
     for (start, version), end in zip(row.version_marks, ends, strict=True):
@@ -353,7 +353,7 @@ def _versions(row: Row) -> list[int]:
 
 
 def _chunks(sequences: list[list[int]], max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Yields ranges of at most so many tokens; a longer sequence stands alone."""
+    """Yield ranges of at most so many tokens; a longer sequence stands alone."""
     start = total = 0
     for i, sequence in enumerate(sequences):
         if i > start and total + len(sequence) > max_tokens:

@@ -95,7 +95,7 @@ class LocalInferenceEngine(InferenceEngine):
         train_data_parallel_size: int | None = None,
         **_: Any,
     ) -> None:
-        """Starts the decode thread and the executor; a second call changes nothing.
+        """Start the decode thread and the executor; a second call changes nothing.
 
         Args:
             addr: Not used: the engine is in this process.
@@ -130,7 +130,7 @@ class LocalInferenceEngine(InferenceEngine):
         return self._executor
 
     def set_episode_gauge(self, gauge: EpisodeGauge) -> None:
-        """Makes every decode step wait until all live episodes wait for an answer.
+        """Make every decode step wait until all live episodes wait for an answer.
 
         So the rows of each step, and with them the last bits of each log-probability, depend on the
         episodes alone and not on timing.
@@ -139,14 +139,14 @@ class LocalInferenceEngine(InferenceEngine):
         gauge.set_listener(self.notify)
 
     def notify(self) -> None:
-        """Wakes the decode thread to look at what changed."""
+        """Wake the decode thread to look at what changed."""
         with self._condition:
             self._condition.notify_all()
 
     # --- generation
 
     async def agenerate(self, req: ModelRequest) -> ModelResponse:
-        """Generates one answer.
+        """Generate one answer.
 
         Raises:
             ValueError: More than one sample is asked for, the prompt is empty or has images.
@@ -217,7 +217,7 @@ class LocalInferenceEngine(InferenceEngine):
         )
 
     def _stream_key(self, request_seed: int | None) -> tuple[int, ...] | None:
-        """Names the random stream of a request: its own seed's, or that of task, sample and turn.
+        """Name the random stream of a request: its own seed's, or that of task, sample and turn.
 
         Samples of one prompt differ although they share a seed.
         """
@@ -252,7 +252,7 @@ class LocalInferenceEngine(InferenceEngine):
         self._fail(inbox.rows, _shut_down())
 
     def pause_generation(self) -> None:
-        """Stops decoding after the running step; answers in the making stay and are resumed."""
+        """Stop decoding after the running step; answers in the making stay and are resumed."""
         with self._condition:
             self._is_paused = True
 
@@ -279,7 +279,7 @@ class LocalInferenceEngine(InferenceEngine):
         self._fail(pending, error)
 
     def _wait_for_work(self) -> list[Row] | None:
-        """Waits until a step can be taken.
+        """Wait until a step can be taken.
 
         Returns:
             The rows that join with it, taken at that very moment; None where the engine stopped.
@@ -289,7 +289,7 @@ class LocalInferenceEngine(InferenceEngine):
             return None if self._is_stopped else self._admit()
 
     def _step(self, admitted: list[Row]) -> None:
-        """Decodes one token for every row; an error costs the rows that it hits, not the engine."""
+        """Decode one token for every row; an error costs the rows that it hits, not the engine."""
         decoder, finished = self._decoder, []
         with self.weights.reading():
             decoder.version, decoder.num_updates = self.weights.version, self.weights.num_updates
@@ -314,7 +314,7 @@ class LocalInferenceEngine(InferenceEngine):
         return self._gauge.may_step(len(episodes))
 
     def _admit(self) -> list[Row]:
-        """Takes as many waiting rows as there is room for."""
+        """Take as many waiting rows as there is room for."""
         cache = self._decoder.cache
         room = MAX_RUNNING_ROWS - len(self._decoder.rows)
         if cache.data is not None and cache.num_rows:
@@ -359,7 +359,7 @@ class LocalInferenceEngine(InferenceEngine):
         return self.weights.version
 
     def update_weights_from_disk(self, meta: WeightUpdateMeta) -> Future[None]:
-        """Loads safetensors of the same model from ``meta.path`` into the running one."""
+        """Load safetensors of the same model from ``meta.path`` into the running one."""
         if meta.path is None:
             raise ConfigError("a weight update from disk needs meta.path")
         future: Future[None] = Future()
@@ -371,11 +371,11 @@ class LocalInferenceEngine(InferenceEngine):
         return future
 
     def random_state(self) -> Any:
-        """Returns the state of the shared sampling stream; no generation may be under way."""
+        """Return the state of the shared sampling stream; no generation may be under way."""
         return self._decoder.random_state()
 
     def set_random_state(self, state: Any) -> None:
-        """Continues the sampling stream from ``random_state``."""
+        """Continue the sampling stream from ``random_state``."""
         self._decoder.set_random_state(state)
 
     # --- rollouts: the executor's business
@@ -406,7 +406,7 @@ class LocalInferenceEngine(InferenceEngine):
 
 
 def _current_episode() -> tuple[int, int] | None:
-    """Returns task and sample of the episode whose coroutine is running, if any is."""
+    """Return task and sample of the episode whose coroutine is running, if any is."""
     context = workflow_context.get()
     return None if context.task_id is None else (context.task_id, context.sample_idx or 0)
 

@@ -16,7 +16,7 @@ from areal.api.errors import ConfigError
 
 
 def check_generation(gconfig: GenerationHyperparameters) -> None:
-    """Refuses sampling options that the embedded engine cannot keep.
+    """Refuse sampling options that the embedded engine cannot keep.
 
     Raises:
         ConfigError: An option is out of range or not supported here.
@@ -54,7 +54,7 @@ def check_generation(gconfig: GenerationHyperparameters) -> None:
 
 @dataclass
 class SamplingBatch:
-    """Holds the sampling options of all running rows as tensors; rebuilt when rows come or go.
+    """The sampling options of all running rows as tensors; rebuilt when rows come or go.
 
     An option that no row uses is None, so that a plain batch pays for nothing.
     """
@@ -68,7 +68,7 @@ class SamplingBatch:
     def of(
         cls, gconfigs: list[GenerationHyperparameters], vocab_size: int, device: torch.device
     ) -> SamplingBatch:
-        """Collects the options of rows in their order."""
+        """Collect the options of rows in their order."""
 
         def column(values: list[float], plain: float) -> Tensor | None:
             if all(value == plain for value in values):
@@ -90,7 +90,7 @@ class SamplingBatch:
 def sample_tokens(
     logits_RV: Tensor, options: SamplingBatch, uniforms_R: Tensor, adjusted_RV: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Draws one token a row by inverting the cumulative distribution.
+    """Draw one token a row by inverting the cumulative distribution.
 
     One uniform number a row decides, so a row whose numbers come from its own stream samples the
     same whatever else is in the batch.
@@ -125,7 +125,7 @@ def sample_tokens(
 
 
 def _invert(weights_RV: Tensor, uniforms_R: Tensor) -> Tensor:
-    """Returns for each row the first token whose cumulative weight passes a share of the total."""
+    """Return for each row the first token whose cumulative weight passes a share of the total."""
     cumulative_RV = weights_RV.cumsum(-1)
     total_R1 = cumulative_RV[:, -1:]
     # The product may round up to the total, which no token passes; some token passes the float
@@ -136,7 +136,7 @@ def _invert(weights_RV: Tensor, uniforms_R: Tensor) -> Tensor:
 
 
 def _truncate(weights_RV: Tensor, options: SamplingBatch) -> Tensor:
-    """Zeroes what top-k and top-p leave out; the most likely token always stays."""
+    """Zero what top-k and top-p leave out; the most likely token always stays."""
     sorted_RV, order_RV = weights_RV.sort(dim=-1, descending=True, stable=True)
     rank_V = torch.arange(weights_RV.shape[-1], device=weights_RV.device)
     keep_RV = torch.ones_like(sorted_RV, dtype=torch.bool)

@@ -22,7 +22,7 @@ FIRST_COLUMNS = 40
 
 
 class SlotCache:
-    """Holds keys and values of all rows: a tensor [2 * layers, R, K, C, D] that doubles at need.
+    """Keys and values of all rows: a tensor [2 * layers, R, K, C, D] that doubles at need.
 
     Args:
         num_layers: Attention layers of the model.
@@ -51,7 +51,7 @@ class SlotCache:
         return self.data[2 * layer + 1]
 
     def reserve(self, num_rows: int, num_columns: int, like_KTD: Tensor | None = None) -> None:
-        """Grows the cache to at least so many rows and columns; contents stay.
+        """Grow the cache to at least so many rows and columns; contents stay.
 
         Args:
             like_KTD: Keys of the model, which tell heads, size and dtype the first time.
@@ -74,7 +74,7 @@ class SlotCache:
         self.data[:, :rows, :, :columns] = old
 
     def move_rows(self, sources: Sequence[int], targets: Sequence[int], num_columns: int) -> None:
-        """Copies the first columns of some rows over others."""
+        """Copy the first columns of some rows over others."""
         if not sources or self.data is None:
             return
         source = torch.tensor(sources, device=self.device)
@@ -83,7 +83,7 @@ class SlotCache:
         columns[:, target] = columns[:, source]
 
     def release(self) -> None:
-        """Gives the memory back."""
+        """Give the memory back."""
         self.data = None
 
 
@@ -122,7 +122,7 @@ class PrefillPlan:
         scale: float,
         window: int | None,
     ) -> Tensor:
-        """Returns the attention output of one layer as [T, H, D]."""
+        """Return the attention output of one layer as [T, H, D]."""
         last_row = self._first_row + self._num_rows
         self._cache.reserve(last_row, self._longest, k_KTD)
         for store, x_KTD in ((self._cache.keys(layer), k_KTD), (self._cache.values(layer), v_KTD)):
@@ -159,7 +159,7 @@ class DecodePlan:
         scale: float,
         window: int | None,
     ) -> Tensor:
-        """Returns the attention output of one layer as [R, H, D]."""
+        """Return the attention output of one layer as [R, H, D]."""
         num_rows, columns = len(self._rows), self._num_columns
         keys, values = self._cache.keys(layer), self._cache.values(layer)
         # The indexed dims meet a slice, so the value is laid out [R, K, D].
@@ -179,7 +179,7 @@ class DecodePlan:
         return out.reshape(num_rows, q_HTD.shape[0], q_HTD.shape[2])
 
     def _mask(self, window: int | None, dtype: torch.dtype) -> Tensor:
-        """Returns what is added to scores, [R, 1, 1, C]: 0 where a key is seen, else -inf."""
+        """Return what is added to scores, [R, 1, 1, C]: 0 where a key is seen, else -inf."""
         if window not in self._masks:
             distance = self._positions_R[:, None] - torch.arange(
                 self._num_columns, device=self._cache.device
@@ -193,7 +193,7 @@ class DecodePlan:
 def _attend_by_bmm(
     q_RKGD: Tensor, keys_RKCD: Tensor, values_RKCD: Tensor, mask: Tensor, scale: float
 ) -> Tensor:
-    """Returns attention as two batched products: for single queries faster than SDPA on a CPU.
+    """Return attention as two batched products: for single queries faster than SDPA on a CPU.
 
     Args:
         mask: What is added to the scores, [R * K, 1, C].

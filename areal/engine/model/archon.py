@@ -39,7 +39,7 @@ _LENGTH_DEPENDENT = ("dynamic", "longrope")
 
 
 class ArchonCausalLM(CausalLM):
-    """Is an Archon model with what its files need.
+    """An Archon model with what its files need.
 
     Args:
         module: The model.
@@ -99,7 +99,7 @@ class ArchonCausalLM(CausalLM):
         return out if keep_N is not None else out[0]
 
     def wrap(self, dims: ArchonParallelDims | None, reduce_dtype: torch.dtype) -> None:
-        """Recomputes and compiles blocks as the options say, and shares the model among processes.
+        """Recompute and compiles blocks as the options say, and shares the model among processes.
 
         Args:
             dims: In how many parts; None keeps it whole. Each process has all of it before.
@@ -134,7 +134,7 @@ class ArchonCausalLM(CausalLM):
         lengths: Sequence[int],
         dims: ArchonParallelDims,
     ) -> Tensor:
-        """Returns the logits [T, V] of a packed row on every process that shares it."""
+        """Return the logits [T, V] of a packed row on every process that shares it."""
         total, padding = len(tokens_T), -len(tokens_T) % dims.seq_len_divisor
         if padding:
             # A sequence of its own, which no other token sees.
@@ -164,7 +164,7 @@ class ArchonCausalLM(CausalLM):
         self._try_plans(self)
 
     def enable_checkpointing(self) -> None:
-        """Notes what ``ac_mode`` says for ``wrap``."""
+        """Note what ``ac_mode`` says for ``wrap``."""
         options = self.options
         self.recomputed = ActivationCheckpointConfig(
             mode=options.ac_mode,
@@ -175,11 +175,11 @@ class ArchonCausalLM(CausalLM):
         )
 
     def turn_off_dropout(self) -> None:
-        """Does nothing: Archon models have no dropout."""
+        """Do nothing: Archon models have no dropout."""
 
     @property
     def dropouts(self) -> dict[str, float]:
-        """Is what the configuration asks for and no Archon model does."""
+        """What the configuration asks for and no Archon model does."""
         fields = vars(self.hf_config.get_text_config()).items()
         return {
             name: value
@@ -200,7 +200,7 @@ class ArchonCausalLM(CausalLM):
 
 
 def _max_length(config: Any, args: Any) -> int:
-    """Returns how long a sequence may become by generation."""
+    """Return how long a sequence may become by generation."""
     limits = [getattr(config, "max_position_embeddings", None) or UNLIMITED]
     for value in vars(args).values():
         if isinstance(value, RopeArgs) and value.kind in _LENGTH_DEPENDENT:
@@ -210,7 +210,7 @@ def _max_length(config: Any, args: Any) -> int:
 
 
 def write_config(hf_config: Any, dtype: torch.dtype, folder: Path, source: str | None) -> None:
-    """Writes ``config.json``, and ``generation_config.json`` where the source has one."""
+    """Write ``config.json``, and ``generation_config.json`` where the source has one."""
     from transformers import GenerationConfig
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 

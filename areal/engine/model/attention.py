@@ -27,7 +27,7 @@ IMPLEMENTATION = "areal_planned"
 
 
 class AttentionPlan(Protocol):
-    """Says how the tokens of one forward call attend to each other and to what is cached."""
+    """How the tokens of one forward call attend to each other and to what is cached."""
 
     def attend(
         self,
@@ -38,7 +38,7 @@ class AttentionPlan(Protocol):
         scale: float,
         window: int | None,
     ) -> Tensor:
-        """Returns the attention output of one layer as [T, H, D]."""
+        """Return the attention output of one layer as [T, H, D]."""
         ...
 
 
@@ -54,7 +54,7 @@ def planned_attention(
     attention_plan: AttentionPlan | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attends as the plan of the running forward call says.
+    """Attend as the plan of the running forward call says.
 
     Args:
         query: [1, H, T, D], rotary embedding applied; ``key`` and ``value`` are [1, K, T, D].
@@ -94,7 +94,7 @@ AttentionInterface.register(IMPLEMENTATION, planned_attention)
 
 
 def require_planned_attention(model: nn.Module) -> None:
-    """Refuses a model whose attention does not follow plans.
+    """Refuse a model whose attention does not follow plans.
 
     Raises:
         ConfigError: It says how to prepare the model.
@@ -108,7 +108,7 @@ def require_planned_attention(model: nn.Module) -> None:
 
 
 def causal_sdpa(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-    """Returns causal attention of right-padded queries [B, H, L, D] and keys [B, K, L, D].
+    """Return causal attention of right-padded queries [B, H, L, D] and keys [B, K, L, D].
 
     Padding needs no mask: it stands to the right, so no real query sees it.
     """
@@ -154,7 +154,7 @@ class PackedPlan:
         scale: float,
         window: int | None,
     ) -> Tensor:
-        """Returns the attention output of one layer as [T, H, D]."""
+        """Return the attention output of one layer as [T, H, D]."""
         longest_shared = longest_shared_length(q_HTD.shape[0] * q_HTD.shape[2])
         if longest_shared not in self._rows:
             self._rows[longest_shared] = PackedRows(self._lengths, self._device, longest_shared)

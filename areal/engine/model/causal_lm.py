@@ -43,12 +43,12 @@ class CausalLM(ABC):
 
     @property
     def device(self) -> torch.device:
-        """Is where the parameters are."""
+        """Where the parameters are."""
         return next(self.module.parameters()).device
 
     @property
     def dtype(self) -> torch.dtype:
-        """Is the type of the parameters."""
+        """The type of the parameters."""
         return next(self.module.parameters()).dtype
 
     @abstractmethod
@@ -60,7 +60,7 @@ class CausalLM(ABC):
         plan: AttentionPlan | None = None,
         keep_N: Tensor | None = None,
     ) -> Tensor:
-        """Returns the logits [N, V] of some tokens of a packed batch.
+        """Return the logits [N, V] of some tokens of a packed batch.
 
         Args:
             tokens_T: Ids, int64.
@@ -72,7 +72,7 @@ class CausalLM(ABC):
 
     @abstractmethod
     def require_plans(self) -> None:
-        """Refuses a model that plans cannot steer; the embedded engine needs one that they can.
+        """Refuse a model that plans cannot steer; the embedded engine needs one that they can.
 
         Raises:
             ConfigError: It would generate with another policy than the one that is trained.
@@ -80,22 +80,22 @@ class CausalLM(ABC):
 
     @abstractmethod
     def enable_checkpointing(self) -> None:
-        """Lets the backward pass compute activations again instead of keeping them."""
+        """Let the backward pass compute activations again instead of keeping them."""
 
     @abstractmethod
     def write(self, folder: Path, tokenizer: Any = None) -> None:
-        """Writes weights, configuration and tokenizer so that transformers reads the folder."""
+        """Write weights, configuration and tokenizer so that transformers reads the folder."""
 
     @abstractmethod
     def read(self, folder: str | Path) -> None:
-        """Copies the weights of a checkpoint folder into the module in place, all or nothing.
+        """Copy the weights of a checkpoint folder into the module in place, all or nothing.
 
         Raises:
             ConfigError: There is no checkpoint, it is damaged, or it is another model's.
         """
 
     def turn_off_dropout(self) -> None:
-        """Sets every dropout probability to 0, in training mode too.
+        """Set every dropout probability to 0, in training mode too.
 
         Leaving the model in evaluation mode instead would also turn off activation checkpointing.
         """
@@ -108,7 +108,7 @@ class CausalLM(ABC):
 
 
 class HFCausalLM(CausalLM):
-    """Is a Hugging Face model whose attention follows plans.
+    """A Hugging Face model whose attention follows plans.
 
     Args:
         module: A model that ``areal.engine.loading.huggingface`` made, loaded or prepared.
@@ -150,7 +150,7 @@ class HFCausalLM(CausalLM):
         return logits[keep_N] if keep_N is not None and not kwargs else logits
 
     def require_plans(self) -> None:
-        """Does nothing: ``prepare_model`` has tried them."""
+        """Do nothing: ``prepare_model`` has tried them."""
 
     def enable_checkpointing(self) -> None:
         # Renamed in transformers 5.23; the keyword of its arguments too.

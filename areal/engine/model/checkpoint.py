@@ -36,7 +36,7 @@ _RENAME_EXCHANGE = 2
 
 @contextmanager
 def atomic_folder(target: str | Path) -> Iterator[Path]:
-    """Yields a fresh folder that takes the target's place when the block ends well.
+    """Yield a fresh folder that takes the target's place when the block ends well.
 
     An existing target is replaced as a whole; after an error, or a kill, it is as it was. What
     killed writers of the same target left behind is cleared away first. Several processes that
@@ -71,7 +71,7 @@ def _staged_folder(target: Path) -> Iterator[Path]:
 
 
 def clear_leftovers(target: Path) -> None:
-    """Deletes what killed writers of a target left, and brings back a target they set aside."""
+    """Delete what killed writers of a target left, and bring back a target they set aside."""
     for retired in target.parent.glob(f"{_retired_prefix(target)}*"):
         if not target.exists():
             os.replace(retired, target)
@@ -99,7 +99,7 @@ def _put_in_place(staged: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Swaps two folders in one step, which leaves no moment without a target.
+    """Swap two folders in one step, which leaves no moment without a target.
 
     Returns:
         False where the system or its file system cannot.
@@ -121,13 +121,13 @@ def _sync(path: Path) -> None:
 
 
 def save_hf_model(module: nn.Module, path: str | Path, tokenizer: Any = None) -> None:
-    """Puts a folder that ``from_pretrained`` reads in place: weights, configuration, tokenizer."""
+    """Put a folder that ``from_pretrained`` reads in place: weights, configuration, tokenizer."""
     with atomic_folder(path) as folder:
         write_hf_model(module, folder, tokenizer)
 
 
 def write_hf_model(module: nn.Module, folder: Path, tokenizer: Any = None) -> None:
-    """Writes what ``save_hf_model`` puts in place into a folder that nobody reads yet."""
+    """Write what ``save_hf_model`` puts in place into a folder that nobody reads yet."""
     model: Any = module
     with quiet_progress():
         model.save_pretrained(folder)
@@ -138,7 +138,7 @@ def write_hf_model(module: nn.Module, folder: Path, tokenizer: Any = None) -> No
 
 @contextmanager
 def quiet_progress() -> Iterator[None]:
-    """Keeps transformers' own bars from breaking into the run's."""
+    """Keep transformers' own bars from breaking into the run's."""
     from transformers.utils import logging
 
     was_enabled = logging.is_progress_bar_enabled()
@@ -151,7 +151,7 @@ def quiet_progress() -> Iterator[None]:
 
 
 def _forget_implementation(config_path: Path) -> None:
-    """Drops the attention implementation, which exists only where this package is imported."""
+    """Drop the attention implementation, which exists only where this package is imported."""
     config = json.loads(config_path.read_text())
     if (
         config.get("attn_implementation") == IMPLEMENTATION
@@ -163,7 +163,7 @@ def _forget_implementation(config_path: Path) -> None:
 
 
 def load_hf_weights(module: nn.Module, path: str | Path) -> None:
-    """Copies the safetensors of a checkpoint folder into a model in place, all or nothing.
+    """Copy the safetensors of a checkpoint folder into a model in place, all or nothing.
 
     Raises:
         ConfigError: There is no checkpoint, it is damaged, or it lacks or adds a tensor.
@@ -200,7 +200,7 @@ def _read_tensors(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _converted(module: nn.Module, path: str | Path) -> dict[str, torch.Tensor]:
-    """Returns the tensors of a checkpoint that spells or groups them otherwise than the model.
+    """Return the tensors of a checkpoint that spells or groups them otherwise than the model.
 
     Experts, for one, are single matrices on disk and one block in a model. Only transformers knows
     these spellings, so it reads them, into a second model; names that it does not know, or misses,
@@ -228,7 +228,7 @@ def _converted(module: nn.Module, path: str | Path) -> dict[str, torch.Tensor]:
 
 
 def _tied_names(module: nn.Module) -> set[str]:
-    """Returns parameters that share memory with another one and so need not be on disk."""
+    """Return parameters that share memory with another one and so need not be on disk."""
     first: dict[int, str] = {}
     tied: set[str] = set()
     for name, tensor in module.state_dict().items():
@@ -238,7 +238,7 @@ def _tied_names(module: nn.Module) -> set[str]:
 
 
 def save_training_state(path: str | Path, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
-    """Writes optimiser and schedule into a folder of a checkpoint; each process its part."""
+    """Write optimiser and schedule into a folder of a checkpoint; each process its part."""
     import torch.distributed.checkpoint as dcp
 
     state = {"optimizer": _flat(optimizer.state_dict()), "schedule": schedule.state_dict()}
@@ -247,7 +247,7 @@ def save_training_state(path: str | Path, optimizer: torch.optim.Optimizer, sche
 
 
 def load_training_state(path: str | Path, optimizer: torch.optim.Optimizer, schedule: Any) -> None:
-    """Reads what ``save_training_state`` wrote."""
+    """Read what ``save_training_state`` wrote."""
     import torch.distributed.checkpoint as dcp
 
     _materialise(optimizer)
@@ -264,14 +264,14 @@ def _is_alone() -> bool:
 
 @contextmanager
 def _single_process() -> Iterator[None]:
-    """Silences the warning that there is no process group: that is what is meant here."""
+    """Silence the warning that there is no process group: that is what is meant here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
         yield
 
 
 def _flat(state: dict[str, Any]) -> dict[str, Any]:
-    """Turns the optimiser's integer keys into the strings that checkpoints want."""
+    """Turn the optimiser's integer keys into the strings that checkpoints want."""
     return {
         "state": {str(k): v for k, v in state["state"].items()},
         "param_groups": state["param_groups"],
@@ -286,7 +286,7 @@ def _nested(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _materialise(optimizer: torch.optim.Optimizer) -> None:
-    """Makes an optimiser allocate its state, so that there is something to load into."""
+    """Make an optimiser allocate its state, so that there is something to load into."""
     if optimizer.state:
         return
     rates = [group["lr"] for group in optimizer.param_groups]

@@ -32,7 +32,7 @@ MIN_ROW_STEP = 16
 
 @functools.cache
 def prefers_onednn() -> bool:
-    """Says whether fp32 products go to oneDNN here: MKL would leave half of the processor unused.
+    """Return whether fp32 products go to oneDNN here: MKL would leave half of the processor unused.
 
     The answer depends on the machine alone, never on a timing, so that a resumed run repeats its
     arithmetic.
@@ -44,13 +44,13 @@ def prefers_onednn() -> bool:
 
 @functools.cache
 def is_not_intels() -> bool:
-    """Says whether the processor is another maker's than MKL's."""
+    """Return whether the processor is another maker's than MKL's."""
     return "GenuineIntel" not in _processor_vendor()
 
 
 @functools.cache
 def multiplies_slowly(dtype: torch.dtype) -> bool:
-    """Says whether a 16-bit type has no products of its own on this processor."""
+    """Return whether a 16-bit type has no products of its own on this processor."""
     supports = {
         torch.bfloat16: torch.ops.mkldnn._is_mkldnn_bf16_supported,
         torch.float16: torch.ops.mkldnn._is_mkldnn_fp16_supported,
@@ -69,7 +69,7 @@ def _processor_vendor() -> str:
 
 
 def even_size(count: int) -> int:
-    """Returns the next of few sizes: at most eight for each doubling, less than an eighth more.
+    """Return the next of few sizes: at most eight for each doubling, less than an eighth more.
 
     Below 256 the sizes are the multiples of 16.
     """
@@ -78,7 +78,7 @@ def even_size(count: int) -> int:
 
 
 def matmul_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Returns ``a @ b.T + bias`` by the faster library for the shape; both may be transposed views.
+    """Return ``a @ b.T + bias`` by the faster library for the shape; both may be transposed views.
 
     Args:
         a: [..., K], of any number of rows.
@@ -98,7 +98,7 @@ def matmul_transposed(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tenso
 
 
 def _suits_onednn(x: Tensor, width: int) -> bool:
-    """Says whether the product of [..., K] with a matrix [K, width] should go to oneDNN."""
+    """Return whether the product of [..., K] with a matrix [K, width] should go to oneDNN."""
     is_large = x.numel() * width >= MIN_ONEDNN_MACS
     is_wide = min(x.shape[-1], width) >= MIN_ONEDNN_WIDTH
     is_fp32_on_cpu = x.dtype == torch.float32 and x.device.type == "cpu"
@@ -106,7 +106,7 @@ def _suits_onednn(x: Tensor, width: int) -> bool:
 
 
 def _with_even_rows(x: Tensor) -> Tensor:
-    """Returns [T, K] with zeros below, or as it is."""
+    """Return [T, K] with zeros below, or as it is."""
     missing = even_size(len(x)) - len(x)
     return F.pad(x, (0, 0, 0, missing)) if missing else x
 
@@ -116,7 +116,7 @@ def _onednn_matmul(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class _FastLinear(torch.autograd.Function):
-    """Is ``F.linear`` with each of its three products done by the faster library."""
+    """``F.linear`` with each of its three products done by the faster library."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -136,7 +136,7 @@ class _FastLinear(torch.autograd.Function):
 def linear_gradients(
     grad: Tensor, x: Tensor, weight: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Returns the gradients of ``x @ weight.T`` for x and for the weight, None where not needed."""
+    """Return the gradients of ``x @ weight.T`` for x and for the weight, None where not needed."""
     grad_x = matmul_transposed(grad, weight.t()) if needs[0] else None
     if not needs[1]:
         return grad_x, None
@@ -149,7 +149,7 @@ def linear_gradients(
 
 
 class FastLinear(nn.Linear):
-    """Is ``nn.Linear`` with products by the faster library."""
+    """``nn.Linear`` with products by the faster library."""
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled() and (x.dtype == torch.float32 or multiplies_slowly(x.dtype)):
@@ -158,7 +158,7 @@ class FastLinear(nn.Linear):
 
 
 class _RmsNorm(torch.autograd.Function):
-    """Is x / rms(x) * weight over the last dimension, keeping only x and 1/rms for the backward."""
+    """X / rms(x) * weight over the last dimension, keeping only x and 1/rms for the backward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -192,12 +192,12 @@ class FusedRmsNorm(nn.Module):
 
 
 def _epsilon(module: nn.Module) -> float | None:
-    """Returns the epsilon of a norm, under whichever name it has one."""
+    """Return the epsilon of a norm, under whichever name it has one."""
     return getattr(module, "variance_epsilon", getattr(module, "eps", None))
 
 
 def _is_plain_rms_norm(module: nn.Module) -> bool:
-    """Says, by trying it on numbers, whether a module computes what the fused norm does."""
+    """Return, by trying it on numbers, whether a module computes what the fused norm does."""
     weight, eps = getattr(module, "weight", None), _epsilon(module)
     if not isinstance(weight, nn.Parameter) or not isinstance(eps, float) or weight.ndim != 1:
         return False
@@ -222,7 +222,7 @@ def _is_plain_rms_norm(module: nn.Module) -> bool:
 
 
 def use_cpu_kernels(model: nn.Module) -> None:
-    """Swaps the classes of a CPU model's linear layers and RMS norms; parameters stay.
+    """Swap the classes of a CPU model's linear layers and RMS norms; parameters stay.
 
     Which ones depends on the machine and the types alone.
     """

@@ -51,7 +51,7 @@ class _FusedLinear(torch.autograd.Function):
 
 
 class _Block:
-    """Holds the weights of siblings as rows of one matrix, and results that wait for their owners.
+    """The weights of siblings as rows of one matrix, and results that wait for their owners.
 
     Args:
         modules: The siblings, in the order of their rows.
@@ -68,14 +68,14 @@ class _Block:
         self._waiting: dict[int, tuple[Tensor, list[Tensor | None]]] = {}
 
     def is_intact(self) -> bool:
-        """Says whether every sibling's weight is still the view that it was made."""
+        """Return whether every sibling's weight is still the view that it was made."""
         return all(
             module.weight.data_ptr() == address
             for module, address in zip(self.modules, self._addresses, strict=True)
         )
 
     def output(self, index: int, x: Tensor) -> Tensor:
-        """Returns one sibling's output; those of the others wait for a call with the same input."""
+        """Return one sibling's output; those of the others wait for a call with the same input."""
         thread = threading.get_ident()
         kept = self._waiting.get(thread)
         outputs = kept[1] if kept is not None and kept[0] is x else None
@@ -96,7 +96,7 @@ class _Block:
 
 
 class SiblingLinear(FastLinear):
-    """Is a linear layer that leaves its product to the block it shares with its siblings."""
+    """A linear layer that leaves its product to the block it shares with its siblings."""
 
     _block: _Block
     _index: int
@@ -110,7 +110,7 @@ class SiblingLinear(FastLinear):
 
 
 def fuse_siblings(model: nn.Module) -> None:
-    """Makes siblings without bias share one block of weights, wherever a model has them."""
+    """Make siblings without bias share one block of weights, wherever a model has them."""
     for parent in model.modules():
         for names in SIBLINGS:
             modules = [getattr(parent, name, None) for name in names]

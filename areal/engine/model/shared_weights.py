@@ -12,7 +12,7 @@ from areal.engine.model.causal_lm import CausalLM, HFCausalLM
 
 
 class SharedWeights:
-    """Holds one module, the lock that orders its readers and its writer, and two counters.
+    """One module, the lock that orders its readers and its writer, and two counters.
 
     ``version`` is the label that tokens carry; trainers set it after a training step.
     ``num_updates`` counts optimiser steps: cached keys and values of an older count are stale,
@@ -35,13 +35,13 @@ class SharedWeights:
 
     @contextmanager
     def reading(self) -> Iterator[nn.Module]:
-        """Keeps the weights as they are for the length of one forward call."""
+        """Keep the weights as they are for the length of one forward call."""
         with self._lock:
             yield self.module
 
     @contextmanager
     def writing(self) -> Iterator[nn.Module]:
-        """Keeps readers out while the weights change, and counts the change."""
+        """Keep readers out while the weights change, and count the change."""
         with self._lock:
             self.num_updates += 1
             yield self.module

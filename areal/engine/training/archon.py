@@ -78,7 +78,7 @@ class ArchonTrainEngine(PackedTrainEngine):
     # --- several processes
 
     def create_process_group(self, parallel_strategy: ParallelStrategy | None = None) -> None:
-        """Joins the processes of ``backend``, where there are several.
+        """Join the processes of ``backend``, where there are several.
 
         Raises:
             ConfigError: Another number of processes was started.
@@ -124,7 +124,7 @@ class ArchonTrainEngine(PackedTrainEngine):
 
 
 def check_archon_options(config: TrainEngineConfig) -> None:
-    """Refuses settings of the archon backend that would have no effect, or are not there.
+    """Refuse settings of the archon backend that would have no effect, or are not there.
 
     Raises:
         ConfigError: It names the key and what to set.

@@ -14,7 +14,7 @@ TRAIN_ENGINES: dict[str, str] = {
 
 
 def train_engine_class(backend: str) -> type[PackedTrainEngine]:
-    """Returns the engine of an allocation string such as "archon:d1".
+    """Return the engine of an allocation string such as "archon:d1".
 
     Raises:
         ConfigError: No engine here serves it.

@@ -82,7 +82,7 @@ class PackedTrainEngine(TrainEngine):
         dtype: torch.dtype,
         device: torch.device,
     ) -> CausalLM:
-        """Makes a small model, of the kind that this engine trains, from its description.
+        """Make a small model, of the kind that this engine trains, from its description.
 
         Raises:
             ConfigError: There is no such model, or not with these sizes.
@@ -97,7 +97,7 @@ class PackedTrainEngine(TrainEngine):
         device: torch.device,
         fresh_seed: int | None = None,
     ) -> CausalLM:
-        """Loads the model of ``config.path``; with a seed its sizes alone and random weights.
+        """Load the model of ``config.path``; with a seed its sizes alone and random weights.
 
         Raises:
             ConfigError: There is no such checkpoint, or it cannot be trained here.
@@ -105,7 +105,7 @@ class PackedTrainEngine(TrainEngine):
 
     @abstractmethod
     def _check_backend(self) -> None:
-        """Refuses settings that this engine cannot serve.
+        """Refuse settings that this engine cannot serve.
 
         Raises:
             ConfigError: It says which.
@@ -114,7 +114,7 @@ class PackedTrainEngine(TrainEngine):
     # --- life and place
 
     def create_process_group(self, parallel_strategy: ParallelStrategy | None = None) -> None:
-        """Checks that one process is asked for; there is no group to make.
+        """Check that one process is asked for; there is no group to make.
 
         Raises:
             ConfigError: The strategy needs more processes.
@@ -126,7 +126,7 @@ class PackedTrainEngine(TrainEngine):
             )
 
     def initialize(self, addr: Any = None, ft_spec: FinetuneSpec | None = None, **_: Any) -> None:
-        """Makes the optimiser and its schedule.
+        """Make the optimiser and its schedule.
 
         Args:
             addr: Not used: rollouts are generated in this process.
@@ -149,7 +149,7 @@ class PackedTrainEngine(TrainEngine):
         self._is_initialized = True
 
     def _wrap_model(self) -> None:
-        """Does to the model what has to come before the optimiser takes its parameters."""
+        """Do to the model what has to come before the optimiser takes its parameters."""
 
     @property
     def initialized(self) -> bool:
@@ -161,11 +161,11 @@ class PackedTrainEngine(TrainEngine):
 
     @property
     def _data_group(self) -> dist.ProcessGroup | None:
-        """Is the processes that see other data, None where this is the only one."""
+        """The processes that see other data, None where this is the only one."""
         return None
 
     def sums_over_data(self, *values: float) -> list[float]:
-        """Returns the sum of each number over all processes that see other data."""
+        """Return the sum of each number over all processes that see other data."""
         return sums_over(self._data_group, *values)
 
     @property
@@ -204,7 +204,7 @@ class PackedTrainEngine(TrainEngine):
         self._require_optimizer().zero_grad(set_to_none=True)
 
     def optimizer_step(self) -> dict[str, float]:
-        """Clips and applies the gradients; a non-finite norm changes nothing and says so."""
+        """Clip and applies the gradients; a non-finite norm changes nothing and say so."""
         optimizer, settings = self._require_optimizer(), self.config.optimizer
         assert settings is not None
         total = nn.utils.clip_grad_norm_(self.module.parameters(), settings.gradient_clipping)
@@ -226,7 +226,7 @@ class PackedTrainEngine(TrainEngine):
         process_output_fn: Callable[[Tensor, dict[str, Any]], Tensor | None],
         forward_only: bool = False,
     ) -> None:
-        """Runs packed micro-batches; the function gets the logits [N, V] of what is kept."""
+        """Run packed micro-batches; the function gets the logits [N, V] of what is kept."""
         for item in mb_list:
             with torch.set_grad_enabled(not forward_only):
                 loss = process_output_fn(self._logits(item.mb, _kept_positions(item.mb)), item.mb)
@@ -277,7 +277,7 @@ class PackedTrainEngine(TrainEngine):
         output_seqlens: list[int] | None = None,
         aggregate_fn: Callable[[list[Tensor]], Tensor] | None = None,
     ) -> Tensor:
-        """Returns log-probabilities [B, L]; entry t is token t + 1's, 0.0 where loss_mask is 0.
+        """Return log-probabilities [B, L]; entry t is token t + 1's, 0.0 where loss_mask is 0.
 
         Args:
             input_: Padded batch or trajectories. Without ``loss_mask`` every position counts.
@@ -306,7 +306,7 @@ class PackedTrainEngine(TrainEngine):
         return pack_mb_list(mb_list.to(self.device))
 
     def _logits(self, mb: dict[str, Any], keep_N: Tensor) -> Tensor:
-        """Returns the logits [N, V] of some positions of a packed micro-batch."""
+        """Return the logits [N, V] of some positions of a packed micro-batch."""
         seqlens_B = mb["cu_seqlens"].diff()
         starts_T = torch.repeat_interleave(mb["cu_seqlens"][:-1], seqlens_B)
         tokens_T = mb["input_ids"].long()
@@ -321,7 +321,7 @@ class PackedTrainEngine(TrainEngine):
         return self.lm.logits(tokens_T, positions_T, lengths, keep_N=keep_N)
 
     def _logprobs(self, logits_NV: Tensor, mb: dict[str, Any]) -> tuple[Tensor, Tensor]:
-        """Returns log-probabilities and entropies [T], 0.0 where no loss is."""
+        """Return log-probabilities and entropies [T], 0.0 where no loss is."""
         keep_N = _kept_positions(mb)
         tokens_T = mb["input_ids"]
         labels_N = tokens_T.roll(-1)[keep_N]
@@ -347,11 +347,11 @@ class PackedTrainEngine(TrainEngine):
     # --- rollouts, weights, files
 
     def connect_engine(self, engine: InferenceEngine, meta: WeightUpdateMeta | None = None) -> None:
-        """Names the inference engine; an embedded one over these weights needs no transfer."""
+        """Name the inference engine; an embedded one over these weights needs no transfer."""
         self._inference = engine
 
     def update_weights(self, meta: WeightUpdateMeta) -> None:
-        """Gives the connected engine the weights: nothing moves where they are shared."""
+        """Give the connected engine the weights: nothing moves where they are shared."""
         engine = self._require_inference()
         if getattr(engine, "weights", None) is self.weights:
             return
@@ -383,14 +383,14 @@ class PackedTrainEngine(TrainEngine):
         return self.weights.version
 
     def save(self, meta: SaveLoadMeta) -> None:
-        """Saves the model as Hugging Face safetensors, and beside it the optimiser where asked."""
+        """Save the model as Hugging Face safetensors, and beside it the optimiser where asked."""
         with atomic_folder(meta.path) as folder:
             self.lm.write(folder, meta.tokenizer)
             if meta.with_optim:
                 save_training_state(folder, self._require_optimizer(), self.lr_scheduler)
 
     def load(self, meta: SaveLoadMeta) -> None:
-        """Loads what ``save`` saved."""
+        """Load what ``save`` saved."""
         with self.weights.writing():
             self.lm.read(meta.path)
         if meta.with_optim:
@@ -403,7 +403,7 @@ class PackedTrainEngine(TrainEngine):
         self.module.to("cpu")
 
     def get_device_stats(self) -> dict[str, float]:
-        """Returns the device memory that PyTorch holds, now and at most, in GiB; {} on a CPU."""
+        """Return the device memory that PyTorch holds, now and at most, in GiB; {} on a CPU."""
         if self.device.type != "cuda":
             return {}
         return {
@@ -412,7 +412,7 @@ class PackedTrainEngine(TrainEngine):
         }
 
     def export_stats(self) -> dict[str, float]:
-        """Returns nothing of its own: statistics of losses go to ``stats_tracker``."""
+        """Return nothing of its own: statistics of losses go to ``stats_tracker``."""
         return {}
 
 
@@ -445,7 +445,7 @@ class HFTrainEngine(PackedTrainEngine):
 
 
 def check_single_process(backend: str, name: str) -> None:
-    """Refuses a backend string that an engine of one process cannot serve.
+    """Refuse a backend string that an engine of one process cannot serve.
 
     Args:
         backend: As configured.
@@ -464,7 +464,7 @@ def check_single_process(backend: str, name: str) -> None:
 
 
 def _kept_positions(mb: dict[str, Any]) -> Tensor:
-    """Returns the packed positions whose next token carries loss, [N]."""
+    """Return the packed positions whose next token carries loss, [N]."""
     cached = mb.get("_keep_N")
     if cached is None:
         if "loss_mask" in mb:

@@ -17,7 +17,7 @@ from areal.utils.lr_scheduler import get_num_warmup_steps
 def make_optimizer(
     parameters: Iterable[nn.Parameter], config: OptimizerConfig
 ) -> torch.optim.Optimizer:
-    """Makes AdamW or SGD; vectors (norms and biases) are not decayed.
+    """Make AdamW or SGD; vectors (norms and biases) are not decayed.
 
     Raises:
         ConfigError: The type needs an optimiser that this engine does not have.
@@ -41,7 +41,7 @@ def make_optimizer(
 def make_schedule(
     optimizer: torch.optim.Optimizer, config: OptimizerConfig, total_steps: int
 ) -> LambdaLR:
-    """Makes a warm-up followed by a constant, linear or cosine course down to ``min_lr_ratio``."""
+    """Make a warm-up followed by a constant, linear or cosine course down to ``min_lr_ratio``."""
     schedule = LambdaLR(optimizer, lr_factor(config, total_steps))
     # PyTorch warns where the schedule moves first, which a first step with bad gradients makes it.
     optimizer._opt_called = True  # type: ignore[attr-defined]
@@ -49,7 +49,7 @@ def make_schedule(
 
 
 def move_schedule(schedule: LambdaLR, step: int) -> None:
-    """Puts a schedule, and the rates of its optimiser, where they stand after so many steps."""
+    """Put a schedule, and the rates of its optimiser, where they stand after so many steps."""
     factors = schedule.lr_lambdas
     rates = [base * f(step) for base, f in zip(schedule.base_lrs, factors, strict=True)]
     for group, rate in zip(schedule.optimizer.param_groups, rates, strict=True):
@@ -58,7 +58,7 @@ def move_schedule(schedule: LambdaLR, step: int) -> None:
 
 
 def lr_factor(config: OptimizerConfig, total_steps: int) -> Callable[[int], float]:
-    """Returns the function from optimiser step (0-based) to the factor on ``config.lr``."""
+    """Return the function from optimiser step (0-based) to the factor on ``config.lr``."""
     warmup = get_num_warmup_steps(config, total_steps)
 
     def factor(step: int) -> float:

@@ -24,7 +24,7 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
 
     @property
     def last_interaction_id(self) -> str:
-        """Is the id of the newest interaction.
+        """The id of the newest interaction.
 
         Raises:
             KeyError: There is none.
@@ -35,18 +35,18 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
 
     @property
     def total_reward(self) -> float:
-        """Is the sum of the rewards; interactions without one count 0."""
+        """The sum of the rewards; interactions without one count 0."""
         return sum(x.reward for x in self.values() if x.reward is not None)
 
     def add(self, interaction: InteractionWithTokenLogpReward) -> None:
-        """Appends an interaction that has been answered."""
+        """Append an interaction that has been answered."""
         assert interaction.interaction_id is not None
         self[interaction.interaction_id] = interaction
 
     def find_parent(
         self, messages: Sequence[dict[str, Any]]
     ) -> InteractionWithTokenLogpReward | None:
-        """Returns the interaction that a conversation goes on with: the longest one it begins with.
+        """Return the interaction that a conversation goes on with: the longest one it begins with.
 
         Of several equally long ones it is the newest.
         """
@@ -61,7 +61,7 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
         return best
 
     def set_reward(self, interaction_id: str, reward: float) -> None:
-        """Sets the reward of one interaction.
+        """Set the reward of one interaction.
 
         Raises:
             KeyError: There is no such interaction.
@@ -71,7 +71,7 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
         self[interaction_id].reward = reward
 
     def set_last_reward(self, reward: float) -> None:
-        """Sets the reward of the newest interaction.
+        """Set the reward of the newest interaction.
 
         Raises:
             KeyError: There is none.
@@ -79,7 +79,7 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
         self.set_reward(self.last_interaction_id, reward)
 
     def apply_reward_discount(self, turn_discount: float = 1.0) -> None:
-        """Passes rewards on to what came before: ``reward[i] += turn_discount * reward[i + 1]``.
+        """Pass rewards on to what came before: ``reward[i] += turn_discount * reward[i + 1]``.
 
         Args:
             turn_discount: How much of a reward reaches the interaction before it.
@@ -98,7 +98,7 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
             interaction.reward = carried
 
     def export_interactions(self, style: str) -> dict[str, InteractionWithTokenLogpReward]:
-        """Returns what can be trained on.
+        """Return what can be trained on.
 
         Args:
             style: "individual": every interaction, a sequence each. "concat": only those that no
@@ -118,7 +118,7 @@ class InteractionCache(OrderedDict[str, InteractionWithTokenLogpReward]):
         return {k: x for k, x in self.items() if x.has_tensor_data and id(x) not in parents}
 
     def drop_retry_orphans(self) -> None:
-        """Forgets answers that nobody read: the same request came again, and it went on from there.
+        """Forget answers that nobody read: the same request came again, and it went on from there.
 
         A client that loses its connection asks again; the first answer then has no reward, nothing
         goes on with it, and a later interaction has the same messages.

@@ -38,7 +38,7 @@ class _NoNetwork(openai.DefaultAsyncHttpxClient):
         super().__init__(mounts={}, transport=_RefusingTransport(), trust_env=False)
 
     async def aclose(self) -> None:
-        """Does nothing: all clients share this one."""
+        """Do nothing: all clients share this one."""
 
 
 class _RefusingTransport:
@@ -114,7 +114,7 @@ class ArealOpenAI(openai.AsyncOpenAI):
         )
 
     def copy(self, **kwargs: Any) -> ArealOpenAI:
-        """Returns a client with other options that goes on with the same record.
+        """Return a client with other options that goes on with the same record.
 
         Args:
             **kwargs: What ``AsyncOpenAI.copy`` takes, such as ``timeout``; ``with_options`` is
@@ -132,20 +132,20 @@ class ArealOpenAI(openai.AsyncOpenAI):
 
     @cached_property
     def chat(self) -> _Chat:
-        """Is ``chat.completions.create``."""
+        """``chat.completions.create``."""
         return _Chat(self)
 
     @cached_property
     def responses(self) -> _Responses:
-        """Is ``responses.create``."""
+        """``responses.create``."""
         return _Responses(self)
 
     def get_interaction(self, interaction_id: str) -> InteractionWithTokenLogpReward | None:
-        """Returns the interaction with the id of a completion or response; None if unknown."""
+        """Return the interaction with the id of a completion or response; None if unknown."""
         return self._recorder.cache.get(interaction_id)
 
     def set_reward(self, interaction_id: str, reward: float) -> None:
-        """Sets the reward of one answer.
+        """Set the reward of one answer.
 
         Raises:
             KeyError: There is no such answer.
@@ -153,7 +153,7 @@ class ArealOpenAI(openai.AsyncOpenAI):
         self._recorder.cache.set_reward(interaction_id, reward)
 
     def set_last_reward(self, reward: float) -> None:
-        """Sets the reward of the newest answer.
+        """Set the reward of the newest answer.
 
         Raises:
             KeyError: There is none.
@@ -163,7 +163,7 @@ class ArealOpenAI(openai.AsyncOpenAI):
     def apply_reward_discount(
         self, turn_discount: float = 1.0
     ) -> dict[str, InteractionWithTokenLogpReward]:
-        """Passes rewards on to earlier answers; see ``InteractionCache.apply_reward_discount``.
+        """Pass rewards on to earlier answers; see ``InteractionCache.apply_reward_discount``.
 
         Returns:
             All interactions by their ids.
@@ -175,7 +175,7 @@ class ArealOpenAI(openai.AsyncOpenAI):
         return dict(self._recorder.cache)
 
     def export_interactions(self, style: str) -> dict[str, InteractionWithTokenLogpReward]:
-        """Returns what an episode hands over to training.
+        """Return what an episode hands over to training.
 
         Args:
             style: "individual" or "concat"; see ``InteractionCache.export_interactions``.
@@ -196,7 +196,7 @@ class _Completions(AsyncCompletions):
     _client: ArealOpenAI
 
     async def create(self, **params: Any) -> Any:
-        """Answers a chat; see OpenAI's reference. What would be sampled otherwise is refused.
+        """Answer a chat; see OpenAI's reference. What would be sampled otherwise is refused.
 
         Raises:
             RequestError: A parameter is unknown or asks for what there is not.
@@ -213,7 +213,7 @@ class _Responses(AsyncResponses):
     _client: ArealOpenAI
 
     async def create(self, **params: Any) -> Any:
-        """Answers a Responses request; see OpenAI's reference.
+        """Answer a Responses request; see OpenAI's reference.
 
         Raises:
             RequestError: A parameter is unknown or asks for what there is not, such as a stream.

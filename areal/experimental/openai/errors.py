@@ -34,7 +34,7 @@ class RequestError(ArealError, ValueError):
 
 @contextmanager
 def refusing_malformed(what: str) -> Iterator[None]:
-    """Turns what goes wrong in reading a request into a RequestError: values of another kind.
+    """Turn what goes wrong in reading a request into a RequestError: values of another kind.
 
     Args:
         what: Is read.

@@ -16,7 +16,7 @@ _KEPT = ("name", "tool_call_id", "reasoning_content")
 
 
 def to_plain(value: Any) -> Any:
-    """Returns dicts and lists for the SDK's objects, however deep they stand."""
+    """Return dicts and list for the SDK's objects, however deep they stand."""
     if hasattr(value, "model_dump"):
         return value.model_dump(exclude_none=True)
     if isinstance(value, Mapping):
@@ -27,7 +27,7 @@ def to_plain(value: Any) -> Any:
 
 
 def parse_messages(messages: Any) -> list[Message]:
-    """Returns messages with text contents, ready for comparing and for a chat template.
+    """Return messages with text contents, ready for comparing and for a chat template.
 
     Args:
         messages: Dicts or objects of the SDK.
@@ -55,7 +55,7 @@ def _parse(message: Any, where: str) -> Message:
 
 
 def content_text(content: Any, where: str) -> str:
-    """Returns the text of a content, which may be None, a string or a list of parts.
+    """Return the text of a content, which may be None, a string or a list of parts.
 
     Raises:
         RequestError: A part is no text.
@@ -85,7 +85,7 @@ def _parse_call(call: Any, where: str) -> Message:
 
 
 def for_template(messages: Sequence[Message]) -> list[Message]:
-    """Returns messages as chat templates take them: the arguments of a tool call as a dict."""
+    """Return messages as chat templates take them: the arguments of a tool call as a dict."""
     rendered = []
     for message in messages:
         if "tool_calls" in message:
@@ -110,7 +110,7 @@ def _arguments(call: Message) -> Any:
 
 
 def comparable(messages: Sequence[Message]) -> list[tuple[Any, ...]]:
-    """Returns what two conversations must share to be one.
+    """Return what two conversations must share to be one.
 
     Clients send messages back in their own way: without the reasoning, or with other spaces in the
     arguments of a tool call.
@@ -131,5 +131,5 @@ def comparable(messages: Sequence[Message]) -> list[tuple[Any, ...]]:
 
 
 def is_prefix(start: Sequence[Any], whole: Sequence[Any]) -> bool:
-    """Tells whether a sequence begins with another."""
+    """Return whether a sequence begins with another."""
     return len(start) <= len(whole) and list(whole[: len(start)]) == list(start)

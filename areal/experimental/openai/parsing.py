@@ -18,7 +18,7 @@ TOOL_CALL_PARSERS = ("qwen", "qwen25", "hermes", "")
 
 @dataclass(frozen=True)
 class ParsedText:
-    """Is what a model wrote, taken apart."""
+    """What a model wrote, taken apart."""
 
     content: str
     reasoning: str = ""
@@ -26,7 +26,7 @@ class ParsedText:
 
 
 def check_parsers(tool_call_parser: str, reasoning_parser: str) -> None:
-    """Refuses names of parsers that there are not; an empty name turns parsing off.
+    """Refuse names of parsers that there are not; an empty name turns parsing off.
 
     Raises:
         ValueError: Says which names there are.
@@ -40,7 +40,7 @@ def check_parsers(tool_call_parser: str, reasoning_parser: str) -> None:
 
 
 def parse_text(text: str, *, has_reasoning: bool, has_tools: bool) -> ParsedText:
-    """Takes a completion apart.
+    """Take a completion apart.
 
     Args:
         text: Without the tokens that ended it.
@@ -64,7 +64,7 @@ def parse_text(text: str, *, has_reasoning: bool, has_tools: bool) -> ParsedText
 
 
 def _split_reasoning(text: str) -> tuple[str, str]:
-    """Splits at ``</think>``; the opening may stand in the prompt, the end may never have come."""
+    """Split at ``</think>``; the opening may stand in the prompt, the end may never have come."""
     before, end, after = text.partition(_CLOSE)
     if end:
         return before.replace(_OPEN, "", 1).strip("\n"), after.lstrip("\n")

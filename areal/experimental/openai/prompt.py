@@ -15,7 +15,7 @@ _ANSWER_MARK = "[answer]"
 
 
 def render_prompt(tokenizer: Any, request: ChatRequest) -> list[int]:
-    """Renders the whole conversation, the assistant's turn opened.
+    """Render the whole conversation, the assistant's turn opened.
 
     Raises:
         RequestError: The chat template refuses the conversation.
@@ -27,7 +27,7 @@ def render_prompt(tokenizer: Any, request: ChatRequest) -> list[int]:
 def extend_prompt(
     tokenizer: Any, parent: InteractionWithTokenLogpReward, request: ChatRequest
 ) -> list[int]:
-    """Returns the parent's tokens, its answer's, and those of the messages since.
+    """Return the parent's tokens, its answer's, and those of the messages since.
 
     Text does not survive the way back to tokens, so what the model wrote is not rendered again.
 
@@ -52,7 +52,7 @@ def extend_prompt(
 
 
 def _render_after_answer(tokenizer: Any, since: Sequence[Message], kwargs: dict[str, Any]) -> str:
-    """Renders what stands behind an answer when these messages follow it."""
+    """Render what stands behind an answer when these messages follow it."""
     before = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _ANSWER_MARK}]
     text = _apply(tokenizer, [*before, *since], tokenize=False, **kwargs)
     _, mark, tail = text.partition(_ANSWER_MARK)

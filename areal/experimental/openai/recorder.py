@@ -27,7 +27,7 @@ CHAT_TEMPLATE_TYPES = ("hf", "concat")
 
 
 class Recorder:
-    """Holds one conversation, or all those of one episode.
+    """One conversation, or all those of one episode.
 
     Args:
         engine: Has ``agenerate``.
@@ -72,7 +72,7 @@ class Recorder:
         self._temperature = temperature
 
     async def complete(self, params: Mapping[str, Any]) -> ChatCompletion:
-        """Answers a request of ``chat.completions.create``; ``stream`` is the caller's business.
+        """Answer a request of ``chat.completions.create``; ``stream`` is the caller's business.
 
         Raises:
             RequestError: The request cannot be answered as it is.
@@ -86,7 +86,7 @@ class Recorder:
         return interaction.completion
 
     async def respond(self, params: Mapping[str, Any]) -> Response:
-        """Answers a request of ``responses.create``.
+        """Answer a request of ``responses.create``.
 
         Raises:
             RequestError: The request cannot be answered as it is.
@@ -146,7 +146,7 @@ class Recorder:
         return parse_text(text, has_reasoning=self._has_reasoning, has_tools=has_tools)
 
     def _text(self, response: ModelResponse) -> str:
-        """Returns the answer without the special tokens that structure a conversation."""
+        """Return the answer without the special tokens that structure a conversation."""
         return self.tokenizer.decode(response.output_tokens, skip_special_tokens=True)
 
 

@@ -79,7 +79,7 @@ _RESERVED_KWARGS = frozenset(
 
 @dataclass
 class ChatRequest:
-    """Is a checked request for one chat completion."""
+    """A checked request for one chat completion."""
 
     messages: list[Message]
     gconfig: GenerationHyperparameters
@@ -88,7 +88,7 @@ class ChatRequest:
 
     @classmethod
     def parse(cls, params: Mapping[str, Any], defaults: GenerationHyperparameters) -> ChatRequest:
-        """Checks the parameters of ``chat.completions.create``.
+        """Check the parameters of ``chat.completions.create``.
 
         Args:
             params: As a client gives them; None is unset.
@@ -131,7 +131,7 @@ def _mapping(given: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _check_stream(given: Mapping[str, Any]) -> None:
-    """Looks at what is read only when the answer is there, which is too late for a complaint."""
+    """Look at what is read only when the answer is there, which is too late for a complaint."""
     if not isinstance(given.get("stream", False), bool):
         raise RequestError(f"stream must be a bool, not {given['stream']!r}", param="stream")
     _mapping(given, "stream_options")
@@ -171,7 +171,7 @@ def _tools(given: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _sampling(
     given: Mapping[str, Any], defaults: GenerationHyperparameters
 ) -> GenerationHyperparameters:
-    """Returns the defaults with what the request sets."""
+    """Return the defaults with what the request sets."""
     options: dict[str, Any] = {"n_samples": 1}
     for name, target in (
         ("max_tokens", "max_new_tokens"),

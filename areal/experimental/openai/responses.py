@@ -29,7 +29,7 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 
 
 def to_chat(params: Mapping[str, Any], cache: InteractionCache) -> dict[str, Any]:
-    """Returns the parameters of the chat completion that a Responses request amounts to.
+    """Return the parameters of the chat completion that a Responses request amounts to.
 
     Args:
         params: Of ``responses.create``; None is unset.
@@ -75,7 +75,7 @@ def _previous(response_id: str | None, cache: InteractionCache) -> list[Message]
 
 
 def _add_items(messages: list[Message], items: Any) -> None:
-    """Appends the input, which is a text or a list of items."""
+    """Append the input, which is a text or a list of items."""
     if isinstance(items, str):
         items = [{"role": "user", "content": items}]
     if not isinstance(items, list):
@@ -103,7 +103,7 @@ def _add_items(messages: list[Message], items: Any) -> None:
 
 
 def _add_call(messages: list[Message], item: Mapping[str, Any], reasoning: str) -> None:
-    """Adds a tool call to the assistant's message that it belongs to."""
+    """Add a tool call to the assistant's message that it belongs to."""
     if not messages or messages[-1]["role"] != "assistant":
         opened: Message = {"role": "assistant", "content": ""}
         messages.append(opened | ({"reasoning_content": reasoning} if reasoning else {}))
@@ -125,7 +125,7 @@ def _tool(tool: Any) -> dict[str, Any]:
 def build_response(
     interaction: InteractionWithTokenLogpReward, parsed: ParsedText, params: Mapping[str, Any]
 ) -> Response:
-    """Returns the answer as the Responses API gives it."""
+    """Return the answer as the Responses API gives it."""
     from openai.types.responses import Response
 
     answer = interaction.model_response

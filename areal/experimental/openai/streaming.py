@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def chunks_of(completion: ChatCompletion, with_usage: bool = False) -> Iterator[dict[str, Any]]:
-    """Yields the chunks as plain dicts.
+    """Yield the chunks as plain dicts.
 
     Args:
         completion: What is streamed.
@@ -39,7 +39,7 @@ def chunks_of(completion: ChatCompletion, with_usage: bool = False) -> Iterator[
 
 
 class ChunkStream:
-    """Is what ``create(stream=True)`` returns: an asynchronous iterator over chunks.
+    """What ``create(stream=True)`` returns: an asynchronous iterator over chunks.
 
     Args:
         completion: What is streamed.
@@ -62,11 +62,11 @@ class ChunkStream:
 
     @property
     def response(self) -> Self:
-        """Is what the SDK's helper ``chat.completions.stream`` closes in the end."""
+        """What the SDK's helper ``chat.completions.stream`` closes in the end."""
         return self
 
     async def close(self) -> None:
-        """Ends the stream."""
+        """End the stream."""
         self._chunks = iter(())
 
     aclose = close

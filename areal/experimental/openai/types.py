@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class InteractionWithTokenLogpReward:
-    """Is a request, its answer, the tokens of both and the reward that it earned.
+    """A request, its answer, the tokens of both and the reward that it earned.
 
     Attributes:
         model_response: Tokens, log-probabilities and versions; None before there is an answer.
@@ -47,17 +47,17 @@ class InteractionWithTokenLogpReward:
 
     @property
     def interaction_id(self) -> str | None:
-        """Is the id of the completion or the response."""
+        """The id of the completion or the response."""
         answer = self.completion or self.response
         return answer.id if answer is not None else self._id
 
     @property
     def has_tensor_data(self) -> bool:
-        """Is True once the model has answered."""
+        """True once the model has answered."""
         return self.model_response is not None
 
     def to_tensor_dict(self) -> dict[str, torch.Tensor]:
-        """Returns the interaction as a trajectory of one row; L is prompt plus answer.
+        """Return the interaction as a trajectory of one row; L is prompt plus answer.
 
         With "hf" only the answer is trained on, as turn 0. With "concat" the answers of all parents
         are too, each as the turn that it was.
@@ -98,7 +98,7 @@ class InteractionWithTokenLogpReward:
         }
 
     def _answers(self) -> list[ModelResponse]:
-        """Returns the answers in this interaction's tokens, the oldest first."""
+        """Return the answers in this interaction's tokens, the oldest first."""
         answers: list[ModelResponse] = []
         node: InteractionWithTokenLogpReward | None = self
         while node is not None and node.model_response is not None:

@@ -30,21 +30,21 @@ class Frame:
     y_ticks: tuple[float, ...] = (0.0, 1.0)
 
     def x(self, step: float) -> float:
-        """Returns the pixel of a step."""
+        """Return the pixel of a step."""
         low, high = self.x_range
         return self.left + (step - low) / ((high - low) or 1) * (
             self.width - self.left - self.right
         )
 
     def y(self, value: float) -> float:
-        """Returns the pixel of a value; larger is higher."""
+        """Return the pixel of a value; larger is higher."""
         low, high = self.y_ticks[0], self.y_ticks[-1]
         inner = self.height - self.top - self.bottom
         return self.top + (1 - (value - low) / ((high - low) or 1)) * inner
 
 
 def tick_texts(ticks: Sequence[float]) -> list[str]:
-    """Returns the labels of one axis, all in the unit of the largest: k, M, G or none."""
+    """Return the labels of one axis, all in the unit of the largest: k, M, G or none."""
     largest = max(abs(tick) for tick in ticks)
     for unit, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if largest >= 10 * unit:
@@ -59,7 +59,7 @@ def line_chart(
     goal: float | None = None,
     resumed_at: Sequence[int] = (),
 ) -> str:
-    """Returns an ``<svg>`` of a statistic: raw pale, average strong, evaluations as points.
+    """Return an ``<svg>`` of a statistic: raw pale, average strong, evaluations as points.
 
     Args:
         train: Values of the steps; at least one point here or in ``evals``.
@@ -98,7 +98,7 @@ def line_chart(
 
 
 def _frame(train: Series, evals: Series, size_px: tuple[int, int], goal: float | None) -> Frame:
-    """Fits the axes around everything drawn."""
+    """Fit the axes around everything drawn."""
     steps = [*train.steps, *evals.steps]
     return Frame(
         *size_px,
@@ -108,7 +108,7 @@ def _frame(train: Series, evals: Series, size_px: tuple[int, int], goal: float |
 
 
 def _axes(frame: Frame) -> list[str]:
-    """Draws horizontal rules with their numbers, and the steps below."""
+    """Draw horizontal rules with their numbers, and the steps below."""
     first, last = frame.x_range
     steps = [
         tick for tick in nice_ticks(first, last) if first <= tick <= last and tick.is_integer()
@@ -143,7 +143,7 @@ def _dot(css_class: str, frame: Frame, step: int, value: float) -> str:
 
 
 def _plot_data(train: Series, evals: Series, frame: Frame) -> str:
-    """Returns what the page's script needs to read a value under the pointer."""
+    """Return what the page's script needs to read a value under the pointer."""
     steps, values = thin(train.steps, train.values, MAX_POINTS)
     return json.dumps(
         {

@@ -13,14 +13,14 @@ _SECRET = re.compile(r"(api_?key|secret|passw(or)?d|credential|(^|_)token)$", re
 
 
 def find_block(config: Any, name: str) -> Any:
-    """Returns a field of a dataclass or a key of a mapping; None where there is none."""
+    """Return a field of a dataclass or a key of a mapping; None where there is none."""
     if isinstance(config, Mapping):
         return config.get(name)
     return getattr(config, name, None)
 
 
 def plain_config(config: Any, name: str = "") -> Any:
-    """Returns a configuration as dicts, lists and scalars, with the values of secret keys hidden.
+    """Return a configuration as dicts, lists and scalars, with the values of secret keys hidden.
 
     Args:
         config: A dataclass, a mapping, a sequence or a scalar.
@@ -43,7 +43,7 @@ def plain_config(config: Any, name: str = "") -> Any:
 
 
 def leaves(plain: Any, prefix: str = "") -> dict[str, Any]:
-    """Returns dotted keys to values; an empty mapping and every list is a leaf."""
+    """Return dotted keys to values; an empty mapping and every list is a leaf."""
     if not isinstance(plain, Mapping) or not plain:
         return {prefix: plain} if prefix else {}
     found: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def leaves(plain: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def changed_leaves(config: Any) -> dict[str, Any]:
-    """Returns the leaves that somebody or something set to another value than the default.
+    """Return the leaves that somebody or something set to another value than the default.
 
     A block whose default is None is compared with its own class. Of a mapping, which has no
     defaults, every leaf counts. A name or folder that a block repeats from the top is left out.
@@ -71,7 +71,7 @@ def changed_leaves(config: Any) -> dict[str, Any]:
 
 
 def _changed(config: Any, default: Any = None) -> dict[str, Any]:
-    """Returns the fields of a dataclass that are not at their default, as nested plain data.
+    """Return the fields of a dataclass that are not at their default, as nested plain data.
 
     Args:
         config: An instance.
@@ -90,7 +90,7 @@ def _changed(config: Any, default: Any = None) -> dict[str, Any]:
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
-    """Returns a field's default; a field without one equals nothing."""
+    """Return a field's default; a field without one equals nothing."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default

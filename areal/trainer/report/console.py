@@ -24,7 +24,7 @@ Stats = Mapping[str, int | float | None]
 
 
 def duration_text(seconds: float) -> str:
-    """Returns ``"42 s"``, ``"3 min 05 s"`` or ``"2 h 07 min"``."""
+    """Return ``"42 s"``, ``"3 min 05 s"`` or ``"2 h 07 min"``."""
     whole = int(seconds + 0.5)
     if whole < 60:
         return f"{whole} s"
@@ -34,7 +34,7 @@ def duration_text(seconds: float) -> str:
 
 
 def number_text(value: float | None) -> str:
-    """Returns three significant digits, thousands separated; ``nan`` for what was not finite."""
+    """Return three significant digits, thousands separated; ``nan`` for what was not finite."""
     if value is None:
         return "nan"
     if abs(value) >= 1000:
@@ -43,7 +43,7 @@ def number_text(value: float | None) -> str:
 
 
 def stats_text(stats: Stats, eval_stats: Stats) -> str:
-    """Returns what a person watches: the reward (the loss, if there is none) and the pace."""
+    """Return what a person watches: the reward (the loss, if there is none) and the pace."""
     parts = []
     name = "reward" if "reward" in stats else "loss"
     if name in stats:
@@ -68,7 +68,7 @@ class _TimeLeftColumn(ProgressColumn):
 
 @contextmanager
 def _handlers_through(old: tuple[TextIO, ...], new: TextIO) -> Iterator[None]:
-    """Lets logging handlers that hold a standard stream write above the bar instead of into it."""
+    """Let logging handlers that hold a standard stream write above the bar instead of into it."""
     loggers = [
         logging.root,
         *(logging.getLogger(name) for name in list(logging.root.manager.loggerDict)),
@@ -129,22 +129,22 @@ class RunConsole:
             self._start_bar(self._progress)
 
     def _start_bar(self, progress: Progress) -> None:
-        """Starts the bar; what handlers write to the old streams is led above it."""
+        """Start the bar; what handlers write to the old streams is led above it."""
         old = (sys.stderr, sys.stdout)
         progress.start()
         self._handlers = _handlers_through(old, sys.stderr)
         self._handlers.__enter__()
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Writes a line above the bar."""
+        """Write a line above the bar."""
         self._console.print(text, style=style, markup=False)
 
     def eval(self, stats: Stats) -> None:
-        """Remembers the latest evaluation, which every later line shows."""
+        """Remember the latest evaluation, which every later line shows."""
         self._eval_stats = stats
 
     def step(self, step: int, stats: Stats) -> None:
-        """Shows a finished step, if the last drawing is old enough or the run is at its end."""
+        """Show a finished step, if the last drawing is old enough or the run is at its end."""
         now = self._clock()
         self._marks.append((step, now))
         is_edge = step >= self._total_steps or self._shown_at == float("-inf")
@@ -160,7 +160,7 @@ class RunConsole:
         self._progress.refresh()
 
     def _time_left_text(self) -> str:
-        """Estimates from the pace of the latest steps."""
+        """Estimate from the pace of the latest steps."""
         (first_step, first_s), (last_step, last_s) = self._marks[0], self._marks[-1]
         if last_step <= first_step or last_step >= self._total_steps:
             return ""
@@ -168,7 +168,7 @@ class RunConsole:
         return f"{duration_text(pace_s * (self._total_steps - last_step))} left"
 
     def close(self) -> None:
-        """Takes the bar down and gives the streams back; a second call does nothing."""
+        """Take the bar down and give the streams back; a second call does nothing."""
         if self._progress is not None:
             self._handlers.__exit__(None, None, None)
             self._progress.stop()

@@ -16,7 +16,7 @@ SIZE_IN, DPI = (9.0, 5.0), 150  # 1350 x 750 pixels
 
 
 def draw_curve(record: RunRecord, path: Path) -> bool:
-    """Draws the headline statistic of a run over its steps.
+    """Draw the headline statistic of a run over its steps.
 
     matplotlib is used without pyplot: no window system, no state that outlives the call.
 
@@ -45,7 +45,7 @@ def draw_curve(record: RunRecord, path: Path) -> bool:
 
 
 def _draw_lines(axes: Axes, train: Series, evals: Series) -> None:
-    """Draws the raw values pale, their average strong and the evaluations as points."""
+    """Draw the raw values pale, their average strong and the evaluations as points."""
     smoothed = smooth(train.values)
     if smoothed is None:
         marker = "o" if len(train.values) == 1 else ""
@@ -72,7 +72,7 @@ def _draw_lines(axes: Axes, train: Series, evals: Series) -> None:
 
 
 def _draw_marks(axes: Axes, record: RunRecord, name: str) -> None:
-    """Draws the reward to stop at, and where a run was taken up again."""
+    """Draw the reward to stop at, and where a run was taken up again."""
     goal = record.run.get("stop_at_reward")
     if goal is not None and name == "reward":
         axes.axhline(goal, color=MUTED, lw=1, ls=":", label=f"goal {goal:g}")
@@ -81,7 +81,7 @@ def _draw_marks(axes: Axes, record: RunRecord, name: str) -> None:
 
 
 def _dress(axes: Axes, record: RunRecord, train: Series, evals: Series) -> None:
-    """Adds title, axes and legend."""
+    """Add title, axes and legend."""
     from matplotlib.ticker import MaxNLocator
 
     title: dict[str, Any] = {"color": INK, "fontsize": 13, "fontweight": "bold", "pad": 24}
@@ -107,7 +107,7 @@ def _dress(axes: Axes, record: RunRecord, train: Series, evals: Series) -> None:
 
 
 def _subtitle(record: RunRecord, train: Series) -> str:
-    """Returns one line: where it began, where it came to, in how many steps and how long."""
+    """Return one line: where it began, where it came to, in how many steps and how long."""
     parts = []
     smoothed = smooth(train.values) or train.values
     if train.values:

@@ -34,14 +34,14 @@ COLLAPSE_WINDOW_STEPS = 8
 
 
 class Finding(NamedTuple):
-    """Is something that a person should look at."""
+    """Something that a person should look at."""
 
     code: str
     text: str
 
 
 def _latest(recent: Sequence[Stats], name: str, count: int = PATIENCE_STEPS) -> list[float] | None:
-    """Returns a statistic of the last steps, or None where it is missing in one of them."""
+    """Return a statistic of the last steps, or None where it is missing in one of them."""
     values = [row.get(name) for row in recent[-count:]]
     if len(values) < count or any(value is None for value in values):
         return None
@@ -49,7 +49,7 @@ def _latest(recent: Sequence[Stats], name: str, count: int = PATIENCE_STEPS) -> 
 
 
 def all_truncated(recent: Sequence[Stats]) -> Finding | None:
-    """Finds that no sample ends by itself."""
+    """Find that no sample ends by itself."""
     values = _latest(recent, "truncated_ratio")
     if values is None or min(values) < 0.999:
         return None
@@ -62,7 +62,7 @@ def all_truncated(recent: Sequence[Stats]) -> Finding | None:
 
 
 def no_learning_signal(recent: Sequence[Stats]) -> Finding | None:
-    """Finds that every group is unanimous, so that every advantage is zero."""
+    """Find that every group is unanimous, so that every advantage is zero."""
     values = _latest(recent, "flat_group_ratio")
     if values is None or min(values) < 0.999:
         return None
@@ -78,7 +78,7 @@ def no_learning_signal(recent: Sequence[Stats]) -> Finding | None:
 
 
 def reward_collapse(recent: Sequence[Stats]) -> Finding | None:
-    """Finds that the reward lost more than half of what it had gained, and a quarter of its best.
+    """Find that the reward lost more than half of what it had gained, and a quarter of its best.
 
     The noise of one step is the median absolute change between steps; a mean over the window has it
     divided by the window's root. A fall within eight times that does not count: of 100 runs of 128
@@ -105,7 +105,7 @@ def reward_collapse(recent: Sequence[Stats]) -> Finding | None:
 
 
 def logprob_drift(recent: Sequence[Stats]) -> Finding | None:
-    """Finds that training and rollout disagree on the probability of the same tokens.
+    """Find that training and rollout disagree on the probability of the same tokens.
 
     Samples of older weights are meant to differ, so only steps without any are judged.
     """
@@ -122,7 +122,7 @@ def logprob_drift(recent: Sequence[Stats]) -> Finding | None:
 
 
 def grader_failures(recent: Sequence[Stats]) -> Finding | None:
-    """Finds that rewards could not be computed; such an episode is left out, it is no zero."""
+    """Find that rewards could not be computed; such an episode is left out, it is no zero."""
     failed = recent[-1].get("reward/failures") if recent else None
     if not failed:
         return None
@@ -136,7 +136,7 @@ def grader_failures(recent: Sequence[Stats]) -> Finding | None:
 
 
 def many_episodes_failed(recent: Sequence[Stats]) -> Finding | None:
-    """Finds that a good part of the episodes never reaches the batch."""
+    """Find that a good part of the episodes never reaches the batch."""
     accepted = _latest(recent, "rollout/accepted")
     failed = _latest(recent, "rollout/failed")
     if accepted is None or failed is None:
@@ -153,7 +153,7 @@ def many_episodes_failed(recent: Sequence[Stats]) -> Finding | None:
 
 
 def _causes(rows: Sequence[Stats]) -> str:
-    """Returns the three most frequent causes of failed episodes with their counts."""
+    """Return the three most frequent causes of failed episodes with their counts."""
     counts: Counter[str] = Counter()
     for row in rows:
         for name, value in row.items():
@@ -164,7 +164,7 @@ def _causes(rows: Sequence[Stats]) -> str:
 
 
 def not_finite(recent: Sequence[Stats]) -> Finding | None:
-    """Finds a loss or gradient that is NaN or infinite, which the rows hold as None."""
+    """Find a loss or gradient that is NaN or infinite, which the rows hold as None."""
     broken = [
         name for name in ("loss", "grad_norm") if recent and recent[-1].get(name, 0.0) is None
     ]
@@ -189,7 +189,7 @@ CHECKS: tuple[Callable[[Sequence[Stats]], Finding | None], ...] = (
 
 
 def diagnose(recent: Sequence[Stats]) -> list[Finding]:
-    """Returns everything that the latest statistics give reason to warn about.
+    """Return everything that the latest statistics give reason to warn about.
 
     Args:
         recent: Statistics of consecutive steps, oldest first.

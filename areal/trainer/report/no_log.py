@@ -10,10 +10,10 @@ class NoLog:
     """Takes what ``RunLog`` takes and writes nothing."""
 
     def step(self, step: int, stats: Mapping[str, Any], episodes: Sequence[Any] = ()) -> None:
-        """Forgets a step."""
+        """Forget a step."""
 
     def eval(self, step: int, stats: Mapping[str, Any]) -> None:
-        """Forgets an evaluation."""
+        """Forget an evaluation."""
 
     def close(self, status: str = "completed") -> None:
-        """Leaves nothing behind."""
+        """Leave nothing behind."""

@@ -23,7 +23,7 @@ FIRST_CHARTS = 9
 
 @cache
 def _template() -> Template:
-    """Loads the page's template; everything that it is given is escaped unless it says ``safe``."""
+    """Load the page's template; everything that it is given is escaped unless it says ``safe``."""
     source = resources.files("areal.trainer.report").joinpath("report.html.jinja")
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -32,7 +32,7 @@ def _template() -> Template:
 
 
 def write_page(record: RunRecord, path: Path, picture: Path | None = None) -> None:
-    """Writes the report; the file is complete or absent.
+    """Write the report; the file is complete or absent.
 
     Args:
         record: What the run has written.
@@ -60,27 +60,27 @@ def write_page(record: RunRecord, path: Path, picture: Path | None = None) -> No
 
 
 def _data_url(picture: Path | None) -> str:
-    """Returns a PNG as a URL that carries it."""
+    """Return a PNG as a URL that carries it."""
     if picture is None or not picture.exists():
         return ""
     return "data:image/png;base64," + base64.b64encode(picture.read_bytes()).decode("ascii")
 
 
 def _status(status: str) -> dict[str, str]:
-    """Returns the word for the badge, its colour class and the reason behind a colon."""
+    """Return the word for the badge, its colour class and the reason behind a colon."""
     word, _, detail = status.partition(":")
     level = {"completed": "good", "running": "info"}.get(word.strip(), "bad")
     return {"word": word.strip(), "level": level, "detail": detail.strip()}
 
 
 def _ends(series: Series) -> tuple[float, float] | None:
-    """Returns the first and last value of a statistic, smoothed where it is long enough."""
+    """Return the first and last value of a statistic, smoothed where it is long enough."""
     values = smooth(series.values) or series.values
     return (values[0], values[-1]) if values else None
 
 
 def _tiles(record: RunRecord) -> list[dict[str, str]]:
-    """Returns the few numbers at the top: label, value, and what it is compared with."""
+    """Return the few numbers at the top: label, value, and what it is compared with."""
     tiles = []
     headline = record.series(record.headline)
     if ends := _ends(headline):
@@ -111,7 +111,7 @@ def _tiles(record: RunRecord) -> list[dict[str, str]]:
 
 
 def _chart(record: RunRecord, name: str, size_px: tuple[int, int]) -> dict[str, str]:
-    """Returns one statistic as title, unit, latest value and picture."""
+    """Return one statistic as title, unit, latest value and picture."""
     series, evals = record.series(name), record.series(name, of_evals=True)
     last = series.values[-1] if series.values else evals.values[-1]
     goal = record.run.get("stop_at_reward") if name == "reward" else None
@@ -127,7 +127,7 @@ def _chart(record: RunRecord, name: str, size_px: tuple[int, int]) -> dict[str, 
 
 
 def _headline(record: RunRecord) -> dict[str, Any] | None:
-    """Returns the large chart, or None where the run wrote no value of it."""
+    """Return the large chart, or None where the run wrote no value of it."""
     series = record.series(record.headline)
     evals = record.series(record.headline, of_evals=True)
     if not series.values and not evals.values:
@@ -144,7 +144,7 @@ def _headline(record: RunRecord) -> dict[str, Any] | None:
 
 
 def _charts(record: RunRecord) -> dict[str, list[dict[str, str]]]:
-    """Returns the small charts: known statistics first, and what does not fit folded away."""
+    """Return the small charts: known statistics first, and what does not fit folded away."""
     names = [
         name for name in record.names() if name != record.headline and _varies(record.series(name))
     ]
@@ -157,13 +157,13 @@ def _varies(series: Series) -> bool:
 
 
 def _constants(record: RunRecord) -> dict[str, str]:
-    """Returns the statistics that never changed, which need no chart."""
+    """Return the statistics that never changed, which need no chart."""
     series = [record.series(name) for name in record.names() if name != record.headline]
     return {s.name: number_text(s.values[0]) for s in series if s.values and not _varies(s)}
 
 
 def _warnings(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns one entry for each kind of warning, latest text, with the steps it was raised at."""
+    """Return one entry for each kind of warning, latest text, with the steps it was raised at."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         entry = found.setdefault(row["code"], {"code": row["code"], "steps": []})
@@ -173,7 +173,7 @@ def _warnings(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _eval_table(record: RunRecord) -> dict[str, Any] | None:
-    """Returns the evaluations as a table, latest last."""
+    """Return the evaluations as a table, latest last."""
     if not record.evals:
         return None
     found = {name for row in record.evals for name in row["stats"]}
@@ -189,14 +189,14 @@ def _eval_table(record: RunRecord) -> dict[str, Any] | None:
 
 
 def _spread(items: Sequence[int], count: int) -> list[int]:
-    """Returns at most ``count`` items at equal distances, ends included."""
+    """Return at most ``count`` items at equal distances, end included."""
     if len(items) <= count:
         return list(items)
     return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
 
 
 def _cut(text: str) -> str:
-    """Returns the text, or its beginning with the number of characters left out."""
+    """Return the text, or its beginning with the number of characters left out."""
     if len(text) <= MAX_TEXT_CHARS:
         return text
     left_out = len(text) - MAX_TEXT_CHARS
@@ -204,7 +204,7 @@ def _cut(text: str) -> str:
 
 
 def _episodes(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns a few steps from the whole run, each with episodes from its worst to its best."""
+    """Return a few steps from the whole run, each with episodes from its worst to its best."""
     by_step: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_step.setdefault(row["step"], []).append(row)
@@ -223,7 +223,7 @@ def _reward_of(row: Mapping[str, Any]) -> float:
 
 
 def _episode(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns one episode, texts cut, its reward as text and as a level for the colour."""
+    """Return one episode, texts cut, its reward as text and as a level for the colour."""
     reward = row["reward"]
     level = "bad" if reward is None or reward <= 0 else "good" if reward >= 1 else "mid"
     texts = {name: _cut(row[name]) for name in ("prompt", "completion")}
@@ -232,7 +232,7 @@ def _episode(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _files(log_dir: Path) -> list[dict[str, str]]:
-    """Returns what the run left in its folder, with sizes."""
+    """Return what the run left in its folder, with sizes."""
     found = []
     for path in sorted(log_dir.iterdir()):
         if path.is_file() and not path.name.endswith(".part"):
@@ -243,7 +243,7 @@ def _files(log_dir: Path) -> list[dict[str, str]]:
 
 
 def _size_text(size_bytes: int) -> str:
-    """Returns ``"812 B"``, ``"4.2 kB"`` or ``"1.3 MB"``."""
+    """Return ``"812 B"``, ``"4.2 kB"`` or ``"1.3 MB"``."""
     if size_bytes < 1000:
         return f"{size_bytes} B"
     if size_bytes < 1_000_000:

@@ -22,7 +22,7 @@ RUN_FILE = "run.json"
 
 @dataclass(frozen=True, slots=True)
 class EpisodeSample:
-    """Is one finished episode as a person reads it.
+    """One finished episode as a person reads it.
 
     Attributes:
         step: The finished optimiser step that trained on it.
@@ -43,7 +43,7 @@ class EpisodeSample:
 
 
 def plain_number(value: Any) -> int | float | None:
-    """Returns a Python number for anything that holds one; None for None and what is not finite."""
+    """Return a Python number for anything that holds one; None for None and what is not finite."""
     if value is None:
         return None
     number = value if isinstance(value, int) else float(value)
@@ -51,12 +51,12 @@ def plain_number(value: Any) -> int | float | None:
 
 
 def plain_stats(stats: Mapping[str, Any]) -> dict[str, int | float | None]:
-    """Returns the statistics as JSON can hold them: NaN and infinity become null."""
+    """Return the statistics as JSON can hold them: NaN and infinity become null."""
     return {name: plain_number(value) for name, value in stats.items()}
 
 
 def episode_row(sample: EpisodeSample) -> dict[str, Any]:
-    """Returns one row of ``episodes.jsonl``."""
+    """Return one row of ``episodes.jsonl``."""
     return asdict(sample) | {"reward": plain_number(sample.reward)}
 
 
@@ -68,21 +68,21 @@ class JsonLines:
         self._file = path.open("ab")
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Writes one line for each row."""
+        """Write one line for each row."""
         lines = [json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows]
         # A lone surrogate, which a byte-level tokenizer can leave, has no UTF-8 form.
         self._file.write("".join(lines).encode("utf-8", errors="backslashreplace"))
         self._file.flush()
 
     def close(self) -> None:
-        """Writes to the disk itself and closes; a second call does nothing."""
+        """Write to the disk itself and close; a second call does nothing."""
         if not self._file.closed:
             os.fsync(self._file.fileno())
             self._file.close()
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a file, [] without a file; a last line that a kill cut off is left out.
+    """Return the rows of a file, [] without a file; a last line that a kill cut off is left out.
 
     Raises:
         ValueError: A line before the last is no JSON.
@@ -106,7 +106,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def keep_rows(path: Path, is_kept: Callable[[Mapping[str, Any]], bool]) -> None:
-    """Rewrites a file with some of its rows; the old file stays until the new one is complete."""
+    """Rewrite a file with some of its rows; the old file stays until the new one is complete."""
     rows = [row for row in read_rows(path) if is_kept(row)]
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
@@ -117,7 +117,7 @@ def keep_rows(path: Path, is_kept: Callable[[Mapping[str, Any]], bool]) -> None:
 
 
 def set_aside(log_dir: Path, names: Iterable[str]) -> int | None:
-    """Renames the files of an earlier run, ``stats.jsonl`` to ``stats.1.jsonl``, and so keeps them.
+    """Rename the files of an earlier run, ``stats.jsonl`` to ``stats.1.jsonl``, and so keeps them.
 
     Returns:
         The number that they got, or None where there was nothing to keep.
@@ -135,7 +135,7 @@ def set_aside(log_dir: Path, names: Iterable[str]) -> int | None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes a JSON file that is complete or absent."""
+    """Write a JSON file that is complete or absent."""
     part = path.with_name(path.name + ".part")
     part.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")
     part.replace(path)

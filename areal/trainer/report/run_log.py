@@ -42,7 +42,7 @@ WARN_AGAIN_STEPS = 100
 
 
 class ReportPaths(NamedTuple):
-    """Says where a run's results lie.
+    """Where a run's results lie.
 
     Attributes:
         reward_png: The learning curve, of the loss for SFT; None where the run made no step.
@@ -104,7 +104,7 @@ class RunLog:
         self._console = self._open_console(config, total_steps, resume_step) if console else None
 
     def _open_console(self, config: Any, total_steps: int, resume_step: int) -> RunConsole:
-        """Opens the progress display and says how large a step is, in rows and in sequences."""
+        """Open the progress display and say how large a step is, in rows and in sequences."""
         console = RunConsole(self._run["title"], total_steps, resume_step, clock=self._clock)
         if line := batch_text(config):
             console.say(line)
@@ -113,7 +113,7 @@ class RunLog:
         return console
 
     def _take_up(self, resume_step: int) -> float:
-        """Leaves only what the checkpoint knows of, and returns the seconds that this took then."""
+        """Leave only what the checkpoint knows of, and return the seconds that this took then."""
         if not resume_step:
             set_aside(self.log_dir, (STATS_FILE, EPISODES_FILE, RUN_FILE))
             return 0.0
@@ -124,7 +124,7 @@ class RunLog:
         return max((row["time_s"] for row in rows), default=0.0)
 
     def _append(self, kind: str, step: int, **content: Any) -> None:
-        """Writes one row of ``stats.jsonl``."""
+        """Write one row of ``stats.jsonl``."""
         time_s = round(self._clock() - self._started_s, 3)
         self._stats_file.append([{"kind": kind, "step": step, "time_s": time_s, **content}])
 
@@ -134,7 +134,7 @@ class RunLog:
         stats: Mapping[str, Any],
         episodes: Sequence[EpisodeSample] | None = None,
     ) -> None:
-        """Records a finished optimiser step.
+        """Record a finished optimiser step.
 
         Args:
             step: Finished steps, this one included.
@@ -156,7 +156,7 @@ class RunLog:
                 self.warn(finding.code, finding.text)
 
     def eval(self, step: int, stats: Mapping[str, Any]) -> None:
-        """Records an evaluation after a number of finished steps; before training that is 0."""
+        """Record an evaluation after a number of finished steps; before training that is 0."""
         row = plain_stats(stats)
         self._append("eval", step, stats=row)
         for tracker in self._trackers:
@@ -165,7 +165,7 @@ class RunLog:
             self._console.eval(row)
 
     def warn(self, code: str, text: str) -> None:
-        """Records a warning and shows it; the report gathers warnings by code.
+        """Record a warning and show it; the report gathers warnings by code.
 
         Args:
             code: A short name of the kind ("reward_collapse").
@@ -177,7 +177,7 @@ class RunLog:
             self._console.say(f"warning ({code}) at step {self._step}: {text}", style="yellow")
 
     def close(self, status: str = "completed") -> ReportPaths:
-        """Ends the run and writes its report; a second call returns the first one's paths.
+        """End the run and write its report; a second call returns the first one's paths.
 
         Args:
             status: ``"completed"``, ``"interrupted"`` or ``"failed: <reason>"``.
@@ -222,7 +222,7 @@ class RunLog:
 
 
 def render_report(log_dir: str | Path) -> ReportPaths:
-    """Draws curve and page from a run's files; works on a run that goes on or was killed too.
+    """Draw curve and page from a run's files; works on a run that goes on or was killed too.
 
     Raises:
         FileNotFoundError: No run has written there.
@@ -241,7 +241,7 @@ def render_report(log_dir: str | Path) -> ReportPaths:
 
 
 def batch_text(config: Any) -> str:
-    """Returns how large a step is, in dataset rows and in trained sequences; "" if unknown."""
+    """Return how large a step is, in dataset rows and in trained sequences; "" if unknown."""
     rows = find_block(find_block(config, "train_dataset"), "batch_size")
     samples = find_block(find_block(config, "gconfig"), "n_samples")
     if not isinstance(rows, int):
@@ -254,7 +254,7 @@ def batch_text(config: Any) -> str:
 def describe_run(
     log_dir: Path, config: Any, plain: Mapping[str, Any], total_steps: int, title: str | None
 ) -> dict[str, Any]:
-    """Returns the content of ``run.json``: all that the report says beside the rows.
+    """Return the content of ``run.json``: all that the report says beside the rows.
 
     Args:
         log_dir: The run's folder.

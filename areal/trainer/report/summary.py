@@ -16,7 +16,7 @@ MIN_POINTS_TO_SMOOTH = 8
 
 
 class Metric(NamedTuple):
-    """Is how a statistic is called in front of people."""
+    """How a statistic is called in front of people."""
 
     title: str
     unit: str = ""
@@ -49,7 +49,7 @@ METRICS: dict[str, Metric] = {
 
 
 class Series(NamedTuple):
-    """Is one statistic over the run: equally long steps and values, all finite."""
+    """One statistic over the run: equally long steps and values, all finite."""
 
     name: str
     steps: list[int]
@@ -63,7 +63,7 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Is everything that a run has written.
+    """Everything that a run has written.
 
     Attributes:
         run: The content of ``run.json``: names, total steps, configuration, status.
@@ -90,21 +90,21 @@ class RunRecord:
         return max((row["time_s"] for row in (*self.steps, *self.evals)), default=0.0)
 
     def series(self, name: str, of_evals: bool = False) -> Series:
-        """Returns one statistic of the train or eval rows, without what was not finite."""
+        """Return one statistic of the train or eval rows, without what was not finite."""
         rows = self.evals if of_evals else self.steps
         points = [(row["step"], row["stats"].get(name)) for row in rows]
         kept = [(step, float(value)) for step, value in points if value is not None]
         return Series(name, [step for step, _ in kept], [value for _, value in kept])
 
     def names(self) -> list[str]:
-        """Returns the statistics of the train rows: known ones in their order, then the others."""
+        """Return the statistics of the train rows: known ones in their order, then the others."""
         found = {name for row in self.steps for name in row["stats"]}
         known = [name for name in METRICS if name in found]
         return known + sorted(found.difference(known))
 
 
 def load_record(log_dir: Path) -> RunRecord:
-    """Reads what a run has written so far; a run that was killed reads as far as it came.
+    """Read what a run has written so far; a run that was killed reads as far as it came.
 
     Raises:
         FileNotFoundError: The folder holds no ``run.json``.
@@ -128,7 +128,7 @@ def load_record(log_dir: Path) -> RunRecord:
 
 
 def smooth(values: Sequence[float]) -> list[float] | None:
-    """Returns the centred moving average over a tenth of the run, at most 21 steps.
+    """Return the centred moving average over a tenth of the run, at most 21 steps.
 
     Towards both ends the window shrinks evenly to five steps, so that the first and the last value
     are those of the first and the last steps and not of what lies beside them.
@@ -151,7 +151,7 @@ def smooth(values: Sequence[float]) -> list[float] | None:
 def thin(
     steps: Sequence[int], values: Sequence[float], limit: int
 ) -> tuple[list[int], list[float]]:
-    """Returns at most ``limit`` points that keep the lowest and highest of every stretch."""
+    """Return at most ``limit`` points that keep the lowest and highest of every stretch."""
     if len(steps) <= limit:
         return list(steps), list(values)
     stretches = max(1, limit // 2)
@@ -163,7 +163,7 @@ def thin(
 
 
 def value_range(train: Series, evals: Series, goal: float | None = None) -> tuple[float, float]:
-    """Returns what a value axis has to cover; a reward between 0 and 1 is shown between 0 and 1."""
+    """Return what a value axis has to cover; a reward between 0 and 1 is shown between 0 and 1."""
     values = [*train.values, *evals.values, *([] if goal is None else [goal])]
     low, high = min(values), max(values)
     if train.name == "reward" and low >= 0 and high <= 1:
@@ -172,7 +172,7 @@ def value_range(train: Series, evals: Series, goal: float | None = None) -> tupl
 
 
 def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Returns about ``count`` round numbers that cover the range, ends included; at least two.
+    """Return about ``count`` round numbers that cover the range, end included; at least two.
 
     Raises:
         ValueError: The range is not finite or upside down.

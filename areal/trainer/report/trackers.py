@@ -21,10 +21,10 @@ class Tracker(Protocol):
     """Takes the statistics of a step to some service or file."""
 
     def log(self, step: int, stats: Stats) -> None:
-        """Sends one row; names are final ("reward", "eval/reward")."""
+        """Send one row; names are final ("reward", "eval/reward")."""
 
     def close(self) -> None:
-        """Sends what is left; a second call does nothing."""
+        """Send what is left; a second call does nothing."""
 
 
 class TensorBoardTracker:
@@ -44,7 +44,7 @@ class TensorBoardTracker:
         self._flushed_at = clock()
 
     def _open(self) -> None:
-        """Opens the file at the first row, so that a run does not wait for protobuf to start."""
+        """Open the file at the first row, so that a run does not wait for protobuf to start."""
         from tensorboard.compat.proto import event_pb2, summary_pb2
         from tensorboard.summary.writer.record_writer import RecordWriter
 
@@ -63,7 +63,7 @@ class TensorBoardTracker:
         self._writer.write(event.SerializeToString())
 
     def log(self, step: int, stats: Stats) -> None:
-        """Adds one event; the system gets it at the latest ten seconds later."""
+        """Add one event; the system gets it at the latest ten seconds later."""
         if self._file is None:
             self._open()
         value = self._summary.Value
@@ -76,7 +76,7 @@ class TensorBoardTracker:
             self._writer.flush()
 
     def close(self) -> None:
-        """Flushes and closes the file."""
+        """Flush and close the file."""
         if self._file is not None and not self._file.closed:
             self._writer.flush()
             self._file.close()
@@ -91,18 +91,18 @@ class ModuleTracker:
         module.init(**{name: value for name, value in init_args.items() if value is not None})
 
     def log(self, step: int, stats: Stats) -> None:
-        """Sends one row; a value that was not finite is left out."""
+        """Send one row; a value that was not finite is left out."""
         self._module.log({k: v for k, v in stats.items() if v is not None}, step=step)
 
     def close(self) -> None:
-        """Ends the remote run."""
+        """End the remote run."""
         if self._is_open:
             self._is_open = False
             self._module.finish()
 
 
 def _require(package: str, block: str) -> Any:
-    """Imports a tracker's package.
+    """Import a tracker's package.
 
     Raises:
         ConfigError: It is not installed.
@@ -116,7 +116,7 @@ def _require(package: str, block: str) -> Any:
 
 
 def _run_name(config: Any) -> str:
-    """Returns ``"experiment_trial"``, the default name of a remote run."""
+    """Return ``"experiment_trial"``, the default name of a remote run."""
     names = [find_block(config, "experiment_name"), find_block(config, "trial_name")]
     return "_".join(str(name) for name in names if name) or "run"
 
@@ -182,7 +182,7 @@ SERVICES: dict[str, Callable[[Any, Any, Mapping[str, Any], Path], Tracker]] = {
 def open_trackers(
     config: Any, plain: Mapping[str, Any], log_dir: Path, resume_step: int
 ) -> list[Tracker]:
-    """Returns the trackers that ``config.stats_logger`` asks for, opened.
+    """Return the trackers that ``config.stats_logger`` asks for, opened.
 
     Args:
         config: The experiment's configuration; without ``stats_logger`` only TensorBoard is on.

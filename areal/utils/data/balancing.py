@@ -22,7 +22,7 @@ def partition_sizes(
     divisor: int = 1,
     algorithm: str = "ffd",
 ) -> Groups:
-    """Partitions sizes into groups that respect a capacity and are about equally heavy.
+    """Partition sizes into groups that respect a capacity and are about equally heavy.
 
     A size above the capacity gets a group of its own: a sequence that is too long is trained
     alone rather than lost. Indices ascend within a group and groups by their first index, so that
@@ -59,7 +59,7 @@ def partition_sizes(
 
 
 def split_groups(groups: Groups, sizes: Sequence[int], num_groups: int) -> Groups:
-    """Halves the heaviest group that can be halved until there are ``num_groups``.
+    """Halve the heaviest group that can be halved until there are ``num_groups``.
 
     Halving never makes a group heavier, so a capacity that held still holds.
 
@@ -80,7 +80,7 @@ def split_groups(groups: Groups, sizes: Sequence[int], num_groups: int) -> Group
 
 
 def karmarkar_karp(sizes: Sequence[int], num_groups: int) -> Groups:
-    """Partitions sizes into exactly ``num_groups`` groups by the largest differencing method.
+    """Partition sizes into exactly ``num_groups`` groups by the largest differencing method.
 
     Each partial partition keeps its groups from heaviest to lightest; the two whose spread is
     widest are merged, heaviest onto lightest, until one is left.
@@ -135,7 +135,7 @@ def _partition_kk(sizes: Sequence[int], capacity: int | None, min_groups: int) -
 
 
 def _balance_greedily(sizes: Sequence[int], num_groups: int) -> Groups:
-    """Gives the next largest size to the lightest group; the group with fewer members wins ties."""
+    """Give the next largest size to the lightest group; the group with fewer members wins ties."""
     heap = [(0, 0, g) for g in range(num_groups)]
     groups: Groups = [[] for _ in range(num_groups)]
     for i in _by_size_descending(sizes):

@@ -13,7 +13,7 @@ from areal.utils.data.containers import TensorDict, concat_padded_tensors
 
 @dataclass
 class TrajBatchMeta:
-    """Says how a batch divides into the trajectories that it was made of.
+    """How a batch divides into the trajectories that it was made of.
 
     Attributes:
         n_trajs: How many there are.
@@ -27,7 +27,7 @@ class TrajBatchMeta:
 
 
 def concat_batch(trajs: Sequence[TensorDict]) -> tuple[TensorDict, TrajBatchMeta]:
-    """Strings trajectories [b_i, L_i] together to a batch [B, L] and remembers their shapes.
+    """String trajectories [b_i, L_i] together to a batch [B, L] and remember their shapes.
 
     Raises:
         ValueError: There is none, or keys differ.
@@ -40,7 +40,7 @@ def concat_batch(trajs: Sequence[TensorDict]) -> tuple[TensorDict, TrajBatchMeta
 
 
 def split_batch(batch: Any, meta: TrajBatchMeta) -> list[Any]:
-    """Cuts a batch, or what was computed from it, into one part per trajectory.
+    """Cut a batch, or what was computed from it, into one part per trajectory.
 
     Tensors [B, L, ...] are cut to [b_i, L_i, ...], other tensors and lists with B entries to b_i
     of them; values without rows go to every part. Dicts are cut key by key; None gives Nones.
@@ -51,7 +51,7 @@ def split_batch(batch: Any, meta: TrajBatchMeta) -> list[Any]:
 def batched_call(
     fn: Callable[..., Any], data: Any, unpack: bool = True, pass_meta: bool = False
 ) -> Any:
-    """Calls a function of a batch on a list of trajectories.
+    """Call a function of a batch on a list of trajectories.
 
     Args:
         fn: Takes a batch dict; with ``pass_meta`` its TrajBatchMeta too, as ``meta=``.

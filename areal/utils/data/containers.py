@@ -20,7 +20,7 @@ MULTI_MODAL_PREFIX = "multi_modal_input"
 
 
 def tensor_container_to(container: Any, *args: Any, **kwargs: Any) -> Any:
-    """Calls ``Tensor.to(*args, **kwargs)`` on every tensor in nested dicts, lists and tuples."""
+    """Call ``Tensor.to(*args, **kwargs)`` on every tensor in nested dicts, lists and tuples."""
     if torch.is_tensor(container):
         return container.to(*args, **kwargs)
     if isinstance(container, Mapping):
@@ -31,7 +31,7 @@ def tensor_container_to(container: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def concat_padded_tensors(dicts: Sequence[TensorDict], pad_value: float = 0.0) -> TensorDict:
-    """Strings trajectory dicts together along the batch, right-padding what is shorter.
+    """String trajectory dicts together along the batch, right-padding what is shorter.
 
     Tensors are padded on every dimension but the first with ``pad_value`` (``attention_mask``
     always with 0) and concatenated. Lists are concatenated flat, ``multi_modal_input*`` among
@@ -88,7 +88,7 @@ def _concat_tensors(tensors: list[torch.Tensor], pad_value: float) -> torch.Tens
 
 
 def _concat_ragged_columns(tensors: list[torch.Tensor], pad_value: float) -> torch.Tensor:
-    """Pads dimension 1 only, by one flat concatenation and one scatter for any number of rows."""
+    """Pad dimension 1 only, by one flat concatenation and one scatter for any number of rows."""
     device = tensors[0].device
     rows = torch.tensor([t.shape[0] for t in tensors])
     widths = torch.tensor([t.shape[1] for t in tensors])
@@ -114,7 +114,7 @@ def _concat_ragged(tensors: list[torch.Tensor], pad_value: float) -> torch.Tenso
 
 
 def collate_samples_to_list(samples: Iterable[Mapping[str, Any]]) -> list[TensorDict]:
-    """Turns dataset rows into trajectory dicts of one sequence each.
+    """Turn dataset rows into trajectory dicts of one sequence each.
 
     A sequence of numbers becomes a tensor [1, L], a number a tensor [1], anything else a list of
     one (``multi_modal_input*`` stay lists). ``attention_mask`` is bool [1, L], all True, where L
@@ -152,12 +152,12 @@ def _value_to_row(key: str, value: Any) -> Any:
 def pad_sequences_to_tensors(
     samples: Sequence[Mapping[str, Any]], pad_value: float = 0.0
 ) -> TensorDict:
-    """Turns dataset rows into one right-padded batch [B, L] with a bool ``attention_mask``."""
+    """Turn dataset rows into one right-padded batch [B, L] with a bool ``attention_mask``."""
     return concat_padded_tensors(collate_samples_to_list(samples), pad_value=pad_value)
 
 
 def reorder_list(xs: Sequence[Any], indices: Sequence[int]) -> list[Any]:
-    """Returns ``[xs[i] for i in indices]``.
+    """Return ``[xs[i] for i in indices]``.
 
     Raises:
         ValueError: The indices are no permutation of ``range(len(xs))``.
@@ -182,7 +182,7 @@ def pad_and_stack_tensors_along_first_dim(tensors: Sequence[torch.Tensor]) -> to
 
 
 def cycle_dataloader(dataloader: Iterable[Any], num_cycles: int = -1) -> Iterator[Any]:
-    """Yields the batches of a dataloader again and again.
+    """Yield the batches of a dataloader again and again.
 
     A sampler with ``set_epoch`` is told the number of the cycle, so that each cycle has its order.
 

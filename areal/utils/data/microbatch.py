@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class MicroBatchItem:
-    """Is one micro-batch as a train engine takes it.
+    """One micro-batch as a train engine takes it.
 
     Attributes:
         mb: The sequences: padded [b, L] or packed [T], as in the list it comes from.
@@ -37,7 +37,7 @@ class MicroBatchItem:
 
 @dataclass
 class MicroBatchList:
-    """Holds the micro-batches of one batch and the order its rows were taken in.
+    """The micro-batches of one batch and the order its rows were taken in.
 
     Attributes:
         data: The padded batch that was cut.
@@ -80,7 +80,7 @@ class MicroBatchList:
         return inverse
 
     def merge_rows(self, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Puts per-row outputs [b, ...] of all micro-batches into the batch's rows [B, ...].
+        """Put per-row outputs [b, ...] of all micro-batches into the batch's rows [B, ...].
 
         Raises:
             ValueError: The number of outputs or of rows does not match.
@@ -95,7 +95,7 @@ class MicroBatchList:
         return merged[torch.tensor(indices, device=merged.device)]
 
     def merge_tokens(self, outputs: Sequence[torch.Tensor], pad_value: float = 0.0) -> torch.Tensor:
-        """Puts packed outputs [T, ...] of all micro-batches into the batch's shape [B, L, ...].
+        """Put packed outputs [T, ...] of all micro-batches into the batch's shape [B, L, ...].
 
         Raises:
             ValueError: The outputs do not have one value per real token.
@@ -112,7 +112,7 @@ class MicroBatchList:
         return out.index_copy(0, places, packed).unflatten(0, (num_rows, num_columns))
 
     def to(self, *args: Any, **kwargs: Any) -> MicroBatchList:
-        """Returns a copy with all tensors moved as ``Tensor.to`` does."""
+        """Return a copy with all tensors moved as ``Tensor.to`` does."""
         moved = {
             name: tensor_container_to(getattr(self, name), *args, **kwargs)
             for name in ("data", "mbs", "padded_mbs")
@@ -123,7 +123,7 @@ class MicroBatchList:
 def split_padded_tensor_dict_into_mb_list(
     data: TensorDict, mb_spec: MicroBatchSpec, group: ProcessGroup | None = None
 ) -> MicroBatchList:
-    """Cuts a padded batch into micro-batches of whole sequences, padded as before.
+    """Cut a padded batch into micro-batches of whole sequences, padded as before.
 
     Runs of ``mb_spec.granularity`` adjacent rows stay together. There are at least ``n_mbs``
     micro-batches (or as many as such runs), a multiple of ``n_mbs_divisor``, and each holds at
@@ -149,7 +149,7 @@ def split_padded_tensor_dict_into_mb_list(
 
 
 def pack_mb_list(mb_list: MicroBatchList) -> MicroBatchList:
-    """Returns the list with every micro-batch packed (see ``pack_tensor_dict``)."""
+    """Return the list with every micro-batch packed (see ``pack_tensor_dict``)."""
     return replace(mb_list, mbs=[pack_tensor_dict(mb) for mb in mb_list.mbs])
 
 
@@ -159,7 +159,7 @@ def pad_mb_list(
     pad_to_maximum: bool = False,
     multiple_of: int = 1,
 ) -> MicroBatchList:
-    """Returns the list with ``padded_mbs``: packed micro-batches filled up to round lengths.
+    """Return the list with ``padded_mbs``: packed micro-batches filled up to round lengths.
 
     Round lengths keep an allocator from fragmenting, and make sequence-parallel shards equal.
 
@@ -205,7 +205,7 @@ def _largest_count(count: int, group: ProcessGroup) -> int:
 def _take_rows(
     data: TensorDict, mask_BL: torch.Tensor, rows: list[int], num_columns: int
 ) -> TensorDict:
-    """Selects rows of everything that has rows, and cuts per-token tensors to ``num_columns``."""
+    """Select rows of everything that has rows, and cuts per-token tensors to ``num_columns``."""
     num_rows = len(mask_BL)
     is_all = len(rows) == num_rows
     index = None if is_all else torch.tensor(rows, device=mask_BL.device)

@@ -38,7 +38,7 @@ class Normalization:
         reduce_group: ProcessGroup | None = None,
         group_sizes: Sequence[int] | None = None,
     ) -> torch.Tensor:
-        """Returns ``(x - mean) / (std + eps)``, 0 where the mask is.
+        """Return ``(x - mean) / (std + eps)``, 0 where the mask is.
 
         Args:
             x: Rewards [B] or per-token advantages [B, L].
@@ -74,7 +74,7 @@ class Normalization:
         group_sizes: Sequence[int] | None,
         reduce_group: ProcessGroup | None,
     ) -> tuple[torch.Tensor, int, ProcessGroup | None]:
-        """Returns the group of each row, the number of groups and the ranks that share them."""
+        """Return the group of each row, the number of groups and the ranks that share them."""
         if level == "batch":
             return torch.zeros(len(x), dtype=torch.int64, device=x.device), 1, reduce_group
         sizes = resolve_group_sizes(len(x), self.config.group_size, group_sizes)
@@ -84,7 +84,7 @@ class Normalization:
 def resolve_group_sizes(
     num_rows: int, group_size: int, group_sizes: Sequence[int] | None = None
 ) -> list[int]:
-    """Returns the rows of each group: those given, or as many of ``group_size`` as fit exactly.
+    """Return the rows of each group: those given, or as many of ``group_size`` as fit exactly.
 
     Raises:
         ValueError: The groups do not make up the rows.

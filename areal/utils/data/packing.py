@@ -15,7 +15,7 @@ from areal.utils.data.containers import TensorDict
 
 
 def pack_tensor_dict(data: TensorDict) -> TensorDict:
-    """Packs a padded batch: tensors [B, L, ...] become [T, ...], in row order.
+    """Pack a padded batch: tensors [B, L, ...] become [T, ...], in row order.
 
     Everything else ([B] tensors, lists, values) is kept as it is. ``attention_mask`` is dropped;
     ``cu_seqlens`` (int32 [B + 1]) and ``max_seqlen`` (int) take its place.
@@ -39,14 +39,14 @@ def pack_tensor_dict(data: TensorDict) -> TensorDict:
 
 
 def is_per_token(value: object, attention_mask: torch.Tensor) -> bool:
-    """Says whether a value is a tensor whose first two dimensions are those of the mask."""
+    """Return whether a value is a tensor whose first two dimensions are those of the mask."""
     return torch.is_tensor(value) and value.shape[:2] == attention_mask.shape
 
 
 def pad_packed_tensor(
     x: torch.Tensor, attention_mask: torch.Tensor, pad_value: float = 0.0
 ) -> torch.Tensor:
-    """Spreads a packed tensor [T, ...] back over the real places of [B, L, ...].
+    """Spread a packed tensor [T, ...] back over the real places of [B, L, ...].
 
     It is the inverse of ``pack_tensor_dict`` for one tensor, and differentiable.
 
@@ -67,7 +67,7 @@ def unpack_sequence(
     lens: Sequence[int] | torch.Tensor | None = None,
     dim: int = 0,
 ) -> tuple[torch.Tensor, ...]:
-    """Cuts a packed tensor into one view per sequence.
+    """Cut a packed tensor into one view per sequence.
 
     Args:
         x: Packed along ``dim``.
@@ -90,7 +90,7 @@ def unpack_sequence(
 def pad_packed_tensor_dict(
     packed: TensorDict, total_length: int, pad_value: float = 0.0
 ) -> TensorDict:
-    """Appends one sequence of padding, so that a packed batch has ``total_length`` tokens.
+    """Append one sequence of padding, so that a packed batch has ``total_length`` tokens.
 
     Per-token tensors grow by ``pad_value`` (``position_ids`` count up from 0, or the padding would
     be a run of first tokens); [B] tensors stay, as the extra sequence has no row of its own.

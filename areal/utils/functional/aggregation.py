@@ -31,7 +31,7 @@ def aggregate_loss(
     layout: SequenceLayout | None = None,
     norm_length: int | None = None,
 ) -> torch.Tensor:
-    """Returns the mean loss; 0, still attached to the graph, where the mask keeps nothing.
+    """Return the mean loss; 0, still attached to the graph, where the mask keeps nothing.
 
     A sequence without a kept token (padding, a masked-out answer) counts as no sequence.
 
@@ -66,7 +66,7 @@ def aggregation_weight(
     aggregation: str = "token_mean",
     cu_seqlens: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Returns the float32 0-dim weight of a micro-batch: its kept tokens, or sequences with any.
+    """Return the float32 0-dim weight of a micro-batch: its kept tokens, or sequences with any.
 
     Args:
         loss_mask: True = keep, [T] or [N, L].

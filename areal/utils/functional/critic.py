@@ -17,7 +17,7 @@ def ppo_critic_loss_fn(
     loss_mask: torch.Tensor,
     loss_fn_type: str = "mse",
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Computes the clipped value loss, averaged over tokens.
+    """Compute the clipped value loss, averaged over tokens.
 
     Args:
         value: Of the critic in training, with gradient, [T] or [N, L].

@@ -18,7 +18,7 @@ def generalized_advantages(
     discount: float = 1.0,
     gae_lambda: float | torch.Tensor = 1.0,
 ) -> torch.Tensor:
-    """Returns the generalised advantage estimate of every step, 0 outside the mask.
+    """Return the generalised advantage estimate of every step, 0 outside the mask.
 
     Args:
         rewards: [B, L]; what stands outside the mask is ignored.
@@ -46,7 +46,7 @@ def _scan(
     discount: float,
     gae_lambda: float | torch.Tensor,
 ) -> torch.Tensor:
-    """Walks the columns from last to first, carrying the next step's advantage and value."""
+    """Walk the columns from last to first, carrying the next step's advantage and value."""
     values = torch.zeros_like(rewards) if values is None else values
     advantages = torch.zeros_like(rewards)
     next_advantage, next_value = torch.zeros_like(rewards[:, 0]), torch.zeros_like(rewards[:, 0])
@@ -72,7 +72,7 @@ def turn_advantages(
     discount: float = 1.0,
     gae_lambda: float | torch.Tensor = 1.0,
 ) -> torch.Tensor:
-    """Returns advantages [B, L] with whole turns as steps: all tokens of a turn share theirs.
+    """Return advantages [B, L] with whole turns as steps: all tokens of a turn share theirs.
 
     The reward of a turn is the sum over its tokens, its value that of its first token.
 
@@ -108,6 +108,6 @@ def _sum_by_turn(x: torch.Tensor, turns: torch.Tensor, num_turns: int) -> torch.
 
 
 def _count_within_turn(mask: torch.Tensor, turns: torch.Tensor, num_turns: int) -> torch.Tensor:
-    """Numbers the sampled tokens of each turn from 1."""
+    """Number the sampled tokens of each turn from 1."""
     one_hot_BLU = torch.nn.functional.one_hot(turns, num_turns) * mask[..., None]
     return one_hot_BLU.cumsum(1).gather(2, turns[..., None]).squeeze(2)

@@ -16,7 +16,7 @@ GATES = ("cispo", "clip", "sapo")
 
 @dataclass(frozen=True)
 class GatedLoss:
-    """Is what a gate returns.
+    """What a gate returns.
 
     Attributes:
         loss: Per token, differentiable.
@@ -36,7 +36,7 @@ def clip_gate(
     eps_clip_higher: float | None = None,
     c_clip: float | None = None,
 ) -> GatedLoss:
-    """Takes the more pessimistic of ``r A`` and ``clip(r, 1 - eps, 1 + eps_higher) A``.
+    """Take the more pessimistic of ``r A`` and ``clip(r, 1 - eps, 1 + eps_higher) A``.
 
     Args:
         ratio: ``r``.
@@ -72,7 +72,7 @@ def cispo_gate(
     eps_clip: float,
     eps_clip_higher: float | None = None,
 ) -> GatedLoss:
-    """Takes ``sg(clip(r, 1 - eps, 1 + eps_higher)) A log pi``: every token keeps a gradient.
+    """Take ``sg(clip(r, 1 - eps, 1 + eps_higher)) A log pi``: every token keeps a gradient.
 
     ``eps_clip`` of 1 or more is no lower bound, which is how the paper runs it.
 
@@ -89,7 +89,7 @@ def cispo_gate(
 def sapo_gate(
     ratio: torch.Tensor, advantages: torch.Tensor, tau_pos: float, tau_neg: float
 ) -> GatedLoss:
-    """Takes ``4 / tau * sigmoid(tau (r - 1)) A``: a soft gate whose slope at r = 1 is 1.
+    """Take ``4 / tau * sigmoid(tau (r - 1)) A``: a soft gate whose slope at r = 1 is 1.
 
     ``tau`` is ``tau_pos`` where A > 0 and ``tau_neg`` elsewhere.
 
@@ -110,7 +110,7 @@ def m2_mask(
     loss_mask: torch.Tensor,
     threshold: float,
 ) -> torch.Tensor:
-    """Leaves out the tokens that carry the second moment of the log-ratio above a threshold.
+    """Leave out the tokens that carry the second moment of the log-ratio above a threshold.
 
     Only tokens that a clip could act on are judged: those with A > 0 and r > 1, or A < 0 and r < 1.
     Of these the largest ``(log r)^2`` are left out until the mean over the ones left is at most the

@@ -29,7 +29,7 @@ class KLEstimator:
     def __call__(
         self, log_probs: torch.Tensor, log_probs_base: torch.Tensor | float
     ) -> torch.Tensor:
-        """Returns the estimate for tokens sampled from the policy, same shape, differentiable."""
+        """Return the estimate for tokens sampled from the policy, same shape, differentiable."""
         log_ratio = log_probs - log_probs_base
         if self.kl_estimator == "k1":
             return log_ratio

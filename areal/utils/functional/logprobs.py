@@ -19,7 +19,7 @@ def gather_logprobs(
     temperature: float = 1.0,
     chunk_size: int = DEFAULT_CHUNK_SIZE,
 ) -> torch.Tensor:
-    """Returns the log-probabilities of the labels under ``softmax(logits / temperature)``.
+    """Return the log-probabilities of the labels under ``softmax(logits / temperature)``.
 
     Args:
         logits: [..., V], any floating type.
@@ -39,7 +39,7 @@ def gather_logprobs_entropy(
     temperature: float = 1.0,
     chunk_size: int = DEFAULT_CHUNK_SIZE,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns what ``gather_logprobs`` does, and the entropy (in nats) of each distribution."""
+    """Return what ``gather_logprobs`` does, and the entropy (in nats) of each distribution."""
     logprobs, entropy = _gather(logits, labels, temperature, chunk_size, with_entropy=True)
     assert entropy is not None
     return logprobs, entropy

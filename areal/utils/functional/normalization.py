@@ -20,7 +20,7 @@ def masked_normalization(
     high_precision: bool = True,
     reduce_group: ProcessGroup | None = None,
 ) -> torch.Tensor:
-    """Shifts and scales what the mask keeps to mean 0 and deviation 1; the rest becomes 0.
+    """Shift and scales what the mask keeps to mean 0 and deviation 1; the rest becomes 0.
 
     Args:
         x: Any shape.
@@ -44,7 +44,7 @@ def masked_normalization(
 
 
 def row_group_ids(group_sizes: Sequence[int] | torch.Tensor, device: object = None) -> torch.Tensor:
-    """Returns the group of each row, int64 [B], for groups of contiguous rows [G]."""
+    """Return the group of each row, int64 [B], for groups of contiguous rows [G]."""
     sizes = torch.as_tensor(group_sizes, dtype=torch.int64)
     return torch.arange(len(sizes)).repeat_interleave(sizes).to(device)
 
@@ -57,7 +57,7 @@ def masked_group_mean(
     leave_one_out: bool = False,
     reduce_group: ProcessGroup | None = None,
 ) -> torch.Tensor:
-    """Returns for each element the mean over its group of rows.
+    """Return for each element the mean over its group of rows.
 
     Args:
         x: [B] or [B, L]; a group's elements are all kept ones in its rows.
@@ -90,7 +90,7 @@ def masked_group_std(
     unbiased: bool = True,
     reduce_group: ProcessGroup | None = None,
 ) -> torch.Tensor:
-    """Returns for each element the deviation within its group of rows around the group's mean.
+    """Return for each element the deviation within its group of rows around the group's mean.
 
     Shapes and arguments are those of ``masked_group_mean``. A group of one element has deviation 0.
     """

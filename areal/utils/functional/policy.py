@@ -38,7 +38,7 @@ Stats = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class PolicyLossOptions:
-    """Names the settings of the policy loss.
+    """The settings of the policy loss.
 
     Attributes:
         gate: "clip", "cispo" or "sapo".
@@ -82,7 +82,7 @@ class PolicyLossOptions:
 
     @property
     def needs_sequences(self) -> bool:
-        """Says whether the loss itself depends on where sequences begin and end."""
+        """Whether the loss itself depends on where sequences begin and end."""
         return self.importance_sampling_level == "sequence" or self.aggregation != "token_mean"
 
 
@@ -98,7 +98,7 @@ def policy_loss(
     keep_mask: torch.Tensor | None = None,
     ref_logprobs: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, Stats]:
-    """Computes the loss whose gradient improves the policy, and what to report about it.
+    """Compute the loss whose gradient improves the policy, and what to report about it.
 
     Filters (rejection, ``keep_mask``) take tokens out of the sum but not out of the number that it
     is divided by: the scale of an update does not depend on how much was filtered, and the parts of
@@ -171,7 +171,7 @@ def ppo_actor_loss_fn(
     importance_sampling_level: str = "token",
     cu_seqlens: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, Stats]:
-    """Computes the clipped policy loss, averaged over tokens; see ``policy_loss``."""
+    """Compute the clipped policy loss, averaged over tokens; see ``policy_loss``."""
     options = PolicyLossOptions(
         gate="clip",
         eps_clip=eps_clip,
@@ -201,7 +201,7 @@ def sapo_loss_fn(
     importance_sampling_level: str = "token",
     cu_seqlens: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, Stats]:
-    """Computes the softly gated policy loss, averaged over tokens; see ``policy_loss``."""
+    """Compute the softly gated policy loss, averaged over tokens; see ``policy_loss``."""
     options = PolicyLossOptions(
         gate="sapo",
         sapo_tau_pos=tau_pos,
@@ -223,7 +223,7 @@ def cispo_loss_fn(
     importance_sampling_level: str = "token",
     cu_seqlens: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, Stats]:
-    """Computes the policy loss with clipped weights, averaged over tokens; see ``policy_loss``."""
+    """Compute the policy loss with clipped weights, averaged over tokens; see ``policy_loss``."""
     options = PolicyLossOptions(
         gate="cispo",
         eps_clip=eps_clip,
@@ -269,5 +269,5 @@ def _gate_stats(
 def _masked_kl(
     sampler_logprobs: torch.Tensor, other_logprobs: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """Returns the k3 estimate of KL(sampler || other), which is never negative."""
+    """Return the k3 estimate of KL(sampler || other), which is never negative."""
     return KLEstimator("k3")(masked_log_ratio(sampler_logprobs, other_logprobs, mask), 0.0)

@@ -16,7 +16,7 @@ def dpo_pair_logratios(
     loss_mask: torch.Tensor,
     cu_seqlens: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sums the log-ratio of policy to reference over each answer.
+    """Sum the log-ratio of policy to reference over each answer.
 
     Args:
         logprobs: Per token, packed [T] with ``cu_seqlens`` or padded [2P, L].
@@ -44,7 +44,7 @@ def dpo_preference_loss(
     beta: float = 0.1,
     loss_type: str = "sigmoid",
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Computes the preference loss, averaged over pairs.
+    """Compute the preference loss, averaged over pairs.
 
     Args:
         chosen_logratios: [P], with gradient.

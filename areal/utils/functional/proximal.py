@@ -14,7 +14,7 @@ METHODS = ("linear", "loglinear", "rollout")
 
 @torch.no_grad()
 def proximal_alpha(versions: torch.Tensor, proximal_version: int) -> torch.Tensor:
-    """Returns how far the proximal policy lies on the way from behaviour to trained policy.
+    """Return how far the proximal policy lies on the way from behaviour to trained policy.
 
     It is ``d / (d + 1)`` for a token that is ``d`` versions older than the proximal policy: 0 for a
     token sampled by it, and also where there is no version (-1) or a newer one.
@@ -38,7 +38,7 @@ def approximate_proximal_logprobs(
     alpha: torch.Tensor,
     method: str = "loglinear",
 ) -> torch.Tensor:
-    """Returns approximate log-probabilities under the proximal policy.
+    """Return approximate log-probabilities under the proximal policy.
 
     Args:
         logprobs: Under the policy in training.

@@ -18,7 +18,7 @@ LEVELS = ("token", "sequence")
 
 
 def safe_exp(log_ratio: torch.Tensor) -> torch.Tensor:
-    """Returns ``exp`` of the log-ratio held within +-20, where its gradient is 0."""
+    """Return ``exp`` of the log-ratio held within +-20, where its gradient is 0."""
     return log_ratio.clamp(-MAX_ABS_LOG_RATIO, MAX_ABS_LOG_RATIO).exp()
 
 
@@ -36,7 +36,7 @@ class SequenceLayout:
 
     @classmethod
     def of(cls, tokens: torch.Tensor, cu_seqlens: torch.Tensor | None = None) -> SequenceLayout:
-        """Reads the layout of per-token tensors.
+        """Read the layout of per-token tensors.
 
         Raises:
             ValueError: A packed tensor comes without offsets, or they do not end at its length.
@@ -61,21 +61,21 @@ class SequenceLayout:
         return tokens.new_zeros(self.num_sequences).index_add(0, self.ids, tokens)
 
     def amax(self, tokens: torch.Tensor, empty: float) -> torch.Tensor:
-        """Takes the maximum over each sequence: [N]; ``empty`` is a lower bound."""
+        """Take the maximum over each sequence: [N]; ``empty`` is a lower bound."""
         if self.ids is None:
             return tokens.amax(1)
         out = tokens.new_full((self.num_sequences,), empty)
         return out.scatter_reduce(0, self.ids, tokens, "amax")
 
     def spread(self, sequences: torch.Tensor) -> torch.Tensor:
-        """Gives each token its sequence's value: [T], or [N, 1], which broadcasts."""
+        """Give each token its sequence's value: [T], or [N, 1], which broadcasts."""
         return sequences[:, None] if self.ids is None else sequences[self.ids]
 
 
 def masked_log_ratio(
     logprobs: torch.Tensor, base: torch.Tensor, loss_mask: torch.Tensor
 ) -> torch.Tensor:
-    """Returns ``logprobs - base`` where the mask is, 0 elsewhere, whatever stands there."""
+    """Return ``logprobs - base`` where the mask is, 0 elsewhere, whatever stands there."""
     return torch.where(loss_mask, logprobs - base, 0.0)
 
 
@@ -86,7 +86,7 @@ def importance_ratio(
     level: str = "token",
     layout: SequenceLayout | None = None,
 ) -> torch.Tensor:
-    """Returns the ratio of a policy to another for every token; 1 where the mask is not.
+    """Return the ratio of a policy to another for every token; 1 where the mask is not.
 
     Args:
         logprobs: Log-probabilities under the numerator, [T] or [N, L].

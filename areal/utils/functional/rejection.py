@@ -19,7 +19,7 @@ AGGS = ("max", "mean", "sum")
 
 @dataclass(frozen=True)
 class RejectionSamplingResult:
-    """Is what the filter makes of a batch; all tensors are detached and have its shape.
+    """What the filter makes of a batch; all tensors are detached and have its shape.
 
     Attributes:
         loss_mask: Bool, the given mask without what was rejected.
@@ -42,7 +42,7 @@ def apply_rejection_sampling(
     config: RejectionSamplingConfig | None = None,
     cu_seqlens: torch.Tensor | None = None,
 ) -> RejectionSamplingResult:
-    """Weighs tokens by the ratio of proximal to behaviour policy, and filters by a metric of it.
+    """Weigh tokens by the ratio of proximal to behaviour policy, and filters by a metric of it.
 
     The weight of a token is its ratio. ``action="mask"`` drops what lies outside
     ``[lower, upper]``; ``action="clamp"`` keeps it and holds the weight within the bounds. At the
@@ -87,7 +87,7 @@ def _metric(
     config: RejectionSamplingConfig,
     cu_seqlens: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Returns the metric of each token; within a sequence it is the same at the sequence level."""
+    """Return the metric of each token; within a sequence it is the same at the sequence level."""
     is_ratio = config.metric == "ratio"
     if is_ratio:
         per_token = log_ratio

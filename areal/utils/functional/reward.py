@@ -13,7 +13,7 @@ def overlong_penalty(
     overlong_penalty_factor: float,
     max_response_length: int,
 ) -> torch.Tensor:
-    """Returns the (non-positive) reward for the length of each answer.
+    """Return the (non-positive) reward for the length of each answer.
 
     It is 0 up to ``max_response_length - overlong_tokens``, falls along a line over the last
     ``overlong_tokens`` and is ``-overlong_penalty_factor`` from there on.
@@ -42,7 +42,7 @@ def reward_overlong_penalty(
     overlong_penalty_factor: float,
     max_response_length: int,
 ) -> dict[str, Any]:
-    """Returns a copy of the batch whose ``rewards`` [B] have the penalty for length in them.
+    """Return a copy of the batch whose ``rewards`` [B] have the penalty for length in them.
 
     The length of an answer is the number of its tokens in ``loss_mask`` [B, L].
     """

@@ -10,6 +10,7 @@ from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.modules import Modules
 from scaffold.analysis.python.scopes import bindings_of
 from scaffold.analysis.python.statements import all_nodes
+from scaffold.syntax import parse
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -132,6 +133,6 @@ class Sources:
         if text is None:
             return None
         try:
-            return Source(path, ast.parse(text), text)
-        except (SyntaxError, ValueError, RecursionError):
+            return Source(path, parse(text), text)
+        except SyntaxError:
             return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeGuard
@@ -13,6 +12,7 @@ from scaffold.analysis.python.bindings import Scope, ValueBinding
 from scaffold.analysis.python.bodies import Statements, read_body
 from scaffold.analysis.python.lazy_names import LazyNames, is_lazy_module, read_lazy_names
 from scaffold.analysis.python.statements import all_nodes, dotted_name, statements
+from scaffold.syntax import parse
 
 MODULE_NAMES = frozenset(
     {"__name__", "__doc__", "__file__", "__path__", "__package__", "__spec__", "__loader__"}
@@ -51,13 +51,9 @@ class ModuleTable:
 def read_module(source: bytes) -> ModuleTable:
     """Read a module's table; a source that cannot be parsed has a problem and no names."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes in other people's strings
-            tree = ast.parse(source)
+        tree = parse(source)
     except SyntaxError as error:
         return ModuleTable(problem=f"it does not parse: {error.msg} (line {error.lineno})")
-    except (ValueError, RecursionError, MemoryError) as error:
-        return ModuleTable(problem=f"it does not parse: {error}")
     try:
         return _table(tree, source)
     except RecursionError:

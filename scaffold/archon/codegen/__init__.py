@@ -19,7 +19,7 @@ __all__ = ["write_model"]
 
 
 def write_model(design: Json) -> dict[str, str]:
-    """Returns the files of a model: path inside its folder to text, and ``test.py``.
+    """Return the files of a model: path inside its folder to text, and ``test.py``.
 
     Args:
         design: What was found out about the model; ``folder``, ``module`` and ``spec_name`` say

@@ -21,7 +21,7 @@ _OPTIONS = (*_DEFAULTS, "shape", "order")
 
 
 def adapter_file(design: Json, names: ModelNames) -> str:
-    """Returns ``model/state_dict_adapter.py``."""
+    """Return ``model/state_dict_adapter.py``."""
     source = Source(f"Weights of {names.prefix} under the names on the Hub.", names.first_party)
     source.use(names.shared("state_dict"), "RuleAdapter")
     source.use(names.own("model", "model"), names.model)
@@ -90,7 +90,7 @@ def _rule_text(rule: Json, source: Source, names: ModelNames) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Returns a value as Python; lists become tuples, for rules are immutable."""
+    """Return a value as Python; lists become tuples, for rules are immutable."""
     if not isinstance(value, list):
         return python_literal(value)
     entries = [_literal(entry) for entry in cast("list[Any]", value)]

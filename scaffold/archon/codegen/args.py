@@ -33,7 +33,7 @@ _IMPORTED = {
 
 
 def args_file(design: Json, names: ModelNames) -> str:
-    """Returns ``model/args.py``."""
+    """Return ``model/args.py``."""
     source = Source(f"Arguments of {names.prefix}.", names.first_party)
     source.use("dataclasses", "dataclass")
     source.use("typing", "Any")
@@ -52,7 +52,7 @@ def args_file(design: Json, names: ModelNames) -> str:
 
 
 def all_fields(design: Json) -> list[Json]:
-    """Returns the fields that are read from the config: the design's, the ropes', the experts'."""
+    """Return the fields that are read from the config: the design's, the ropes', the experts'."""
     fields: list[Json] = [*outer_args(design), *_rope_fields(design), *moe_fields(design)]
     ropes = cast("Mapping[str, Json]", design.get("ropes") or {})
     pairings = [rope.get("pairing") for rope in ropes.values()]
@@ -71,7 +71,7 @@ def all_fields(design: Json) -> list[Json]:
 
 
 def _with(text: str, name: str, found: str) -> str:
-    """Returns an expression in which another stands for a name in braces."""
+    """Return an expression in which another stands for a name in braces."""
     text = re.sub(rf"([=(]|, )\{{{name}\}}(?=[,)])", lambda match: match[1] + found, text)
     whole = found if re.fullmatch(r"[\w.]+", found) else f"({found})"
     return text.replace(f"{{{name}}}", whole)
@@ -95,7 +95,7 @@ def _rope_fields(design: Json) -> list[Json]:
 
 
 def _head_dim(design: Json) -> int:
-    """Returns the size of a head under the default config."""
+    """Return the size of a head under the default config."""
     found = (each.get("default") for each in design["args"] if each["name"] == "head_dim")
     return int(next(found, None) or 64)
 
@@ -157,7 +157,7 @@ def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelN
 
 
 def _locals(expressions: Mapping[str, str]) -> list[str]:
-    """Returns the fields that other fields are computed from, in the order of the fields."""
+    """Return the fields that other fields are computed from, in the order of the fields."""
     used: set[str] = set()
     for name, text in expressions.items():
         used.update(found for found in _LOCAL.findall(text) if found in expressions)
@@ -167,7 +167,7 @@ def _locals(expressions: Mapping[str, str]) -> list[str]:
 
 
 def _by_kind(text: str) -> str:
-    """Returns an expression that counts layers only to read one list as one over that list."""
+    """Return an expression that counts layers only to read one list as one over that list."""
     found = re.fullmatch(r"tuple\((.*) for i in range\(n_layers\)\)", text)
     lists = set(re.findall(r"hf_config\.(\w+)\[i\]", found[1])) if found else set[str]()
     if not found or len(lists) != 1:
@@ -206,7 +206,7 @@ def _refusals_text(refusals: Sequence[Json], names: ModelNames) -> str:
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """Returns the statements with a message of one piece on the line of its ``raise``."""
+    """Return the statements with a message of one piece on the line of its ``raise``."""
     found: list[str] = []
     for line in lines:
         if line == "    )" and found[-2] == "    raise ConfigError(":
@@ -219,7 +219,7 @@ def _joined(lines: list[str]) -> list[str]:
 
 
 def _message_pieces(text: str) -> list[str]:
-    """Returns the parts of an f-string, cut between words and not inside of braces."""
+    """Return the parts of an f-string, cut between words and not inside of braces."""
     if len(text) <= _MESSAGE_WIDTH:
         return [_f_string(text)]
     held = re.sub(r"\{[^{}]*\}", lambda found: found[0].replace(" ", "\0"), text)

@@ -26,22 +26,22 @@ _DOC_WIDTH = 88
 
 
 def attention_class(design: Json, source: Source, names: ModelNames) -> str:
-    """Returns the class ``Attention`` of a design."""
+    """Return the class ``Attention`` of a design."""
     return _AttentionWriter(design, source, names).text()
 
 
 def takes_rope(design: Json) -> bool:
-    """Tells whether the blocks of a model get a table of rotations."""
+    """Return whether the blocks of a model get a table of rotations."""
     return bool(design.get("ropes")) and has(design["attention"].get("rope"))
 
 
 def attention_count(design: Json) -> int:
-    """Returns how many attention modules each block has."""
+    """Return how many attention modules each block has."""
     return sum(module["kind"] == "attention" for module in design["block"]["modules"])
 
 
 def forward_signature(design: Json) -> str:
-    """Returns ``def forward`` of an attention or a block, up to its colon."""
+    """Return ``def forward`` of an attention or a block, up to its colon."""
     rope = "rope: RopeTable, " if takes_rope(design) else ""
     return f"def forward(self, x: Tensor, {rope}packing: Packing) -> Tensor"
 
@@ -146,7 +146,7 @@ class _AttentionWriter:
         return "self.v_head_dim" if given(self.part.get("v_head_dim")) else "self.head_dim"
 
     def _settle(self, states: dict[str, str]) -> None:
-        """Gives each state its name back, in one statement each."""
+        """Give each state its name back, in one statement each."""
         for name, text in states.items():
             if text != name:
                 self.body.step(f"{name} = {text}")
@@ -167,7 +167,7 @@ class _AttentionWriter:
             self.body.step(f"{name} = {name}.clamp(-{limit}, {limit})", guard)
 
     def _none_test(self, guard: str, value: Any, stored: str) -> str:
-        """Returns a test of the value itself where the guard only asks whether it is there."""
+        """Return a test of the value itself where the guard only asks whether it is there."""
         text = value_text(value)
         for line in list(self.body.setup):
             if line == f"{guard} = {text} is not None":
@@ -196,7 +196,7 @@ class _AttentionWriter:
                 self.body.step(f"{name} = apply_rotary({name}, rope)", guard)
 
     def _factors(self) -> None:
-        """Writes what multiplies queries, keys and values before they meet."""
+        """Write what multiplies queries, keys and values before they meet."""
         body, part = self.body, self.part
         temperature: Json | None = part.get("temperature")
         if temperature is not None and has(temperature):

@@ -23,7 +23,7 @@ GATES = {
 def write_output(
     part: Json, body: ModuleBody, names: ModelNames, attended: str, v_head_dim: Any
 ) -> None:
-    """Writes the way from the attention's output [1, H, T, Dv] to the end of ``forward``.
+    """Write the way from the attention's output [1, H, T, Dv] to the end of ``forward``.
 
     Args:
         part: The attention of the design.
@@ -71,7 +71,7 @@ def _write_gate(part: Json, gate: Json, body: ModuleBody, v_head_dim: Any) -> No
 
 
 def _gate_sizes(part: Json, gate: Json, body: ModuleBody, v_head_dim: Any) -> tuple[str, str]:
-    """Returns how wide all gates are and those of a head, which may be one: the config may say."""
+    """Return how wide all gates are and those of a head, which may be one: the config may say."""
     per = gate.get("per", "dim")
     if isinstance(per, Mapping):
         text = f'1 if {value_text(per)} == "head" else {value_text(v_head_dim)}'
@@ -82,7 +82,7 @@ def _gate_sizes(part: Json, gate: Json, body: ModuleBody, v_head_dim: Any) -> tu
 
 
 def own_parameters(part: Json) -> dict[str, str]:
-    """Returns the parameters that belong to the attention itself, and their guards."""
+    """Return the parameters that belong to the attention itself, and their guards."""
     found: dict[str, str] = {}
     if has(part.get("sinks")):
         found["sinks"] = guard_of(part["sinks"])
@@ -92,7 +92,7 @@ def own_parameters(part: Json) -> dict[str, str]:
 
 
 def reset_method(part: Json) -> str:
-    """Returns the method that gives the attention's own parameters fresh values, or ""."""
+    """Return the method that gives the attention's own parameters fresh values, or ""."""
     body: list[str] = []
     for name, guard in own_parameters(part).items():
         line = f"nn.init.zeros_(self.{name})"

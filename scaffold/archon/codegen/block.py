@@ -17,7 +17,7 @@ from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, guard_of
 
 
 def block_class(design: Json, source: Source, names: ModelNames) -> str:
-    """Returns the class ``TransformerBlock`` of a design."""
+    """Return the class ``TransformerBlock`` of a design."""
     return _BlockWriter(design, source, names).text()
 
 
@@ -110,7 +110,7 @@ class _BlockWriter:
         return [*first, *lines]
 
     def _live(self, steps: Sequence[Json]) -> list[Json]:
-        """Returns the steps with calls of modules that the model never has left out."""
+        """Return the steps with calls of modules that the model never has left out."""
         renamed: dict[str, str] = {}
         found: list[Json] = []
         for step in steps:
@@ -123,7 +123,7 @@ class _BlockWriter:
         return found
 
     def _chosen(self, target: Any, first: list[str]) -> str:
-        """Returns the name to call: a module's, or that of a variable that holds whichever is."""
+        """Return the name to call: a module's, or that of a variable that holds whichever is."""
         if isinstance(target, str):
             return target
         options = [name for name in cast("list[str]", target) if name in self.modules]
@@ -148,7 +148,7 @@ def _renamed(step: Json, names: dict[str, str]) -> Json:
 
 
 def _norm_places(steps: Sequence[Json], modules: dict[str, Json]) -> str:
-    """Returns where the norms of a block stand, as the end of its description."""
+    """Return where the norms of a block stand, as the end of its description."""
     places: set[str] = set()
     branches: set[str] = set()
     for step in steps:
@@ -173,11 +173,11 @@ _PLACES = {
 
 
 def _added(step: Json) -> list[str]:
-    """Returns what a sum adds."""
+    """Return what a sum adds."""
     return [str(name) for name, _ in cast("list[list[Any]]", step.get("sum", []))]
 
 
 def _is_parallel(steps: Sequence[Json], modules: dict[str, Json]) -> bool:
-    """Tells whether one sum adds both branches."""
+    """Return whether one sum adds both branches."""
     sums = [step for step in steps if "sum" in step]
     return len(sums) == 1 and len(cast("list[Any]", sums[0]["sum"])) > 2

@@ -22,7 +22,7 @@ class ModuleBody:
         self._stored: dict[str, str] = {}
 
     def stored(self, name: str, value: Any) -> str:
-        """Returns a value as ``forward`` writes it: a literal, or an attribute set in ``__init__``.
+        """Return a value as ``forward`` writes it: a literal, or an attribute set in ``__init__``.
 
         Args:
             name: What the attribute is called where the value is no field of the arguments.
@@ -33,7 +33,7 @@ class ModuleBody:
         return self.kept(str(field), value_text(value))
 
     def kept(self, name: str, text: str) -> str:
-        """Returns ``self.name``, which ``__init__`` sets to an expression, once."""
+        """Return ``self.name``, which ``__init__`` sets to an expression, once."""
         first = name
         number = 1
         while self._stored.get(name, text) != text:
@@ -45,14 +45,14 @@ class ModuleBody:
         return f"self.{name}"
 
     def flag(self, name: str, guard: str) -> str:
-        """Returns a condition as ``forward`` writes it; ALWAYS and NEVER stay."""
+        """Return a condition as ``forward`` writes it; ALWAYS and NEVER stay."""
         if guard in (ALWAYS, NEVER):
             return guard
         field = guard.removeprefix("args.")
         return self.kept(field if field.isidentifier() else name, guard)
 
     def step(self, line: str, guard: str = ALWAYS) -> None:
-        """Adds a statement to ``forward``, under its condition if it has one."""
+        """Add a statement to ``forward``, under its condition if it has one."""
         if guard == ALWAYS:
             self.steps.append(line)
         elif guard != NEVER:
@@ -69,7 +69,7 @@ class ModuleBody:
         return False
 
     def methods(self, init: str, forward: str) -> list[str]:
-        """Returns both methods, given their signatures."""
+        """Return both methods, given their signatures."""
         return [
             function_text(init, ["super().__init__()", *self.setup]),
             function_text(forward, self.steps),
@@ -77,12 +77,12 @@ class ModuleBody:
 
 
 def maybe(text: str, guard: str, otherwise: str) -> str:
-    """Returns a constructor call, or what stands in its place under a guard."""
+    """Return a constructor call, or what stands in its place under a guard."""
     if guard == ALWAYS:
         return text
     return otherwise if guard == NEVER else f"{text} if {guard} else {otherwise}"
 
 
 def model_value(value: Any) -> str:
-    """Returns a value as it stands in the methods of a model, which keeps its arguments."""
+    """Return a value as it stands in the methods of a model, which keeps its arguments."""
     return value_text(value).replace("args.", "self.model_args.")

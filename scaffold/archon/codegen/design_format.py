@@ -41,7 +41,7 @@ _BUILT_IN = {"attn_type", "is_critic", "num_labels", "moe_args"}
 
 
 def check_design(design: Json) -> None:
-    """Checks that a design refers only to what it holds.
+    """Check that a design refers only to what it holds.
 
     Raises:
         TemplateError: All that is wrong, by name.
@@ -84,7 +84,7 @@ def _unknown_modules(block: Json, design: Json) -> Iterator[str]:
 
 
 def _named(step: Json) -> tuple[set[str], set[str]]:
-    """Returns the names that a step reads, and the modules that it calls."""
+    """Return the names that a step reads, and the modules that it calls."""
     if "call" in step:
         targets: Any = step["call"]
         calls = {targets} if isinstance(targets, str) else set(cast("Sequence[str]", targets))

@@ -87,7 +87,7 @@ _MODULES = {
 
 
 def field_docs(design: Json) -> dict[str, str]:
-    """Returns what is known of the fields that a design uses, by name."""
+    """Return what is known of the fields that a design uses, by name."""
     found: dict[str, str] = {}
     for name, path in _uses(design, ""):
         doc = _DOCS.get(path)
@@ -102,13 +102,13 @@ def field_docs(design: Json) -> dict[str, str]:
 
 
 def _by_layer(doc: str, design: Json, name: str) -> str:
-    """Returns a description that says so where each layer has a value of its own."""
+    """Return a description that says so where each layer has a value of its own."""
     kinds = (str(each["type"]) for each in design["args"] if each["name"] == name)
     return f"By layer: {doc[:1].lower()}{doc[1:]}" if next(kinds, "").startswith("tuple") else doc
 
 
 def _uses(part: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yields each argument that a part of a design reads, and the path of the option."""
+    """Yield each argument that a part of a design reads, and the path of the option."""
     if isinstance(part, list):
         for each in cast("list[Any]", part):
             yield from _uses(each, path)

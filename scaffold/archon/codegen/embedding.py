@@ -15,7 +15,7 @@ ORDER: Sequence[str] = ("multiplier", "positions", "norm")
 
 
 def embedding_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
-    """Returns the statements that make the modules of an embedding."""
+    """Return the statements that make the modules of an embedding."""
     width = value_text(part["tokens_dim"]) if given(part.get("tokens_dim")) else "args.dim"
     padding = ""
     if given(part.get("padding_idx")):
@@ -33,12 +33,12 @@ def embedding_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
 
 
 def embeds_positions(part: Json) -> bool:
-    """Tells whether an embedding adds vectors of positions."""
+    """Return whether an embedding adds vectors of positions."""
     return has(part.get("positions"))
 
 
 def embedding_steps(part: Json, source: Source) -> list[str]:
-    """Returns the body of ``embed``; none where tokens are all that is embedded."""
+    """Return the body of ``embed``; none where tokens are all that is embedded."""
     lines = ["h = self.tok_embeddings(tokens)"]
     if given(part.get("tokens_dim")):
         lines.append("h = self.embedding_proj(h)")
@@ -60,8 +60,8 @@ def _positions_text(positions: Json, source: Source, names: ModelNames) -> str:
     if positions.get("offset", 0):
         options.append(f"offset={value_text(positions['offset'])}")
     known = () if is_learned else ("layout", "reaches_base", "base")
-    told = [name for name in known if given(positions.get(name))]
-    options += [f"{name}={value_text(positions[name])}" for name in told]
+    given_names = [name for name in known if given(positions.get(name))]
+    options += [f"{name}={value_text(positions[name])}" for name in given_names]
     return f"{kind}({', '.join(options)})"
 
 

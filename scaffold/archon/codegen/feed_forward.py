@@ -9,7 +9,7 @@ from scaffold.archon.codegen.values import Json, fixed, given, has, value_text
 
 
 def feed_forward_text(mlp: Json, source: Source, names: ModelNames) -> str:
-    """Returns the call that makes a block's feed-forward."""
+    """Return the call that makes a block's feed-forward."""
     kind = "GatedFeedForward" if fixed(mlp, "gated", True) else "FeedForward"
     source.use(names.shared("layers", "feed_forward"), kind)
     sizes = ["args.dim", value_text(mlp["hidden_dim"]), value_text(mlp["activation"])]
@@ -21,7 +21,7 @@ def feed_forward_text(mlp: Json, source: Source, names: ModelNames) -> str:
 
 
 def _bias_options(mlp: Json) -> list[str]:
-    """Returns which layers have biases; nothing where none has."""
+    """Return which layers have biases; nothing where none has."""
     common = mlp.get("bias", False)
     up = mlp.get("up_bias", common)
     gate = mlp.get("gate_bias", up)

@@ -13,7 +13,7 @@ from scaffold.archon.codegen.values import Json, given, has, value_text
 
 
 def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
-    """Returns the statements that make the modules of a head."""
+    """Return the statements that make the modules of a head."""
     norm = norm_text(part["norm"], source, names) if has(part.get("norm")) else "nn.Identity()"
     lines = [f"self.norm = {norm}"]
     if has(part.get("transform")):
@@ -40,7 +40,7 @@ def _bias(part: Json) -> str:
 
 
 def logits_steps(part: Json, source: Source) -> list[str]:
-    """Returns the body of ``logits``; none where the output layer alone makes them."""
+    """Return the body of ``logits``; none where the output layer alone makes them."""
     lines: list[str] = []
     if has(part.get("transform")):
         lines.append("h = self.head_norm(self.head_act(self.head_dense(h)))")
@@ -56,7 +56,7 @@ def logits_steps(part: Json, source: Source) -> list[str]:
 
 
 def _capped(logits: str, cap: Any) -> list[str]:
-    """Returns the statements that bound the logits; a cap from the config may be None."""
+    """Return the statements that bound the logits; a cap from the config may be None."""
     text = model_value(cap)
     if not isinstance(cap, Mapping):
         return [f"return {text} * torch.tanh({logits} / {text})"]

@@ -23,7 +23,7 @@ _ARITHMETICS = {"|": 9, "^": 8, "&": 7, "<<": 6, ">>": 6, "+": 5, "-": 5, "*": 4
 
 @dataclass(frozen=True)
 class _Token:
-    """Is one token, with the blank text that stands before it."""
+    """One token, with the blank text that stands before it."""
 
     text: str
     gap: str
@@ -33,7 +33,7 @@ _Line = list[_Token]
 
 
 def break_lines(source: str, width: int = WIDTH) -> str:
-    """Returns the source with every statement that is too long broken over several lines.
+    """Return the source with every statement that is too long broken over several lines.
 
     Comments, strings over several lines and statements that fit stay as they are.
     """
@@ -50,7 +50,7 @@ def break_lines(source: str, width: int = WIDTH) -> str:
 
 
 def _lines_of_text(source: str) -> set[int]:
-    """Returns the numbers of the lines that belong to strings of several lines."""
+    """Return the numbers of the lines that belong to strings of several lines."""
     found: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.STRING and token.start[0] != token.end[0]:
@@ -59,7 +59,7 @@ def _lines_of_text(source: str) -> set[int]:
 
 
 def _tokens(line: str) -> _Line:
-    """Returns the tokens of one statement; an f-string is one token on every version of Python."""
+    """Return the tokens of one statement; an f-string is one token on every version of Python."""
     found: _Line = []
     column, depth, start = 0, 0, 0
     for token in tokenize.generate_tokens(io.StringIO(line).readline):
@@ -85,7 +85,7 @@ def _text(line: _Line) -> str:
 
 
 def _laid(line: _Line, indent: str, width: int, *, inside: bool) -> list[str]:
-    """Returns a line, broken if it has to be; ``inside`` says that it stands inside brackets."""
+    """Return a line, broken if it has to be; ``inside`` says that it stands inside brackets."""
     text = _text(line)
     if len(indent) + len(text) <= width:
         return [indent + text]
@@ -101,13 +101,13 @@ def _laid(line: _Line, indent: str, width: int, *, inside: bool) -> list[str]:
 
 
 def _in_parentheses(line: _Line, start: int, end: int, indent: str, width: int) -> list[str]:
-    """Returns a statement with its expression in brackets of its own."""
+    """Return a statement with its expression in brackets of its own."""
     body = _laid(line[start:end], indent + "    ", width, inside=True)
     return [f"{indent}{_text(line[:start])} (", *body, f"{indent}){_text(line[end:])}"]
 
 
 def _at_bracket(line: _Line, indent: str, width: int) -> list[str]:
-    """Returns a line broken at a bracket: the last whose head fits, for ``def`` the first."""
+    """Return a line broken at a bracket: the last whose head fits, for ``def`` the first."""
     pairs = [pair for pair in _pairs(line) if pair[1] > pair[0] + 1]
     if not pairs:
         return [indent + _text(line)]
@@ -124,13 +124,13 @@ def _at_bracket(line: _Line, indent: str, width: int) -> list[str]:
 
 
 def _follows_value(line: _Line, index: int) -> bool:
-    """Tells whether a bracket belongs to what stands before it: a call or an index."""
+    """Return whether a bracket belongs to what stands before it: a call or an index."""
     before = line[index - 1].text if index else ""
     return before in (*_CLOSE,) or (before.isidentifier() and not keyword.iskeyword(before))
 
 
 def _pairs(line: _Line) -> list[tuple[int, int]]:
-    """Returns where the outermost brackets open and close."""
+    """Return where the outermost brackets open and close."""
     found: list[tuple[int, int]] = []
     depth, start = 0, 0
     for index, token in enumerate(line):
@@ -145,7 +145,7 @@ def _pairs(line: _Line) -> list[tuple[int, int]]:
 
 
 def _free_expression(line: _Line) -> tuple[int, int]:
-    """Returns the range of the expression that a statement could put in brackets, or none."""
+    """Return the range of the expression that a statement could put in brackets, or none."""
     word = line[0].text
     if word == "return":
         return 1, len(line)
@@ -162,7 +162,7 @@ def _free_expression(line: _Line) -> tuple[int, int]:
 
 
 def _breaks_at_bracket(line: _Line, used: int, width: int, head: _Line) -> bool:
-    """Tells whether an expression is best broken at its last bracket, without more of them."""
+    """Return whether an expression is best broken at its last bracket, without more of them."""
     ranks = [rank for _, rank in _ranked(line)]
     strongest = ranks.count(max(ranks)) if ranks else 0
     pairs = _pairs(line)
@@ -173,7 +173,7 @@ def _breaks_at_bracket(line: _Line, used: int, width: int, head: _Line) -> bool:
 
 
 def _ranked(line: _Line) -> list[tuple[int, int]]:
-    """Returns the places before which a line can break, outside of its brackets, and their rank."""
+    """Return the places before which a line can break, outside of its brackets, and their rank."""
     found: list[tuple[int, int]] = []
     depth, loops = 0, 0
     for index, token in enumerate(line):
@@ -203,13 +203,13 @@ def _ranked(line: _Line) -> list[tuple[int, int]]:
 
 
 def _opens_loop(line: _Line, index: int) -> bool:
-    """Tells whether the ``in`` at an index belongs to a ``for``."""
+    """Return whether the ``in`` at an index belongs to a ``for``."""
     before = [token.text for token in line[:index]]
     return before.count("for") > before.count("in")
 
 
 def _delimited(line: _Line) -> list[_Line]:
-    """Returns a line in pieces, broken at what binds least; none if nothing separates it."""
+    """Return a line in pieces, broken at what binds least; none if nothing separates it."""
     places = _ranked(line)
     if not places:
         return []

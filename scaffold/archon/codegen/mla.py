@@ -11,7 +11,7 @@ from scaffold.archon.codegen.values import ALWAYS, Json, given, guard_of, produc
 
 
 def mla_class(design: Json, source: Source, names: ModelNames) -> str:
-    """Returns the class ``Attention`` of a design whose attention is latent."""
+    """Return the class ``Attention`` of a design whose attention is latent."""
     part: Json = design["attention"]
     source.use("torch")
     source.use(names.shared("attention"), "AttentionCore", "merge_heads", "split_heads")
@@ -39,7 +39,7 @@ def _linear(name: str, sizes: str, part: Json, bias: str) -> str:
 
 
 def _queries(part: Json, body: ModuleBody, source: Source, names: ModelNames) -> None:
-    """Writes queries: from a latent state, straight from the input, or as the rank says."""
+    """Write queries: from a latent state, straight from the input, or as the rank says."""
     width = product(part["n_heads"], part["head_dim"])
     rank = part.get("q_lora_rank")
     guard = guard_of(part["q_norm"])
@@ -121,7 +121,7 @@ def _core(design: Json, body: ModuleBody) -> None:
 
 
 def mla_plan(design: Json) -> dict[str, str]:
-    """Returns how latent attention is split: heads over ranks, latent states on each of them."""
+    """Return how latent attention is split: heads over ranks, latent states on each of them."""
     part: Json = design["attention"]
     plan = {"": "Region()", ".wkv_b": "Colwise()", ".wo": "Rowwise()"}
     if not given(part.get("q_lora_rank")) or guard_of(part["q_norm"]) != ALWAYS:

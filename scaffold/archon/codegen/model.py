@@ -17,7 +17,7 @@ from scaffold.archon.codegen.values import Json, value_text
 
 
 def model_file(design: Json, names: ModelNames) -> str:
-    """Returns ``model/model.py``."""
+    """Return ``model/model.py``."""
     source = Source(_file_doc(design, names), names.first_party)
     source.use("torch", "Tensor", "nn")
     source.use(names.own("model", "args"), names.args)

@@ -51,7 +51,7 @@ _ARGUMENT = re.compile(r"\bargs\.(\w+)")
 
 
 def moe_text(moe: Json, source: Source, names: ModelNames) -> str:
-    """Returns the call that makes a block's mixture of experts."""
+    """Return the call that makes a block's mixture of experts."""
     source.use(names.shared("moe"), "MoE")
     changes = {name: value for name, value in _options(moe).items() if _differs_by_layer(value)}
     args = "args.moe_args"
@@ -63,7 +63,7 @@ def moe_text(moe: Json, source: Source, names: ModelNames) -> str:
 
 
 def moe_fields(design: Json) -> list[Json]:
-    """Returns the field ``moe_args`` of a model's arguments, if the model has experts."""
+    """Return the field ``moe_args`` of a model's arguments, if the model has experts."""
     if not design.get("moe"):
         return []
     fields = {str(field["name"]): field for field in cast("list[Json]", design["args"])}
@@ -89,7 +89,7 @@ def moe_fields(design: Json) -> list[Json]:
 
 
 def outer_args(design: Json) -> list[Json]:
-    """Returns the arguments that something other than the experts' options reads.
+    """Return the arguments that something other than the experts' options reads.
 
     The others stand in ``moe_args`` only: one number has one place.
     """
@@ -115,7 +115,7 @@ def outer_args(design: Json) -> list[Json]:
 
 
 def _options(moe: Json) -> dict[str, Any]:
-    """Returns the options that say something, in the order of ``MoEArgs``."""
+    """Return the options that say something, in the order of ``MoEArgs``."""
     given = cast("Mapping[str, Any]", moe["args"])
     options = {name: given[name] for name in DEFAULTS if name in given}
     if options.get("shared_activation") == options.get("activation", DEFAULTS["activation"]):
@@ -131,7 +131,7 @@ def _differs_by_layer(value: Any) -> bool:
 
 
 def _from_config(value: Any, fields: Mapping[str, Json], inner: set[str]) -> str:
-    """Returns a value as it is read from the config; braces name arguments of the model."""
+    """Return a value as it is read from the config; braces name arguments of the model."""
     if not isinstance(value, Mapping):
         return literal(value)
     value = cast("Json", value)
@@ -151,7 +151,7 @@ def _inlined(
 
 
 def _usual(value: Any, fields: Mapping[str, Json]) -> str:
-    """Returns a value as it is under the default config."""
+    """Return a value as it is under the default config."""
     if not isinstance(value, Mapping):
         return literal(value)
     value = cast("Json", value)
@@ -168,7 +168,7 @@ def _default_of(field: Json) -> str:
 
 
 def _names_in(part: Any) -> set[str]:
-    """Returns the arguments that a part of a design refers to."""
+    """Return the arguments that a part of a design refers to."""
     text = json.dumps(part)
     found = re.findall(r'"(?:arg|layer_arg)": "(\w+)"', text)
     return {*found, *_ARGUMENT.findall(text)}

@@ -12,7 +12,7 @@ ARCHON = "areal.experimental.models.archon"
 
 @dataclass(frozen=True)
 class ModelNames:
-    """Holds the names of one model.
+    """The names of one model.
 
     Attributes:
         model_type: As transformers spells it.
@@ -66,16 +66,16 @@ class ModelNames:
         return f"parallelize_{self.folder}"
 
     def shared(self, *parts: str) -> str:
-        """Returns the dotted name of a shared part."""
+        """Return the dotted name of a shared part."""
         return ".".join([self.archon, *parts])
 
     def own(self, *parts: str) -> str:
-        """Returns the dotted name of a module of the model itself."""
+        """Return the dotted name of a module of the model itself."""
         return ".".join([self.module, *parts])
 
 
 def names_of(design: Json) -> ModelNames:
-    """Returns the names that a design gives its model, or that follow from its model_type."""
+    """Return the names that a design gives its model, or that follow from its model_type."""
     model_type = str(design["model_type"])
     folder = str(design.get("folder") or re.sub(r"\W", "_", model_type))
     return ModelNames(

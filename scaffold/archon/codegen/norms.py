@@ -12,7 +12,7 @@ from scaffold.archon.codegen.values import ALWAYS, NEVER, Json, fixed, guard_of,
 
 
 def norm_text(norm: Json, source: Source, names: ModelNames, heads: Any = None) -> str:
-    """Returns the call that makes a norm; an optional one is an identity where it is absent.
+    """Return the call that makes a norm; an optional one is an identity where it is absent.
 
     The config may choose its kind.
 
@@ -46,7 +46,7 @@ def _call(norm: Json, source: Source, names: ModelNames, heads: Any) -> str:
 
 
 def _torch_options(norm: Json) -> list[str]:
-    """Returns what ``torch.nn.LayerNorm`` needs to be told; its bias goes with its weight."""
+    """Return what ``torch.nn.LayerNorm`` needs to be told; its bias goes with its weight."""
     has_weight, has_bias = norm.get("weight", True), norm.get("bias", True)
     if has_weight is False:
         return ["elementwise_affine=False"]

@@ -8,7 +8,7 @@ from scaffold.templating.render import python_literal
 
 
 def package_files(names: ModelNames) -> dict[str, str]:
-    """Returns the ``__init__.py`` of the model's folders."""
+    """Return the ``__init__.py`` of the model's folders."""
     what = {
         "__init__.py": f"Archon model for the Hugging Face model_type ``{names.model_type}``.",
         "model/__init__.py": f"{names.prefix}: arguments, modules and the mapping of its weights.",
@@ -18,7 +18,7 @@ def package_files(names: ModelNames) -> dict[str, str]:
 
 
 def spec_file(names: ModelNames) -> str:
-    """Returns ``spec.py``."""
+    """Return ``spec.py``."""
     source = Source(f"What the trainer needs of {names.prefix}.", names.first_party, False)
     source.use(names.shared("model_spec"), "ModelSpec")
     source.use(names.shared("pipeline_parallel"), "pipeline_llm")

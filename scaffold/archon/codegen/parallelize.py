@@ -33,7 +33,7 @@ def parallelize_file(design: Json, names: ModelNames) -> str:
 
 
 def tensor_parallel_plan(design: Json) -> dict[str, str]:
-    """Returns the styles of a block's modules, by name, in the order of the computation."""
+    """Return the styles of a block's modules, by name, in the order of the computation."""
     plan: dict[str, str] = {}
     for module in design["block"]["modules"]:
         if guard_of(module) == "False":
@@ -70,7 +70,7 @@ def _attention_plan(design: Json) -> dict[str, str]:
 
 
 def _norm_style(name: str, norm: Json | None) -> str | None:
-    """Returns the style of a norm, "" where it needs none, None where there is none for it."""
+    """Return the style of a norm, "" where it needs none, None where there is none for it."""
     usual = "projection" if name == "out_norm" else "head"
     if norm is None or norm.get("over", usual) == "head":
         return "PerHead()" if norm is not None and norm.get("per_head") else ""

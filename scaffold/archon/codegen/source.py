@@ -29,20 +29,20 @@ class Source:
             self.use("__future__", "annotations")
 
     def use(self, module: str, *names: str) -> None:
-        """Imports names from a module, or the module itself."""
+        """Import names from a module, or the module itself."""
         found = [f"from {module} import {name}" for name in names]
         self._imports += found or [f"import {module}"]
 
     def use_as(self, module: str, name: str) -> None:
-        """Imports a module under another name."""
+        """Import a module under another name."""
         self._imports.append(f"import {module} as {name}")
 
     def add(self, block: str) -> None:
-        """Adds a class, a function or some statements."""
+        """Add a class, a function or some statements."""
         self._blocks.append(block.strip("\n"))
 
     def text(self) -> str:
-        """Returns the file."""
+        """Return the file."""
         parts = [docstring(self.doc)]
         if self._imports:
             parts.append(sorted_imports("\n".join(self._imports), (self.first_party, "tests")))
@@ -58,7 +58,7 @@ def _is_definition(block: str) -> bool:
 
 
 def docstring(text: str, indent: str = "") -> str:
-    """Returns text as a docstring, wrapped; paragraphs stay apart, indented lines stay lines."""
+    """Return text as a docstring, wrapped; paragraphs stay apart, indented lines stay lines."""
     width = WIDTH - len(indent)
     first, *rest = text.strip().split("\n")
     lines = _wrapped([first], width - 3) if rest else [first]
@@ -83,19 +83,19 @@ def _wrapped(lines: Iterable[str], width: int) -> list[str]:
 
 
 def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
-    """Returns lines further to the right."""
+    """Return lines further to the right."""
     return [INDENT * depth + line if line else "" for line in lines]
 
 
 def function_text(signature: str, body: Sequence[str], doc: str = "") -> str:
-    """Returns a function: ``def``, its docstring and its statements."""
+    """Return a function: ``def``, its docstring and its statements."""
     lines = [f"{signature}:"]
     lines += docstring(doc, INDENT).split("\n") if doc else []
     return "\n".join([*lines, *indented(body)])
 
 
 def class_text(name: str, base: str, doc: str, parts: Sequence[str], decorator: str = "") -> str:
-    """Returns a class of fields and methods, each part given at the left margin."""
+    """Return a class of fields and methods, each part given at the left margin."""
     head = [decorator] if decorator else []
     head += [f"class {name}({base}):", docstring(doc, INDENT)]
     bodies = ["\n".join(indented(part.strip("\n").split("\n"))) for part in parts if part.strip()]

@@ -12,7 +12,7 @@ from scaffold.archon.codegen.values import Json
 
 @dataclass(frozen=True)
 class _Term:
-    """Is an expression, and whether it has to be put in brackets to be added or multiplied."""
+    """An expression, and whether it has to be put in brackets to be added or multiplied."""
 
     text: str
     is_sum: bool = False
@@ -23,7 +23,7 @@ def steps_text(
     call: Callable[[Any, str], str],
     coefficient: Callable[[Any], str],
 ) -> list[str]:
-    """Returns the statements of a forward, the last of which returns.
+    """Return the statements of a forward, the last of which returns.
 
     Args:
         steps: STEPs of the design; what is used once is written where it is used, the rest gets
@@ -58,7 +58,7 @@ def _inputs(step: Json) -> list[str]:
 
 
 def _weighted(step: Json) -> list[tuple[Any, Any]]:
-    """Returns names and coefficients of a sum, or of a product as a sum of one."""
+    """Return names and coefficients of a sum, or of a product as a sum of one."""
     rows = [step["mul"]] if "mul" in step else step["sum"]
     return [(row[0], row[1]) for row in cast("list[list[Any]]", rows)]
 

@@ -80,7 +80,7 @@ def test_default_arguments_make_a_model() -> None:
 
 
 def tests_file(design: Json, names: ModelNames) -> str:
-    """Returns the model's test: parity where the design has a tiny config to try."""
+    """Return the model's test: parity where the design has a tiny config to try."""
     source = Source(f"Is {names.prefix} what transformers computes?", names.first_party)
     source.use(names.own("spec"), names.spec)
     source.use("torch")
@@ -105,7 +105,7 @@ def tests_file(design: Json, names: ModelNames) -> str:
 
 
 def _json_text(value: Any) -> str:
-    """Returns a value of a config; lists stay lists."""
+    """Return a value of a config; lists stay lists."""
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         return "{" + ", ".join(f"{python_literal(k)}: {_json_text(v)}" for k, v in items) + "}"

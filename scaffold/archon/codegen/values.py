@@ -27,7 +27,7 @@ _LONG_TUPLE = 48
 
 
 def value_text(value: Any) -> str:
-    """Returns a value as it stands where ``args`` and ``layer_id`` are at hand."""
+    """Return a value as it stands where ``args`` and ``layer_id`` are at hand."""
     if not isinstance(value, Mapping):
         return literal(value)
     value = cast("Json", value)
@@ -39,7 +39,7 @@ def value_text(value: Any) -> str:
 
 
 def simplified(part: Any) -> Any:
-    """Returns a part of a design in which expressions that are plain numbers are literals."""
+    """Return a part of a design in which expressions that are plain numbers are literals."""
     if isinstance(part, list):
         return [simplified(each) for each in cast("list[Any]", part)]
     if not isinstance(part, Mapping):
@@ -54,7 +54,7 @@ def simplified(part: Any) -> Any:
 
 
 def literal(value: Any) -> str:
-    """Returns a JSON value as Python; a list becomes a tuple, written by its period."""
+    """Return a JSON value as Python; a list becomes a tuple, written by its period."""
     if isinstance(value, list):
         return _tuple_text([literal(each) for each in cast("list[Any]", value)])
     if isinstance(value, Mapping):
@@ -64,7 +64,7 @@ def literal(value: Any) -> str:
 
 
 def _tuple_text(items: list[str]) -> str:
-    """Returns ``(a, b) * n`` where a long tuple repeats itself, else its items."""
+    """Return ``(a, b) * n`` where a long tuple repeats itself, else its items."""
     for period in range(1, len(items) // 2 + 1):
         whole = len(items) // period
         rest = items[whole * period :]
@@ -75,7 +75,7 @@ def _tuple_text(items: list[str]) -> str:
 
 
 def _runs_text(items: list[str]) -> str:
-    """Returns ``(a,) * n + (b,)`` for a tuple that is too long to be listed, else its items."""
+    """Return ``(a,) * n + (b,)`` for a tuple that is too long to be listed, else its items."""
     if len(_plain_tuple(items)) <= _LONG_TUPLE:
         return _plain_tuple(items)
     runs = [(item, len(list(run))) for item, run in itertools.groupby(items)]
@@ -89,7 +89,7 @@ def _plain_tuple(items: list[str]) -> str:
 
 
 def spelled(expression: str) -> str:
-    """Returns an expression on one line, its text in the quotes that ruff and Black choose."""
+    """Return an expression on one line, its text in the quotes that ruff and Black choose."""
     line = " ".join(expression.split())
     pieces: list[str] = []
     column = 0
@@ -102,7 +102,7 @@ def spelled(expression: str) -> str:
 
 
 def guard_of(part: Any) -> str:
-    """Returns the condition under which a part exists: ALWAYS, NEVER or an expression."""
+    """Return the condition under which a part exists: ALWAYS, NEVER or an expression."""
     if part is None or part is False:
         return NEVER
     when = cast("Json", part).get("when", True) if isinstance(part, Mapping) else True
@@ -110,17 +110,17 @@ def guard_of(part: Any) -> str:
 
 
 def has(part: Any) -> bool:
-    """Tells whether a model has a part, at least under some config."""
+    """Return whether a model has a part, at least under some config."""
     return guard_of(part) != NEVER
 
 
 def given(value: Any) -> bool:
-    """Tells whether an optional value is there at all; null is the same as absent."""
+    """Return whether an optional value is there at all; null is the same as absent."""
     return value is not None
 
 
 def fixed(part: Json, key: str, usual: Any) -> Any:
-    """Returns an option that decides what is written, and so cannot follow the config.
+    """Return an option that decides what is written, and so cannot follow the config.
 
     Args:
         usual: What it is when the design does not say.
@@ -139,7 +139,7 @@ def fixed(part: Json, key: str, usual: Any) -> Any:
 
 
 def factor(text: str) -> str:
-    """Returns an expression in brackets where multiplying it would tear it apart."""
+    """Return an expression in brackets where multiplying it would tear it apart."""
     node = ast.parse(text, mode="eval").body
     loose = ast.BinOp | ast.BoolOp | ast.Compare | ast.IfExp | ast.UnaryOp | ast.Lambda
     power = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.Mult)
@@ -147,6 +147,6 @@ def factor(text: str) -> str:
 
 
 def product(*values: Any) -> str:
-    """Returns the product of values, such as the width of a projection."""
+    """Return the product of values, such as the width of a projection."""
     texts = [factor(value_text(value)) for value in values]
     return " * ".join(text for text in texts if text != "1") or "1"

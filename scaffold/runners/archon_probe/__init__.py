@@ -1,1 +1,1 @@
-"""Measures transformers models and proves Archon models, in the target's interpreter."""
+"""Measure transformers models and prove Archon models, in the target's interpreter."""

@@ -1,7 +1,7 @@
-"""Runs one probe: ``python -m archon_probe derive|prove|types REQUEST.json RESULT.json``.
+"""Run one probe: ``python -m archon_probe derive|prove|types REQUEST.json RESULT.json``.
 
-The result is written in one step: it is whole, or it is not there. ``RESULT.json.stages`` tells
-which stages were reached, one JSON line for each.
+The result is written in one step: it is whole, or it is not there. ``RESULT.json.stages`` holds the
+stages that were reached, one JSON line for each.
 """
 
 from __future__ import annotations
@@ -29,20 +29,24 @@ Request = dict[str, Any]
 
 
 def main(argv: list[str]) -> int:
-    """Runs the probe that the command line names; 0 where a result was written."""
+    """Run the probe that the command line names; 0 where a result was written."""
     if len(argv) != 3 or argv[0] not in PROBES:
         print(f"usage: python -m archon_probe {'|'.join(PROBES)} REQUEST RESULT", file=sys.stderr)
         return 2
-    asked, answered = Path(argv[1]), Path(argv[2])
-    log_stages(answered.with_name(answered.name + ".stages"))
+    request_path, result_path = Path(argv[1]), Path(argv[2])
+    log_stages(result_path.with_name(result_path.name + ".stages"))
     stage("starting")
-    request = json.loads(asked.read_text(encoding="utf-8"))
-    _write(answered, run(PROBES[argv[0]], request))
+    request = json.loads(request_path.read_text(encoding="utf-8"))
+    result = run(PROBES[argv[0]], request)
+    # Renamed into place, so that a killed process leaves no half of a result.
+    part = result_path.with_name(result_path.name + ".part")
+    part.write_text(json.dumps(result, default=str), encoding="utf-8")
+    os.replace(part, result_path)
     return 0
 
 
 def run(probe: Callable[[Request], dict[str, Any]], request: Request) -> dict[str, Any]:
-    """Returns the result of a probe, or the error that kept it from one."""
+    """Return the result of a probe, or the error that kept it from one."""
     result: dict[str, Any] = {"schema": SCHEMA, "ok": False, "result": None, "error": None}
     try:
         result["result"] = probe(request)
@@ -50,13 +54,13 @@ def run(probe: Callable[[Request], dict[str, Any]], request: Request) -> dict[st
     except ProbeError as error:
         result["error"] = error.to_json()
     except Exception as error:
-        result["error"] = _told(error)
+        result["error"] = _failure(error)
         result["traceback"] = traceback.format_exc()
     result["versions"] = {name: _version(name) for name in ("torch", "transformers")}
     return result
 
 
-def _told(error: Exception) -> dict[str, str]:
+def _failure(error: Exception) -> dict[str, str]:
     missing = getattr(error, "name", None) if isinstance(error, ModuleNotFoundError) else None
     if missing in NEEDED:
         return {
@@ -132,12 +136,6 @@ def _version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def _write(path: Path, result: dict[str, Any]) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(result, default=str), encoding="utf-8")
-    os.replace(part, path)
 
 
 PROBES: dict[str, Callable[[Request], dict[str, Any]]] = {

@@ -1,10 +1,10 @@
-"""What a probe has to tell a person: a reason, and what to do about it."""
+"""The error that a probe reports: a reason, and what to do about it."""
 
 from __future__ import annotations
 
 
 class ProbeError(Exception):
-    """Is raised where a request cannot be met, for a reason that lies in the request.
+    """A request that cannot be met, for a reason that lies in the request.
 
     Args:
         message: What was found, and where.
@@ -18,5 +18,5 @@ class ProbeError(Exception):
         self.hint = hint
 
     def to_json(self) -> dict[str, str]:
-        """Returns the error as a result carries it."""
+        """Return the error as a result carries it."""
         return {"code": self.code, "message": str(self), "hint": self.hint}

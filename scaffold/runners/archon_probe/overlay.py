@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def lay_over(package: str, folder: Path) -> None:
-    """Makes the modules of a folder come before those of a package; all others stay as they are.
+    """Put the modules of a folder before those of a package; all others stay as they are.
 
     Args:
         package: The dotted name of a package, which is imported.
-        folder: Where the modules stand.
+        folder: Holds the modules.
     """
     module = importlib.import_module(package)
     module.__path__.insert(0, str(folder))

@@ -1,4 +1,4 @@
-"""Where a probe is: one line per stage, so that the end of a killed process is explained."""
+"""The progress of a probe, one line per stage, which explains the end of a killed process."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _listener: Callable[[str], None] | None = None
 
 
 def listen(listener: Callable[[str], None] | None) -> None:
-    """Makes `stage` tell a listener from now on; None for nobody."""
+    """Set who hears of stages from now on; None for nobody."""
     global _listener
     _listener = listener
 
 
 def log_stages(path: Path) -> None:
-    """Makes `stage` write to a file from now on."""
+    """Append a JSON line to a file for each stage from now on."""
     started_s = time.monotonic()
 
     def write(name: str) -> None:
@@ -29,7 +29,7 @@ def log_stages(path: Path) -> None:
 
 
 def stage(name: str) -> None:
-    """Says what begins now.
+    """Report what begins now.
 
     Args:
         name: What is done, such as "measuring attention".

@@ -1,4 +1,4 @@
-"""Answers while the program is stuck: a thread that sleeps in the kernel until it is asked."""
+"""A thread that answers while the program is stuck; it sleeps in the kernel until it is asked."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from rank_recorder import record
 
 
 def start():
-    """Starts the thread that answers; it costs nothing until somebody asks."""
+    """Start the thread that answers."""
     rec = record.current()
     path = os.path.join(record.folder(), f"{rec.pid}.ask")
     if not hasattr(os, "mkfifo") or os.path.exists(path):
@@ -20,13 +20,13 @@ def start():
 def _answer(path):
     while True:
         with open(path, "rb") as file:  # waits, without the interpreter's lock, for one who writes
-            asked = file.read()
-        if asked:
+            request = file.read()
+        if request:
             write_flight(os.path.join(record.folder(), f"{os.getpid()}.flight.json"))
 
 
 def write_flight(path):
-    """Writes what torch's own recorder has seen: collectives of C++, too."""
+    """Write what torch's flight recorder has seen, the collectives of C++ among it."""
     try:
         from torch._C import _distributed_c10d as native
 
@@ -38,4 +38,4 @@ def write_flight(path):
         return
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump([{k: v for k, v in each.items() if k != "frames"} for each in entries], file)
-    os.replace(path + ".part", path)
+    os.replace(path + ".part", path)  # a reader sees a whole file

@@ -1,4 +1,4 @@
-"""Records a checksum of what each module returns, of gradients and of parameters.
+"""Record a checksum of what each module returns, of gradients and of parameters.
 
 The checksum of a tensor is a sum over its elements, each weighted by its place in the whole tensor,
 so the checksums of a DTensor's shards add up to that of the whole, and nothing is communicated.
@@ -16,7 +16,7 @@ CHUNK = 1 << 22
 
 @functools.cache
 def watcher(steps):
-    """Returns the one watcher of this process."""
+    """Return the one watcher of this process."""
     return Checksums(steps)
 
 
@@ -35,21 +35,22 @@ class Checksums:
         self._counts = {}
 
     def before(self, module):
-        """Records the parameters of a model that is called for the first time."""
+        """Record the parameters of a model that is called for the first time."""
         if self._is_over():
             return
         if self._names.enter(module):
             label = self._names.of(module)
             for name, parameter in module.named_parameters():
-                self._write("start", naming._joined(label, name, module), "", parameter)
+                self._write("start", naming.full_name(label, name, module), "", parameter)
 
     def after(self, module, output):
-        """Records what a module returned, and the gradient of that once it is there."""
+        """Record what a module returned, and the gradient of that once it is there."""
         if self._is_over():
             return
         name = self._names.of(module)
         for part, tensor in naming.tensors_in(output):
             self._write("forward", name, part, tensor)
+            # A leaf is a parameter or an input, whose gradient is read at the optimizer's step.
             if tensor.requires_grad and tensor.grad_fn is not None:
                 tensor.register_hook(functools.partial(self._backward, name, part))
         self._names.leave(module)
@@ -62,17 +63,17 @@ class Checksums:
                 record.fault("backward", error)
 
     def before_step(self, optimizer):
-        """Records the gradients that an optimizer is given."""
+        """Record the gradients that an optimizer is given."""
         self._of_parameters("gradient", optimizer, lambda parameter: parameter.grad)
 
     def after_step(self, optimizer):
-        """Records the parameters that an optimizer has made, and counts the step."""
+        """Record the parameters that an optimizer has made, and count the step."""
         self._of_parameters("parameter", optimizer, lambda parameter: parameter)
         self._step += 1
         self._counts.clear()
 
     def on_error(self, error):
-        """Has nothing to add."""
+        """Ignore the error: checksums are written as they come."""
 
     def _of_parameters(self, phase, optimizer, tensor_of):
         if self._is_over():
@@ -105,7 +106,7 @@ class Checksums:
 
 
 def measure(tensor):
-    """Returns the numbers of a tensor, or None where it has none to look at.
+    """Return the numbers of a tensor, or None where it has none to look at.
 
     Returns:
         dtype and shape (of the whole), sum, norm (squared), largest, total, nan, inf, and samples;
@@ -128,14 +129,14 @@ def measure(tensor):
 
 
 def _placed(tensor):
-    """Returns where a DTensor's local part lies in the whole; None for a plain tensor."""
+    """Return where a DTensor's local part lies in the whole; None for a plain tensor."""
     placements = getattr(tensor, "placements", None)
     if placements is None or not hasattr(tensor, "device_mesh"):
         return None
     mesh = tensor.device_mesh
     coordinate = list(mesh.get_coordinate() or [])
     copies = [at for at, each in zip(coordinate, placements, strict=False) if each.is_replicate()]
-    said = {
+    found = {
         "placements": [str(each) for each in placements],
         "partial": any(each.is_partial() for each in placements),
         "counts": not any(copies),
@@ -145,11 +146,11 @@ def _placed(tensor):
         from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
         _, offset = compute_local_shape_and_global_offset(tensor.shape, mesh, placements)
-        said["offset"] = [int(each) for each in offset]
-        said["strides"] = _strides(tensor.shape)
+        found["offset"] = [int(each) for each in offset]
+        found["strides"] = _strides(tensor.shape)
     except Exception as error:
         record.fault("offset of a shard", error)
-    return said
+    return found
 
 
 def _strides(shape):
@@ -164,14 +165,22 @@ def _numbers(flat, placed, shape):
     import torch
 
     found = {"sum": 0, "norm": 0.0, "largest": 0.0, "total": 0.0, "nan": 0, "inf": 0}
+    # In pieces: int64 and float64 copies of a whole tensor would need several times its memory.
     for start in range(0, flat.numel(), CHUNK):
         chunk = flat[start : start + CHUNK]
         indices = torch.arange(start, start + chunk.numel(), device=flat.device)
-        found["sum"] += int((_bits(chunk) * _weights(_whole(indices, placed, shape))).sum())
+        # An odd number below 2**31 for each place; the multiplier is Knuth's for hashing.
+        weights = ((_whole(indices, placed, shape) * 2654435761) & 0x7FFFFFFF) | 1
+        found["sum"] += int((_bits(chunk) * weights).sum())
         _add(found, chunk)
     found["sum"] = found["sum"] % (1 << 64)
     step = max(1, flat.numel() // SAMPLES)
-    found["samples"] = [_plain(each) for each in flat[::step][:SAMPLES].tolist()]
+    samples = flat[::step][:SAMPLES].tolist()
+    # JSON has no infinity and no NaN.
+    found["samples"] = [
+        each if isinstance(each, (bool, int)) or math.isfinite(each) else str(each)
+        for each in samples
+    ]
     return found
 
 
@@ -190,24 +199,19 @@ def _add(found, chunk):
 
 
 def _bits(chunk):
-    """Returns the bits of each element as a number; the two zeros are one."""
+    """Return the bits of each element as a number; the two zeros are one."""
     import torch
 
     if chunk.dtype == torch.bool:
         return chunk.to(torch.int64)
-    if chunk.is_floating_point():
+    if chunk.is_floating_point():  # -0.0 + 0.0 is 0.0
         chunk = chunk + torch.zeros((), dtype=chunk.dtype, device=chunk.device)
     kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     return chunk.contiguous().view(kinds[chunk.element_size()]).to(torch.int64)
 
 
-def _weights(indices):
-    # An odd number below 2**31 for each place; the multiplier is Knuth's for hashing.
-    return ((indices * 2654435761) & 0x7FFFFFFF) | 1
-
-
 def _whole(indices, placed, shape):
-    """Returns the places that elements of a shard have in the whole tensor."""
+    """Return the places that elements of a shard have in the whole tensor."""
     if placed is None or placed["offset"] is None:
         return indices
     total = indices * 0
@@ -217,7 +221,3 @@ def _whole(indices, placed, shape):
         total = total + (rest // stride + offset) * whole
         rest = rest % stride
     return total
-
-
-def _plain(value):
-    return value if isinstance(value, (bool, int)) or math.isfinite(value) else str(value)

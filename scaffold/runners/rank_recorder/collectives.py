@@ -1,4 +1,4 @@
-"""Records each call of a process group's methods: what dist.*, FSDP and DTensor end in, in Python.
+"""Record calls of a process group's methods, in which dist.*, FSDP and DTensor end in Python.
 
 Collectives that C++ issues by itself (DDP's reducer, compiled code) pass here as little as they
 pass any Python; torch's flight recorder has those, and `answering` asks it.
@@ -38,7 +38,7 @@ METHODS = {
     "recv": "recv",
     "recv_anysource": "recv_anysource",
 }
-# Whose output says what all ranks have to agree on; that of the others stands in their input.
+# Whose output shows what all ranks have to agree on; of the others the input does.
 OUTPUT_FIRST = {
     "allgather": 1,
     "allgather_coalesced": 1,
@@ -55,12 +55,14 @@ POINT_TO_POINT = {"send", "recv", "recv_anysource"}
 REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
 MAX_TENSORS = 8
 
-_local = threading.local()
+local = threading.local()
+"""`inside` is true while a recorded call runs, whose inner calls are not recorded."""
 _state = {"pid": None, "numbers": {}, "groups": {}, "works": {}}
 
 
 def patch(c10d):
-    """Wraps the methods of every process group, and the waiting of works."""
+    """Wrap the methods of every process group, and the waiting of works."""
+    record.current()  # a process that imports this takes part, and has a record from here on
     kind = c10d.ProcessGroup
     for method, name in METHODS.items():
         original = getattr(kind, method, None)
@@ -75,17 +77,18 @@ def patch(c10d):
 def _wrapped(c10d, original, method, name):
     @functools.wraps(original)
     def call(self, *args, **kwargs):
-        if getattr(_local, "inside", False):
+        # Some methods call others of the group; the outer call is the program's.
+        if getattr(local, "inside", False):
             return original(self, *args, **kwargs)
         number = begin(c10d, self, method, name, args, kwargs)
-        _local.inside = True
+        local.inside = True
         try:
             work = original(self, *args, **kwargs)
-        except BaseException as error:
+        except BaseException as error:  # also KeyboardInterrupt
             step("x", number, error=repr(error)[:500])
             raise
         finally:
-            _local.inside = False
+            local.inside = False
         step("-", number)
         if work is not None:
             remember(work, number)
@@ -113,7 +116,7 @@ def _wrapped_wait(original):
 
 
 def begin(c10d, group, method, name, args, kwargs):
-    """Records that a call begins and returns its number; 0 where that failed."""
+    """Record that a call begins and return its number; 0 where that failed."""
     try:
         rec = record.current()
         number = next(rec.numbers)
@@ -124,19 +127,21 @@ def begin(c10d, group, method, name, args, kwargs):
             fields["peer"] = peer[0] if len(peer) == 2 else kwargs.get("srcRank")
             fields["tag"] = peer[-1] if peer else 0
             way = f"{key} {method == 'send'} {fields['peer']} {fields['tag']}"
+            # Point-to-point calls pair by peer and tag, and not by their order in the group.
             fields["k"] = next_number(way)
         else:
             fields["n"] = next_number(key)
         fields["in"] = tensors(args[OUTPUT_FIRST.get(method, 0) :][:1])
         fields.update(options(list(args) + list(kwargs.values())))
         fields["at"], fields["via"] = frames.place(3)
-        return _began(rec, fields)
+        return write_begin(rec, fields)
     except Exception as error:
         record.fault(f"{method} is not recorded", error)
         return 0
 
 
-def _began(rec, fields):
+def write_begin(rec, fields):
+    """Record that a call begins, in which thread, and after which error; return its number."""
     thread = threading.current_thread()
     if thread is not threading.main_thread():
         fields["th"] = thread.name
@@ -149,7 +154,7 @@ def _began(rec, fields):
 
 
 def step(kind, number, **fields):
-    """Records a step of a call: - issued, w waiting, W done, x failed."""
+    """Record a step of a call: - issued, w waiting, W done, x failed."""
     if number and fields:
         record.current().call({"e": kind, "i": number, **fields})
     elif number:
@@ -157,8 +162,9 @@ def step(kind, number, **fields):
 
 
 def remember(work, number):
-    """Keeps which call a work is of, for as long as it may be waited for."""
+    """Keep which call a work is of, for as long as it may be waited for."""
     works = state()["works"]
+    # By id, so that the work itself is not kept alive.
     works[id(work)] = number
     if len(works) > 10_000:  # works that nobody waits for
         for key in list(works)[:5_000]:
@@ -166,58 +172,51 @@ def remember(work, number):
 
 
 def state():
-    """Returns what is counted in this process; a fork counts anew."""
+    """Return what is counted in this process; a fork counts anew."""
     if _state["pid"] != record.current().pid:
         _state.update(pid=record.current().pid, numbers={}, groups={}, works={}, left=0)
     return _state
 
 
 def next_number(key):
-    """Returns how many collectives of a group this one makes."""
+    """Return how many collectives of a group this one makes."""
     numbers = state()["numbers"]
     numbers[key] = numbers.get(key, 0) + 1
     return numbers[key]
 
 
 def group_key(c10d, group):
-    """Returns the name of a group; the first time its ranks are recorded."""
+    """Return the name of a group; the first time its ranks are recorded."""
     groups = state()["groups"]
     # A process that has left its groups may come back to others of their names.
     times = state().get("left", 0)
     name = f"{group.group_name}@{times}" if times else group.group_name
     if name not in groups:
-        ranks = _ranks(c10d, group)
+        ranks = [int(rank) for rank in c10d._world.pg_group_ranks.get(group, {})]
         groups[name] = bool(ranks)
         if not ranks:  # it is still being made
             del groups[name]
+        try:
+            backend = str(c10d.get_backend(group))
+        except Exception:
+            backend = ""
         record.current().head(
             kind="group",
             group=name,
             ranks=ranks,
             description=getattr(group, "group_desc", ""),
-            backend=_backend(c10d, group),
+            backend=backend,
         )
     return name
 
 
 def leave_groups():
-    """Notes that all groups are left: those to come are others."""
+    """Note that all groups are left: those to come are others."""
     state()["left"] = state().get("left", 0) + 1
 
 
-def _ranks(c10d, group):
-    return [int(rank) for rank in c10d._world.pg_group_ranks.get(group, {})]
-
-
-def _backend(c10d, group):
-    try:
-        return str(c10d.get_backend(group))
-    except Exception:
-        return ""
-
-
 def tensors(values):
-    """Returns [dtype, shape] of the tensors among values, however deep, the first few of them."""
+    """Return [dtype, shape] of the tensors among values, however deep, the first few of them."""
     found = []
     _gather(values, found)
     rows = [[str(each.dtype).replace("torch.", ""), list(each.shape)] for each in found]
@@ -233,13 +232,13 @@ def _gather(values, found):
 
 
 def options(values):
-    """Returns what else all ranks have to agree on: the root and the reduction."""
-    said = {}
+    """Return what else all ranks have to agree on: the root and the reduction."""
+    found = {}
     for value in values:
         reduction = getattr(getattr(value, "reduceOp", None), "op", None)
         if reduction is not None:
-            said["red"] = getattr(reduction, "name", None) or REDUCTIONS[int(reduction)]
+            found["red"] = getattr(reduction, "name", None) or REDUCTIONS[int(reduction)]
         root = getattr(value, "rootRank", None)
         if isinstance(root, int) and root >= 0:
-            said["root"] = root
-    return said
+            found["root"] = root
+    return found

@@ -1,17 +1,17 @@
-"""Records how processes end: their own end by themselves, that of killed ones by who waits."""
+"""Record how processes end: their own end by themselves, that of killed ones by who waits."""
 
 import atexit
 import functools
 import os
 import sys
 
-from rank_recorder import frames, record
+from rank_recorder import answering, frames, record
 
 MAX_FRAMES = 40
 
 
 def watch_own_end():
-    """Records an exception that ends the program, and an orderly end."""
+    """Record an exception that ends the program, and an orderly end."""
     shown = sys.excepthook
 
     @functools.wraps(shown)
@@ -24,10 +24,10 @@ def watch_own_end():
 
 
 def failed(error, trace):
-    """Records the exception that ends this process."""
+    """Record the exception that ends this process."""
     rec = record.known()
     if rec is None:
-        return
+        return  # no rank: it gets no record for its end alone
     try:
         rec.head(
             kind="exception",
@@ -36,7 +36,9 @@ def failed(error, trace):
             frames=frames.traced(trace)[-MAX_FRAMES:],
         )
         _flight(rec)
-        _memory(error)
+        watching = sys.modules.get("rank_recorder.watching_modules")
+        if watching is not None:  # the program has imported torch's modules
+            watching.on_error(error)
     except Exception as fault:
         record.fault("exception", fault)
 
@@ -50,46 +52,37 @@ def _ended():
 
 def _flight(rec):
     if "torch.distributed.distributed_c10d" in sys.modules:
-        from rank_recorder import answering
-
         answering.write_flight(os.path.join(record.folder(), f"{rec.pid}.flight.json"))
 
 
-def _memory(error):
-    if "rank_recorder.watching_modules" in sys.modules:
-        from rank_recorder import watching_modules
-
-        watching_modules.on_error(error)
-
-
 def watch_children(module):
-    """Records how a child ended that is a process of the job; `module` is subprocess."""
+    """Record how a child ended that is a process of the job; `module` is subprocess."""
     for name in ("poll", "wait"):
         original = getattr(module.Popen, name)
-        setattr(module.Popen, name, _asked(original, lambda self: self.returncode))
+        setattr(module.Popen, name, _polled(original, lambda self: self.returncode))
 
 
 def watch_spawned(module):
-    """Does it for multiprocessing, where errors end in the module and not in the hook."""
+    """Record ends for multiprocessing, where errors end in the module and not in the hook."""
     process = getattr(module, "BaseProcess", None)
     if process is not None:
         process.run = _caught(process.run)
-        process.exitcode = _asked_property(process.exitcode)
+        process.exitcode = _polled_property(process.exitcode)
     if hasattr(module, "_wrap"):  # torch's spawn keeps errors for the parent
         module._wrap = _unwrapped(module._wrap)
 
 
-def _asked(original, status_of):
+def _polled(original, status_of):
     @functools.wraps(original)
-    def ask(self, *args, **kwargs):
+    def poll(self, *args, **kwargs):
         result = original(self, *args, **kwargs)
         _child(self.pid, status_of(self))
         return result
 
-    return ask
+    return poll
 
 
-def _asked_property(original):
+def _polled_property(original):
     def exitcode(self):
         status = original.fget(self)
         _child(self.pid, status)
@@ -98,15 +91,15 @@ def _asked_property(original):
     return property(exitcode, doc=original.__doc__)
 
 
-_told = set()
+_recorded = set()
 
 
 def _child(pid, status):
-    if status is None or pid is None or pid in _told:
+    if status is None or pid is None or pid in _recorded:
         return
     try:
         if os.path.exists(os.path.join(record.folder(), f"{pid}.head.jsonl")):
-            _told.add(pid)
+            _recorded.add(pid)
             record.current().head(kind="child", pid=pid, status=status)
     except Exception as error:
         record.fault("child", error)
@@ -118,7 +111,7 @@ def _caught(original):
         try:
             result = original(self)
         except BaseException as error:
-            if not isinstance(error, SystemExit):
+            if not isinstance(error, SystemExit):  # an orderly way out
                 failed(error, error.__traceback__)
             raise
         _ended()  # a forked child leaves by os._exit, which calls nothing
@@ -131,13 +124,13 @@ def _unwrapped(original):
     @functools.wraps(original)
     def _wrap(fn, *args, **kwargs):
         @functools.wraps(fn)
-        def told(*inner, **named):
+        def record_failure(*inner, **named):
             try:
                 return fn(*inner, **named)
             except Exception as error:
                 failed(error, error.__traceback__)
                 raise
 
-        return original(told, *args, **kwargs)
+        return original(record_failure, *args, **kwargs)
 
     return _wrap

@@ -1,4 +1,4 @@
-"""Prints the versions and devices of this interpreter as JSON; `scaffold debug env` runs it."""
+"""Print the versions and devices of this interpreter as JSON; `scaffold debug env` runs it."""
 
 import importlib.metadata
 import json
@@ -11,7 +11,7 @@ PACKAGES = ("torch", "transformers", "accelerate", "deepspeed", "numpy", "triton
 
 
 def versions():
-    """Returns the versions of packages that are installed, without importing them."""
+    """Return the versions of packages that are installed, without importing them."""
     found = {}
     for name in PACKAGES:
         try:
@@ -22,34 +22,33 @@ def versions():
 
 
 def of_torch():
-    """Returns what torch was built with, and the devices that it sees."""
+    """Return what torch was built with, and the devices that it sees."""
     import torch
     import torch.distributed as dist
 
-    said = {"cuda": torch.version.cuda, "devices": [], "backends": [], "nccl": None}
+    found = {"cuda": torch.version.cuda, "devices": [], "backends": [], "nccl": None}
     if dist.is_available():
         names = ("gloo", "nccl", "mpi", "ucc", "xccl")
-        said["backends"] = [
+        found["backends"] = [
             name for name in names if getattr(dist, f"is_{name}_available", lambda: False)()
         ]
     if torch.cuda.is_available():
         count = torch.cuda.device_count()
-        said["devices"] = [torch.cuda.get_device_name(index) for index in range(count)]
-    if "nccl" in said["backends"]:
-        said["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
-    return said
+        found["devices"] = [torch.cuda.get_device_name(index) for index in range(count)]
+    if "nccl" in found["backends"]:
+        found["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
+    return found
 
 
 def main():
-    """Prints one JSON object."""
-    said = {"python": platform.python_version(), "executable": sys.executable}
-    said["packages"] = versions()
-    if "torch" in said["packages"]:
+    found = {"python": platform.python_version(), "executable": sys.executable}
+    found["packages"] = versions()
+    if "torch" in found["packages"]:
         try:
-            said["torch"] = of_torch()
+            found["torch"] = of_torch()
         except Exception as error:
-            said["error"] = f"torch cannot be imported: {error!r}"
-    print(json.dumps(said))
+            found["error"] = f"torch cannot be imported: {error!r}"
+    print(json.dumps(found))
 
 
 main()

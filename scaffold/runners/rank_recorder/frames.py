@@ -1,4 +1,4 @@
-"""Where in the program a call is: the nearest frame that is not torch's own, and the user's."""
+"""Find the frames of a call: the nearest one outside of torch, and the program's own."""
 
 import os
 import sys
@@ -6,11 +6,11 @@ import sysconfig
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
-_kinds = {}
+_kinds = {}  # by file, as every call of a collective looks its frames up
 
 
 def place(depth=2):
-    """Returns where the caller was called from.
+    """Return where the caller was called from.
 
     Args:
         depth: How many frames belong to the recorder.
@@ -40,7 +40,7 @@ def place(depth=2):
 
 
 def traced(trace):
-    """Returns the frames of a traceback as [file, line, function], the outermost first."""
+    """Return the frames of a traceback as [file, line, function], the outermost first."""
     rows = []
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -51,7 +51,7 @@ def traced(trace):
 
 
 def raised_at(error):
-    """Returns where an exception comes from: the innermost frame of the program's own."""
+    """Return where an exception comes from: the innermost frame of the program's own."""
     rows = traced(error.__traceback__)
     own = [row for row in rows if _kind(row[0]) == "program"]
     return (own or rows or [None])[-1]

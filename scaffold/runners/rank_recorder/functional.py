@@ -1,4 +1,4 @@
-"""Records functional collectives, which DTensor is built on: they go to C++ past the groups."""
+"""Record functional collectives, which DTensor is built on: they go to C++ past the groups."""
 
 import functools
 import sys
@@ -30,7 +30,7 @@ _pending = {}
 
 
 def patch(module):
-    """Wraps the functions, and the waiting for their results."""
+    """Wrap the functions, and the waiting for their results."""
     for function, name in FUNCTIONS.items():
         original = getattr(module, function, None)
         if original is not None:
@@ -41,17 +41,17 @@ def patch(module):
 def _wrapped(module, original, name):
     @functools.wraps(original)
     def call(*args, **kwargs):
-        if uncompiled.compiling() or getattr(collectives._local, "inside", False):
+        if uncompiled.compiling() or getattr(collectives.local, "inside", False):
             return original(*args, **kwargs)
         number = _begin(module, name, args, kwargs)
-        collectives._local.inside = True
+        collectives.local.inside = True
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
             collectives.step("x", number, error=repr(error)[:500])
             raise
         finally:
-            collectives._local.inside = False
+            collectives.local.inside = False
         collectives.step("-", number)
         _remember(result, number)
         return result
@@ -62,32 +62,27 @@ def _wrapped(module, original, name):
 def _begin(module, name, args, kwargs):
     try:
         c10d = sys.modules["torch.distributed.distributed_c10d"]
-        named = _group_name(module, args, kwargs)
-        group = c10d._resolve_process_group(named)
+        group = kwargs.get("group")
+        if group is None:
+            for value in args:  # a group, a mesh, or a mesh with one of its dimensions
+                mesh = value[0] if isinstance(value, tuple) and len(value) == 2 else value
+                if hasattr(value, "group_name") or hasattr(mesh, "mesh"):
+                    group = value
+        # Torch's own way to find the group that a call is about.
+        group = c10d._resolve_process_group(
+            module._resolve_group_name(group, kwargs.get("tag", ""))
+        )
         return collectives.begin(c10d, group, "functional", name, args, {})
     except Exception as error:
         record.fault(f"functional {name} is not recorded", error)
         return 0
 
 
-def _group_name(module, args, kwargs):
-    """Returns the name of the group that a call is about: torch's own way of finding it."""
-    group = kwargs.get("group")
-    if group is None:
-        group = next(value for value in reversed(args) if _is_group(value))
-    return module._resolve_group_name(group, kwargs.get("tag", ""))
-
-
-def _is_group(value):
-    is_mesh_part = isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "mesh")
-    return hasattr(value, "group_name") or hasattr(value, "mesh") or is_mesh_part
-
-
 def _remember(result, number):
     for each in result if isinstance(result, (list, tuple)) else [result]:
         elem = getattr(each, "elem", each)
         if number and hasattr(elem, "data_ptr"):
-            if len(_pending) > 10_000:
+            if len(_pending) > 10_000:  # results that nobody waits for
                 _pending.clear()
             _pending[_key(elem)] = number
 
@@ -104,6 +99,7 @@ def _wrapped_wait(original):
     def wait_tensor(tensor):
         if uncompiled.compiling():
             return original(tensor)
+        # By storage: a view or a wrapper of the result may be waited for.
         number = _pending.pop(_key(tensor), 0)
         collectives.step("w", number)
         try:

@@ -1,12 +1,13 @@
-"""Patches modules right after the program has imported them, and imports none itself."""
+"""Patch modules right after the program has imported them, and import none itself."""
 
+import importlib
 import sys
 
 from rank_recorder import record
 
 
 def watch_imports():
-    """Patches what is imported already, and the rest once it is."""
+    """Patch what is imported already, and the rest once it is."""
     sys.meta_path.insert(0, _Watch())
     for name in PATCHES:
         if name in sys.modules:
@@ -14,12 +15,12 @@ def watch_imports():
 
 
 class _Watch:
-    """Is a finder that finds nothing itself: it lends its ear to the loaders of others."""
+    """A finder that finds nothing itself: it listens to the loaders of others."""
 
     def find_spec(self, name, path=None, target=None):
-        """Returns the spec that the other finders have for a module that is to be patched."""
+        """Return the spec that the other finders have for a module that is to be patched."""
         if name not in PATCHES:
-            return None
+            return None  # the common case costs one look-up
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             spec = None if finder is self or find is None else find(name, path, target)
@@ -30,7 +31,7 @@ class _Watch:
 
 
 def _listen(name, loader):
-    """Patches the module behind its own loader, which stays what inspection finds."""
+    """Patch the module behind its own loader, which stays what inspection finds."""
     execute = getattr(loader, "exec_module", None)
     if execute is None:
         return
@@ -41,61 +42,27 @@ def _listen(name, loader):
 
     try:
         loader.exec_module = exec_module
-    except AttributeError as error:
+    except AttributeError as error:  # a loader that takes no attributes
         record.fault(name, error)
 
 
 def _patch(name, module):
     try:
-        PATCHES[name](module)
+        for patch in PATCHES[name]:
+            place, _, function = patch.partition(".")
+            getattr(importlib.import_module(f"rank_recorder.{place}"), function)(module)
     except Exception as error:
         record.fault(name, error)
 
 
-def _collectives(module):
-    from rank_recorder import collectives, setting_up
-
-    record.current()
-    collectives.patch(module)
-    setting_up.patch(module)
-
-
-def _functional(module):
-    from rank_recorder import functional
-
-    functional.patch(module)
-
-
-def _children(module):
-    from rank_recorder import ends
-
-    ends.watch_children(module)
-
-
-def _spawned(module):
-    from rank_recorder import ends
-
-    ends.watch_spawned(module)
-
-
-def _modules(module):
-    from rank_recorder import watching_modules
-
-    watching_modules.patch(module)
-
-
-def _optimizers(module):
-    from rank_recorder import watching_modules
-
-    watching_modules.patch_optimizers(module)
-
-
+# Module of the program -> functions of the recorder that patch it. Their modules are imported with
+# it: this runs in every Python of a job, and most of them never import torch.
 PATCHES = {
-    "torch.distributed.distributed_c10d": _collectives,
-    "torch.distributed._functional_collectives": _functional,
-    "subprocess": _children,
-    "multiprocessing.process": _spawned,
-    "torch.multiprocessing.spawn": _spawned,
-    "torch.nn.modules.module": _modules,
-    "torch.optim.optimizer": _optimizers,
+    "torch.distributed.distributed_c10d": ("collectives.patch", "setting_up.patch"),
+    "torch.distributed._functional_collectives": ("functional.patch",),
+    "subprocess": ("ends.watch_children",),
+    "multiprocessing.process": ("ends.watch_spawned",),
+    "torch.multiprocessing.spawn": ("ends.watch_spawned",),
+    "torch.nn.modules.module": ("watching_modules.patch",),
+    "torch.optim.optimizer": ("watching_modules.patch_optimizers",),
 }

@@ -1,4 +1,4 @@
-"""Records what memory modules hold: parameters, gradients, optimizer state, saved activations.
+"""Record what memory modules hold: parameters, gradients, optimizer state, saved activations.
 
 What autograd saved is read off the graph that it keeps anyway; no hook of it is set.
 """
@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import resource
 import sys
 
 from rank_recorder import naming, record
@@ -17,7 +18,7 @@ MAX_NODES = 200_000
 
 @functools.cache
 def watcher(steps):
-    """Returns the one watcher of this process."""
+    """Return the one watcher of this process."""
     return Memory(steps)
 
 
@@ -39,16 +40,17 @@ class Memory:
         self._failed_in = ""
 
     def before(self, module):
-        """Notes which module runs, and starts to count anew where it is the outermost."""
+        """Enter a module, and count anew where it is the outermost."""
         is_outermost = not self._names.current
         self._names.enter(module)
         if is_outermost and self._step < self._steps:
-            self._forget()
-            self._storages = {_storage(each) for _, root in self._names.models()
-                              for each in root.parameters()}  # fmt: skip
+            self._saved, self._seen, self._failed_in = {}, set(), ""
+            # What holds parameters is not saved for them alone.
+            roots = [root for _, root in self._names.models()]
+            self._storages = {_storage(each) for root in roots for each in root.parameters()}
 
     def after(self, module, output):
-        """Counts what autograd saved for a module, apart from what its inner ones saved."""
+        """Count what autograd saved for a module, apart from what its inner ones saved."""
         if sys.exc_info()[1] is not None:
             self._failed_in = self._failed_in or self._names.of(module)
         name = self._names.of(module)
@@ -59,12 +61,12 @@ class Memory:
             self._write("a forward pass ended")
 
     def before_step(self, optimizer):
-        """Looks while gradients are there."""
+        """Look while gradients are there."""
         if self._step < self._steps:
             self._write("an optimizer begins its step")
 
     def after_step(self, optimizer):
-        """Looks once the optimizer has its state."""
+        """Look once the optimizer has its state."""
         if optimizer not in self._optimizers:
             self._optimizers.append(optimizer)
         if self._step < self._steps:
@@ -72,16 +74,14 @@ class Memory:
         self._step += 1
 
     def on_error(self, error):
-        """Looks a last time, where memory was what there was too little of."""
+        """Look a last time, where the error is a lack of memory."""
         name = type(error).__name__
         if name in ("OutOfMemoryError", "MemoryError") or SCARCE.search(str(error)):
             where = self._failed_in or self._names.current
             self._write(f"out of memory{' in ' + where if where else ''}")
 
-    def _forget(self):
-        self._saved, self._seen, self._failed_in = {}, set(), ""
-
     def _newly_saved(self, output):
+        # Inner modules end first, so what they saved has been seen when an outer one ends.
         total = 0
         nodes = [tensor.grad_fn for _, tensor in naming.tensors_in(output)]
         while nodes and len(self._seen) < MAX_NODES:
@@ -102,7 +102,7 @@ class Memory:
 
     def _write(self, moment):
         rec = record.current()
-        said = {
+        found = {
             "moment": moment,
             "step": self._step,
             "modules": self._modules(),
@@ -111,7 +111,7 @@ class Memory:
         }
         path = os.path.join(record.folder(), f"{rec.pid}.memory.json")
         with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(said, file)
+            json.dump(found, file)
         os.replace(path + ".part", path)
 
     def _modules(self):
@@ -119,27 +119,25 @@ class Memory:
         for _, root in self._names.models():
             for module in root.modules():
                 own = list(module.parameters(recurse=False))
+                states = [o.state.get(each, {}) for o in self._optimizers for each in own]
+                values = [value for state in states for value in state.values()]
+                kept = [value for value in values if hasattr(value, "element_size")]
                 row = {
                     "parameters": sum(_bytes(each) for each in own),
                     "gradients": sum(_bytes(each.grad) for each in own if each.grad is not None),
-                    "optimizer": sum(self._state_bytes(each) for each in own),
+                    "optimizer": sum(_bytes(each) for each in kept),
                     "saved": self._saved.get(self._names.of(module), 0),
                 }
                 if any(row.values()):
                     rows[self._names.of(module)] = row
         return rows
 
-    def _state_bytes(self, parameter):
-        states = [each.state.get(parameter, {}) for each in self._optimizers]
-        values = [value for state in states for value in state.values()]
-        return sum(_bytes(each) for each in values if hasattr(each, "element_size"))
-
     def _parameters(self):
         found = {}
         for label, root in self._names.models():
             for name, parameter in root.named_parameters():
                 placements = [str(each) for each in getattr(parameter, "placements", ())]
-                found[naming._joined(label, name, root)] = {
+                found[naming.full_name(label, name, root)] = {
                     "held": _bytes(parameter),
                     "whole": parameter.numel() * parameter.element_size(),
                     "placements": placements,
@@ -153,17 +151,14 @@ def _attributes(kind):
 
 
 def _saved_by(node):
-    """Yields the tensors that a node of the graph keeps for the backward pass."""
+    """Yield the tensors that a node of the graph keeps for the backward pass."""
     for name in (*_attributes(type(node)), "saved_tensors"):
-        for _, tensor in naming.tensors_in(_get(node, name)):
+        try:
+            saved = getattr(node, name, None)
+        except RuntimeError:  # freed already, or changed in place
+            continue
+        for _, tensor in naming.tensors_in(saved):
             yield tensor
-
-
-def _get(node, name):
-    try:
-        return getattr(node, name, None)
-    except RuntimeError:  # freed already, or changed in place
-        return None
 
 
 def _bytes(tensor):
@@ -179,19 +174,17 @@ def _storage(tensor):
 
 
 def _device():
-    import resource
-
     import torch
 
-    said = {"resident_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    found = {"resident_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
     if sys.platform == "darwin":
-        said["resident_peak"] //= 1024  # there it is counted in bytes
+        found["resident_peak"] //= 1024  # there it is counted in bytes
     if torch.cuda.is_available() and torch.cuda.is_initialized():
-        said["cuda"] = {
+        found["cuda"] = {
             "device": torch.cuda.get_device_name(),
             "allocated": torch.cuda.memory_allocated(),
             "allocated_peak": torch.cuda.max_memory_allocated(),
             "reserved": torch.cuda.memory_reserved(),
             "total": torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory,
         }
-    return said
+    return found

@@ -1,4 +1,4 @@
-"""Names modules and parameters as the model does, whatever it is wrapped in."""
+"""Name modules and parameters as the model does, whatever it is wrapped in."""
 
 import sys
 import weakref
@@ -7,7 +7,7 @@ WRAPPERS = {"_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module"}
 
 
 class Names:
-    """Knows the modules that were called, by their name below the outermost one."""
+    """The modules that were called, by their name below the outermost one."""
 
     def __init__(self):
         self.roots = []
@@ -16,7 +16,7 @@ class Names:
         self._stack = []
 
     def enter(self, module):
-        """Notes that a module is called, and returns whether it is a model not seen before."""
+        """Enter a module that is called, and return whether it is a model not seen before."""
         is_new = not self._stack and module not in self._modules
         if is_new:
             self._add(module)
@@ -24,7 +24,8 @@ class Names:
         return is_new
 
     def leave(self, module):
-        """Notes that a module's call is over, and returns whether it was the outermost."""
+        """Leave a module whose call is over, and return whether it was the outermost."""
+        # Hooks of modules that raised were not called, so theirs are still on the stack.
         while self._stack and self._stack.pop() is not module:
             pass
         return not self._stack
@@ -35,14 +36,14 @@ class Names:
         return self.of(self._stack[-1]) if self._stack else ""
 
     def of(self, module):
-        """Returns the name of a module."""
+        """Return the name of a module."""
         name = self._modules.get(module)
         if name is None:  # made after its model was first called
             name = self._modules[module] = f"?.{type(module).__name__}"
         return name
 
     def of_parameter(self, parameter):
-        """Returns the name of a parameter, or ""."""
+        """Return the name of a parameter, or ""."""
         return self._parameters.get(id(parameter), "")
 
     def _add(self, root):
@@ -52,12 +53,12 @@ class Names:
         self.roots.append((label, weakref.ref(root)))
         for name, module in root.named_modules():
             if module not in self._modules:
-                self._modules[module] = _joined(label, name, root)
+                self._modules[module] = full_name(label, name, root)
         for name, parameter in root.named_parameters():
-            self._parameters.setdefault(id(parameter), _joined(label, name, root))
+            self._parameters.setdefault(id(parameter), full_name(label, name, root))
 
     def models(self):
-        """Yields the models that are still there, with their names."""
+        """Yield the models that are still there, with their names."""
         for label, reference in self.roots:
             root = reference()
             if root is not None:
@@ -76,7 +77,8 @@ def _label(root):
     return name[4:] if is_sharded and name.startswith("FSDP") else name
 
 
-def _joined(label, name, root):
+def full_name(label, name, root):
+    """Return a name below a model's label, without the names of wrappers."""
     parts = [part for part in name.split(".") if part and part not in WRAPPERS]
     if _is_wrapper(root) and parts and parts[0] == "module":
         parts = parts[1:]
@@ -84,7 +86,7 @@ def _joined(label, name, root):
 
 
 def tensors_in(value, name=""):
-    """Yields the tensors in what a module returns, with the way to them."""
+    """Yield the tensors in what a module returns, with the way to them."""
     torch = sys.modules["torch"]
     if isinstance(value, torch.Tensor):
         yield name, value
@@ -100,11 +102,11 @@ def tensors_in(value, name=""):
 
 
 def local_of(tensor):
-    """Returns the part of a tensor that this process holds; of a plain one that is all."""
+    """Return the part of a tensor that this process holds; of a plain one that is all."""
     while True:
-        inner = getattr(tensor, "_local_tensor", None)
+        inner = getattr(tensor, "_local_tensor", None)  # of a DTensor
         if inner is None:
-            inner = getattr(tensor, "elem", None)
+            inner = getattr(tensor, "elem", None)  # of a collective's result not waited for
         if inner is None:
             return tensor
         tensor = inner.wait() if hasattr(inner, "trigger_wait") else inner

@@ -29,7 +29,7 @@ _current = None
 
 
 class Record:
-    """Is the record of this process; one process makes one."""
+    """The record of this process; one process makes one."""
 
     def __init__(self, folder):
         self.pid = os.getpid()
@@ -54,17 +54,17 @@ class Record:
         )
 
     def head(self, **fields):
-        """Appends what is rare."""
+        """Append a row of what is rare."""
         fields["t"] = time.time()
         self._head.write(_line(fields))
 
     def call(self, fields):
-        """Appends a step of a call."""
+        """Append a step of a call."""
         fields["t"] = time.time()
         self._append_call(_line(fields))
 
     def step(self, kind, number):
-        """Appends a step that says no more than which it is; there are three of them to a call."""
+        """Append a step without fields, of which a call has three: a format is faster than JSON."""
         self._append_call(b'{"e":"%b","i":%d,"t":%.6f}\n' % (kind.encode(), number, time.time()))
 
     def _append_call(self, line):
@@ -74,7 +74,7 @@ class Record:
         self._calls.write(line)
 
     def row(self, name, /, **fields):
-        """Appends a row to a file of its own, such as that of the checksums."""
+        """Append a row to a file of its own, such as that of the checksums."""
         if name not in self._others:
             self._others[name] = _File(f"{self._stem}.{name}.jsonl")
         self._others[name].write(_line(fields))
@@ -87,7 +87,7 @@ class Record:
         self._calls = _File(f"{self._stem}.calls.{self._segment}.jsonl", os.O_TRUNC)
 
     def _register_stacks(self):
-        """Lets a signal write the stack of each thread to a file; C code does not keep it off."""
+        """Let a signal write the stack of each thread to a file, also while C code runs."""
         if not hasattr(faulthandler, "register"):
             return None
         # A real-time signal: programs and schedulers use the two that are for users.
@@ -109,15 +109,16 @@ _NAMED = {
 
 
 def start(folder):
-    """Sets where records go; a file is begun when there is something to say."""
+    """Set where records go; the first row begins a file."""
     global _folder
     _folder = folder
+    # A forked child has a pid, and so a record, of its own.
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_forget)
 
 
 def current():
-    """Returns the record of this process."""
+    """Return the record of this process."""
     global _current
     if _current is None:
         _current = Record(_folder)
@@ -125,17 +126,17 @@ def current():
 
 
 def known():
-    """Returns the record of this process, or None where it has none."""
+    """Return the record of this process, or None where it has none."""
     return _current
 
 
 def folder():
-    """Returns where records go."""
+    """Return where records go."""
     return _folder
 
 
 def fault(where, error):
-    """Records that the recorder itself failed; the program goes on."""
+    """Record that the recorder itself failed; the program goes on."""
     with contextlib.suppress(Exception):  # nothing more can be done here
         current().head(kind="fault", where=where, error=repr(error))
 
@@ -146,14 +147,14 @@ def _forget():
 
 
 class _File:
-    """Is a file that lines are appended to, also where the program closes whatever is open."""
+    """A file that lines are appended to, also where the program closes whatever is open."""
 
     def __init__(self, path, extra=0):
         self._path = path
         self._number = _open(path, extra)
 
     def write(self, line):
-        """Appends a line; a full disk costs the record, not the job."""
+        """Append a line; a full disk costs the record, not the job."""
         with contextlib.suppress(OSError):
             try:
                 os.write(self._number, line)
@@ -164,13 +165,13 @@ class _File:
                 os.write(self._number, line)
 
     def close(self):
-        """Closes it, if the program has not."""
+        """Close it, if the program has not."""
         with contextlib.suppress(OSError):
             os.close(self._number)
 
 
 def _open(path, extra=0):
-    """Opens a file to append to, under a number that no file of the program gets.
+    """Open a file to append to, under a number that no file of the program gets.
 
     The system gives the lowest number that is free: where a program closes what it has not opened,
     its next file would have ours, and our lines.

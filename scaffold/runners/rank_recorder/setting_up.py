@@ -1,4 +1,4 @@
-"""Records how a process joins the job and makes groups: all ranks have to do that, in one order."""
+"""Record how a process joins the job and makes groups: all ranks have to do that, in one order."""
 
 import functools
 import os
@@ -9,7 +9,7 @@ SET_UP = "set-up"
 
 
 def patch(c10d):
-    """Wraps what makes groups and what leaves them."""
+    """Wrap the functions that make groups and that leave them."""
     for name, details in (
         ("init_process_group", _init_details),
         ("new_group", _group_details),
@@ -17,11 +17,11 @@ def patch(c10d):
     ):
         original = getattr(c10d, name, None)
         if original is not None:
-            setattr(c10d, name, _wrapped(original, name, details))
+            setattr(c10d, name, _wrapped(c10d, original, name, details))
     c10d.destroy_process_group = _wrapped_end(c10d.destroy_process_group)
 
 
-def _wrapped(original, name, details):
+def _wrapped(c10d, original, name, details):
     @functools.wraps(original)
     def call(*args, **kwargs):
         number = _begin(name, details, args, kwargs)
@@ -32,7 +32,9 @@ def _wrapped(original, name, details):
             raise
         collectives.step("W", number)
         if name == "init_process_group":
-            _joined()
+            world = c10d.get_world_size()
+            record.current().head(kind="joined", rank=c10d.get_rank(), world=world)
+            answering.start()
         return result
 
     return call
@@ -42,13 +44,14 @@ def _begin(name, details, args, kwargs):
     try:
         rec = record.current()
         number = next(rec.numbers)
-        said = details(args, kwargs)
+        agreed = details(args, kwargs)
+        # The other ranks take no part in a local call, so its number in the order is not theirs.
         local = bool(kwargs.get("use_local_synchronization")) or name == "split_group"
-        fields = {"e": "+", "i": number, "g": SET_UP, "op": name, "in": [], **said}
+        fields = {"e": "+", "i": number, "g": SET_UP, "op": name, "in": [], **agreed}
         if not local:
             fields["n"] = collectives.next_number(SET_UP)
         fields["at"], _ = frames.place(3)
-        return collectives._began(rec, fields)
+        return collectives.write_begin(rec, fields)
     except Exception as error:
         record.fault(f"{name} is not recorded", error)
         return 0
@@ -68,20 +71,13 @@ def _init_details(args, kwargs):
 
 def _group_details(args, kwargs):
     ranks = kwargs.get("ranks", args[0] if args else None)
-    # What can be read but once is the program's to read.
+    # An iterator can be read but once, and by the program.
     known = isinstance(ranks, (list, tuple, range, set))
     return {"set": {"ranks": sorted(int(each) for each in ranks) if known else None}}
 
 
 def _split_details(args, kwargs):
     return {"set": {"split": repr(kwargs.get("split_ranks"))[:200]}}
-
-
-def _joined():
-    import torch.distributed as dist
-
-    record.current().head(kind="joined", rank=dist.get_rank(), world=dist.get_world_size())
-    answering.start()
 
 
 def _wrapped_end(original):

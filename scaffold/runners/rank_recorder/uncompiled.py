@@ -1,4 +1,4 @@
-"""Keeps torch.compile off the recorder: it would trace what is written, and write nothing."""
+"""Keep torch.compile off the recorder: it would trace what is written, and write nothing."""
 
 import sys
 
@@ -6,28 +6,25 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def compiling():
-    """Tells whether a compiler is reading this: nothing happens now, and is recorded then."""
+    """Return whether a compiler traces this: nothing happens now, and is recorded then."""
     compiler = getattr(sys.modules["torch"], "compiler", None)
     return compiler is not None and compiler.is_compiling()
 
 
 def keep_off(*functions):
-    """Makes a compiler go around functions, and around all that the recorder runs in them."""
+    """Make a compiler go around functions, and around all that the recorder runs in them."""
     for function in functions:
         function._torchdynamo_disable = True
-    skip = _skip_code()
+    torch = sys.modules.get("torch")
+    dynamo = getattr(getattr(torch, "_C", None), "_dynamo", None)
+    skip = getattr(getattr(dynamo, "eval_frame", None), "skip_code", None)
     if skip is not None:
         for code in _codes():
             skip(code)
 
 
-def _skip_code():
-    torch = sys.modules.get("torch")
-    dynamo = getattr(getattr(torch, "_C", None), "_dynamo", None)
-    return getattr(getattr(dynamo, "eval_frame", None), "skip_code", None)
-
-
 def _codes():
+    # Misses what functools.cache wraps: what a compiler may meet must not be cached that way.
     modules = [module for name, module in sys.modules.items() if name.split(".")[0] == _PACKAGE]
     pending = []
     for module in modules:

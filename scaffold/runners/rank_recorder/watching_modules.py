@@ -1,4 +1,4 @@
-"""Watches the modules of a model, where the job was started with --checksums or --memory."""
+"""Watch the modules of a model, where the job was started with --checksums or --memory."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def _watchers():
 
 
 def patch(module):
-    """Has each call of a module told to who watches; nothing is hooked where nobody does."""
+    """Report each call of a module to the watchers; without one nothing is hooked."""
     watchers = _watchers()
     if not watchers:
         return
@@ -41,7 +41,7 @@ def patch(module):
 
 
 def patch_optimizers(module):
-    """Has each step of an optimizer told to who watches."""
+    """Report each step of an optimizer to the watchers."""
     watchers = _watchers()
     if not watchers:
         return
@@ -59,7 +59,7 @@ def patch_optimizers(module):
 
 
 def on_error(error):
-    """Takes a last look at memory, where that is what there was too little of."""
+    """Report the error that ends the process to the watchers."""
     for each in _watchers():
         _safely(each.on_error, error)
 

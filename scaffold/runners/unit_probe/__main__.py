@@ -9,5 +9,5 @@ sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 from unit_probe.kit import run_checks  # noqa: E402  (needs the path)
 
-name, asked, answered = sys.argv[1:]
-run_checks(importlib.import_module(f"unit_probe.{name}").main, asked, answered)
+name, request_path, result_path = sys.argv[1:]
+run_checks(importlib.import_module(f"unit_probe.{name}").main, request_path, result_path)

@@ -1,4 +1,4 @@
-"""Agents in the target's own proxy: they speak HTTP, and the engine behind it is watched."""
+"""Run agents behind the target's own proxy: they speak HTTP, and the engine is recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROXY = "areal.experimental.openai.proxy.agent_proxy"
 
 
 def has_proxy() -> bool:
-    """Tells whether the target can serve its engine to agents."""
+    """Return whether the target can serve its engine to agents."""
     try:
         return find_spec(PROXY) is not None
     except Exception:  # of a package above it, which is then no proxy of ours
@@ -20,12 +20,12 @@ def has_proxy() -> bool:
 
 
 class ProxiedAgent:
-    """Is an agent as a workflow: its episodes go through the proxy to the engine they are given.
+    """An agent as a workflow: its episodes go through the proxy to the engine they are given.
 
     Args:
         agent: Has a coroutine `run`.
         tokenizer: Of the model.
-        gconfig: How requests sample that do not say.
+        gconfig: How requests sample that leave it open.
     """
 
     def __init__(self, agent: Any, tokenizer: Any, gconfig: Any) -> None:
@@ -38,9 +38,10 @@ class ProxiedAgent:
         self.workflow = self.proxy.wrap(agent)
 
     async def arun_episode(self, engine: Any, data: dict[str, Any]) -> Any:
-        """Runs one episode and returns all its requests as one trajectory, as the trainer does."""
+        """Run one episode and return all its requests as one trajectory, as the trainer does."""
         from areal.utils.data import concat_padded_tensors
 
+        # Requests come back over HTTP; the context separates them, as there is one proxy.
         episode = _episode()
         self.engines[episode] = engine
         try:
@@ -52,7 +53,7 @@ class ProxiedAgent:
         return concat_padded_tensors([each.to_tensor_dict() for each in found.values()])
 
     async def agenerate(self, req: Any) -> Any:
-        """Hands a request of the proxy to the engine of the episode that it comes from."""
+        """Hand a request of the proxy to the engine of the episode that it comes from."""
         return await self.engines[_episode()].agenerate(req)
 
 
@@ -64,7 +65,7 @@ def _episode() -> Any:
 
 
 class AgentSetting(episode_setting.TextSetting):
-    """Is messages in, text out, with the proxy between the agent and the engine."""
+    """Messages in, text out, with the proxy between the agent and the engine."""
 
     is_one_sequence = False
 
@@ -73,7 +74,7 @@ class AgentSetting(episode_setting.TextSetting):
         self.running: ProxiedAgent | None = None
 
     def wrap(self, findings: kit.Findings, workflow: Any, known: dict[str, Any]) -> ProxiedAgent:
-        """Returns the agent behind a proxy of its own."""
+        """Return the agent behind a proxy of its own."""
         self.close()
         with findings.guard("proxy", "starting the proxy"):
             self.running = ProxiedAgent(workflow, self.tokenizer, known["gconfig"])
@@ -85,6 +86,6 @@ class AgentSetting(episode_setting.TextSetting):
         return self.running
 
     def close(self) -> None:
-        """Stops the proxy."""
+        """Stop the proxy."""
         if self.running is not None:
             self.running.proxy.stop()

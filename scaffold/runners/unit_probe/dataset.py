@@ -1,4 +1,4 @@
-"""Loads a dataset with its loaders and checks columns, types, tokens and the dataloader.
+"""Load a dataset with its loaders and check columns, types, tokens and the dataloader.
 
 Request: module ("package.dataset.name"), name, types (["sft", "rl", ...]), path (a real source, or
 null) and, without one, samples (rows of the source).
@@ -26,18 +26,12 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
         path, split = request.get("path"), request.get("split") or "train"
         if not path:
             path = _write_samples(folder, request["samples"], split)
+        # Nothing is left in the user's cache.
         os.environ["HF_DATASETS_CACHE"] = os.path.join(folder, "cache")
         for kind in request["types"]:
             before = findings.failures
-            _check_type(
-                findings,
-                module,
-                f"get_{request['name']}_{kind}_dataset",
-                kind,
-                path,
-                split,
-                tokenizer,
-            )
+            loader = f"get_{request['name']}_{kind}_dataset"
+            _check_type(findings, module, loader, kind, path, split, tokenizer)
             if findings.failures > before:
                 return
 
@@ -78,9 +72,15 @@ def _check_type(
     if message:
         findings.failed(kind, f"{loader}: {message}")
         return
-    limit = _limit(rows)
+    # Some row is longer than the limit; no prompt of a chat fits into one token.
+    lengths = [length for row in rows for length in _lengths(row)]
+    shortest, longest = min(lengths, default=2), max(lengths, default=2)
+    limit = shortest if shortest < longest else shortest - 1
     with findings.guard(kind, f"loading {path} with {loader} and max_length={limit}"):
-        short = _load_short(load, path, split, tokenizer, limit)
+        try:
+            short = load(path=path, split=split, tokenizer=tokenizer, max_length=limit)
+        except ValueError:  # a loader may also refuse a limit that leaves no row
+            short = []
         lengths = [length for row in short for length in _lengths(row)]
     if any(length > limit for length in lengths) or (kind == "rl" and len(short) == count):
         findings.failed(
@@ -99,23 +99,8 @@ def _lengths(row: dict[str, Any]) -> list[int]:
     return [len(row[key]) for key in row if key.endswith("_ids")]
 
 
-def _limit(rows: Any) -> int:
-    """Returns a length that some row is longer than; no prompt of a chat fits into one token."""
-    lengths = [length for row in rows for length in _lengths(row)]
-    if not lengths:
-        return 1
-    return min(lengths) if min(lengths) < max(lengths) else min(lengths) - 1
-
-
-def _load_short(load: Any, path: str, split: str, tokenizer: Any, limit: int) -> Any:
-    try:
-        return load(path=path, split=split, tokenizer=tokenizer, max_length=limit)
-    except ValueError:  # a loader may also refuse a limit that leaves no row
-        return []
-
-
 def _check_sft(rows: Any, tokenizer: Any) -> str:
-    """Returns what is wrong with the columns of supervised fine-tuning; empty if nothing is."""
+    """Return what is wrong with the columns of supervised fine-tuning; empty if nothing is."""
     for i, row in enumerate(rows):
         if set(row) != {"input_ids", "loss_mask"}:
             return f"row {i} has the columns {sorted(row)}, not exactly input_ids and loss_mask"
@@ -126,17 +111,18 @@ def _check_sft(rows: Any, tokenizer: Any) -> str:
 
 
 def _tokens(row: dict[str, Any], column: str, i: int, tokenizer: Any) -> str:
-    """Returns what is wrong with a column of token ids; empty if nothing is."""
+    """Return what is wrong with a column of token ids; empty if nothing is."""
     ids = row[column]
     if not isinstance(ids, list) or not ids or not all(type(x) is int for x in ids):
         return f"{column} of row {i} must be a non-empty list of integers"
+    # A loader may have used a tokenizer of its own.
     if not all(0 <= x < len(tokenizer) for x in ids):
         return f"{column} of row {i} holds a token outside the tokenizer's {len(tokenizer)}"
     return ""
 
 
 def _mask(row: dict[str, Any], tokens: str, column: str, i: int) -> str:
-    """Returns what is wrong with a loss mask; empty if nothing is."""
+    """Return what is wrong with a loss mask; empty if nothing is."""
     count, mask = len(row[tokens]), row[column]
     if not isinstance(mask, list) or len(mask) != count or not set(mask) <= {0, 1}:
         return f"{column} of row {i} must hold 0 or 1 for each of its {count} tokens"
@@ -146,7 +132,7 @@ def _mask(row: dict[str, Any], tokens: str, column: str, i: int) -> str:
 
 
 def _check_rl(rows: Any, tokenizer: Any) -> str:
-    """Returns what is wrong with the columns of reinforcement learning; empty if nothing is."""
+    """Return what is wrong with the columns of reinforcement learning; empty if nothing is."""
     for i, row in enumerate(rows):
         missing = {"messages", "answer"} - set(row)
         if missing:
@@ -165,7 +151,7 @@ def _check_rl(rows: Any, tokenizer: Any) -> str:
 
 
 def _check_rw(rows: Any, tokenizer: Any) -> str:
-    """Returns what is wrong with the columns of a reward model's pairs; empty if nothing is."""
+    """Return what is wrong with the columns of a reward model's pairs; empty if nothing is."""
     for i, row in enumerate(rows):
         if set(row) != set(PAIR):
             return f"row {i} has the columns {sorted(row)}, not exactly {' and '.join(PAIR)}"
@@ -178,7 +164,7 @@ def _check_rw(rows: Any, tokenizer: Any) -> str:
 
 
 def _check_dpo(rows: Any, tokenizer: Any) -> str:
-    """Returns what is wrong with the columns of preference pairs; empty if nothing is."""
+    """Return what is wrong with the columns of preference pairs; empty if nothing is."""
     problem = _check_rw([{k: v for k, v in row.items() if k in PAIR} for row in rows], tokenizer)
     if problem:
         return problem
@@ -204,7 +190,7 @@ _COLUMN_CHECKS = {"sft": _check_sft, "rl": _check_rl, "rw": _check_rw, "dpo": _c
 
 
 def _check_dataloader(rows: Any, kind: str) -> str:
-    """Puts rows through the target's own dataloader; returns what is wrong with the first batch."""
+    """Return what is wrong with the first batch of the target's dataloader; empty if nothing is."""
     from areal.api.cli_args import TrainDatasetConfig
     from areal.utils.data import collate_samples_to_list
     from areal.utils.dataloader import create_dataloader

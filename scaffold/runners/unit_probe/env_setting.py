@@ -1,4 +1,4 @@
-"""Small environments for workflows that play one: what they pay is known, and they take notes."""
+"""Small environments for workflows that play one: what they pay is known, and they keep a log."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ ROWS = [{**row, "seed": 11 + i} for i, row in enumerate(episode_setting.ROWS)]
 
 
 class AnyText(gymnasium.spaces.Text):
-    """Holds every text, so that whatever the model writes is an action."""
+    """The space of every text, so that whatever the model writes is an action."""
 
     def contains(self, x: Any) -> bool:
-        """Tells whether x is text."""
         return isinstance(x, str)
 
 
 class Notes:
-    """Holds what the environments of a scenario were made, asked and left to do."""
+    """A log of what was done to the environments of a scenario."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -51,7 +50,7 @@ class TalkEnv(gymnasium.Env[str, str]):
             notes.made += 1
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
-        """Begins an episode; its first words depend on the seed."""
+        """Begin an episode; its first words depend on the seed."""
         super().reset(seed=seed)
         self._note()
         self.notes.seeds.add(seed)
@@ -59,7 +58,7 @@ class TalkEnv(gymnasium.Env[str, str]):
         return f"Say a word that begins with {self.np_random.integers(26)}.", {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Answers with odd characters in it, as an environment's words may have them."""
+        """Answer with odd characters, as the texts of an environment may have them."""
         self._note()
         self.steps += 1
         is_end = sum(map(ord, str(action))) % 3 == 0
@@ -67,12 +66,11 @@ class TalkEnv(gymnasium.Env[str, str]):
         return text, self.pay(str(action)), is_end, self.steps == MAX_STEPS, {}
 
     def close(self) -> None:
-        """Ends it, once."""
         with self.notes.lock:
             self.notes.closed += not self.is_closed
         self.is_closed = True
 
-    def _note(self) -> None:
+    def _note(self) -> None:  # environments that block belong into a thread
         self.notes.threads.add(threading.get_ident())
 
 
@@ -83,7 +81,7 @@ class CountEnv(TalkEnv):
 
 
 class EnvSetting(episode_setting.TextSetting):
-    """Is an environment whose observations and actions are text.
+    """An environment whose observations and actions are text.
 
     Args:
         has_own: Whether the workflow brings its environment, as the default of `env`.
@@ -103,7 +101,7 @@ class EnvSetting(episode_setting.TextSetting):
         self.notes = Notes()
 
     def arguments(self, judge: Any, temperature: float) -> dict[str, Any]:
-        """Returns what a constructor may ask for; an environment of its own stays."""
+        """Return what a constructor may ask for; an environment of its own stays."""
         known = super().arguments(None, temperature)
         del known["reward_fn"]
         if not self.has_own:
@@ -114,14 +112,14 @@ class EnvSetting(episode_setting.TextSetting):
         return known
 
     def hint(self, error: BaseException, row: dict[str, Any]) -> str:
-        """Says whose environment it was: the author's words may fit no other."""
+        """Add whose environment it was: the author's prompts may fit no other."""
         text = super().hint(error, row)
         if self.has_own:
             return text
         return f"{text}; verify played its own environment of text: give `env` a default for yours"
 
     def check_scenario(self, findings: kit.Findings, rows: list[dict[str, Any]]) -> None:
-        """Checks that environments were closed, seeded, and kept out of the event loop."""
+        """Check that environments were closed, seeded, and kept out of the event loop."""
         notes = self.notes
         if self.has_own:
             return

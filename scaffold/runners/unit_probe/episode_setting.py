@@ -1,4 +1,4 @@
-"""What episodes of a workflow are run in: rows, constructor arguments, an engine, and checks.
+"""The setting that episodes run in: rows, constructor arguments, an engine, and checks.
 
 A workflow of text gets this setting; others derive from it, in a module of their own each.
 """
@@ -35,7 +35,7 @@ Scenario = tuple[str, Any, float]
 
 
 class TextSetting:
-    """Is messages in, text out, and a reward function."""
+    """Messages in, text out, and a reward function."""
 
     rows: list[dict[str, Any]] = ROWS
     # Each probe sends the episodes through another branch.
@@ -54,11 +54,11 @@ class TextSetting:
         self.model = kit.make_model(self.tokenizer)
 
     def engine(self, findings: kit.Findings, is_own: bool) -> AbstractContextManager[Any]:
-        """Gives what generates, of the target or of the runner."""
+        """Return the engine, of the target or of the runner, as a context."""
         return kit.engine(findings, self.model, self.tokenizer, is_own)
 
     def arguments(self, judge: Any, temperature: float) -> dict[str, Any]:
-        """Returns what a constructor may ask for, by the name of the parameter."""
+        """Return what a constructor may ask for, by the name of the parameter."""
         from areal.api.cli_args import GenerationHyperparameters
 
         return {
@@ -73,7 +73,7 @@ class TextSetting:
         }
 
     def wrap(self, findings: kit.Findings, workflow: Any, known: dict[str, Any]) -> Any:
-        """Returns what has `arun_episode`: the workflow, or something around it.
+        """Return what has `arun_episode`: the workflow, or something around it.
 
         Args:
             findings: Take what is wrong with it.
@@ -83,21 +83,21 @@ class TextSetting:
         return workflow
 
     def close(self) -> None:
-        """Lets go of what `wrap` started."""
+        """Stop what `wrap` started."""
 
     def read_rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Returns a person's own rows, read from JSON, as a dataset would give them."""
+        """Return a person's own rows, read from JSON, as a dataset would give them."""
         return rows
 
     def problems(self, tensors: Any, turns: list[checks.Turn]) -> list[checks.Problem]:
-        """Returns what is wrong with what an episode returned."""
+        """Return what is wrong with what an episode returned."""
         return checks.problems(tensors, turns, self.model)
 
     def hint(self, error: BaseException, row: dict[str, Any]) -> str:
-        """Says what an episode's exception may come from."""
+        """Return what an episode's exception may come from."""
         if not isinstance(error, KeyError):
             return ""
         return f"; the row had the columns {', '.join(row)}; give rows of your own with --data FILE"
 
     def check_scenario(self, findings: kit.Findings, rows: list[dict[str, Any]]) -> None:
-        """Checks what the episodes of a scenario left behind."""
+        """Check what the episodes of a scenario left behind."""

@@ -1,7 +1,7 @@
 """A judge for rewards that ask one: an OpenAI-compatible endpoint on this machine.
 
-It tells texts apart and knows nothing of them, and it refuses some requests as a busy endpoint
-does, so that the whole way of a reward to its judge and back is tried without one.
+Its verdicts follow from a hash of the text, and it refuses some requests as a busy endpoint does,
+so that the whole way of a reward to its judge and back is tried without one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ REFUSES_ONE_IN = 5
 REPLIES = ("It is poor.\nSCORE: 0.25\nVERDICT: no", "It is good.\nSCORE: 0.75\nVERDICT: yes")
 
 
-class StandIn(ThreadingHTTPServer):
-    """Serves from a thread of its own until the process ends; `count` counts the requests."""
+class FakeJudge(ThreadingHTTPServer):
+    """A server in a thread of its own until the process ends; `count` counts the requests."""
 
     daemon_threads = True
 
@@ -28,9 +28,9 @@ class StandIn(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def become_the_judge(self) -> None:
-        """Sends every reward here that takes its judge from the environment.
+        """Send every reward here that takes its judge from the environment.
 
-        No real judge is asked, for that may cost money, and nothing is kept for later runs.
+        No real judge gets a request, for that may cost money, and nothing is kept for later runs.
         """
         base_url = f"http://127.0.0.1:{self.server_port}/v1"
         os.environ.update(JUDGE_BASE_URL=base_url, JUDGE_MODEL="stand-in", JUDGE_CACHE_DIR="")
@@ -70,4 +70,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing: what a runner prints is nobody's to read."""
+        """Print nothing: nobody reads what a runner prints."""

@@ -1,12 +1,14 @@
-"""What the runners share: how they report, and the tiny model and tokenizer they make on the spot.
+"""What the probes share: how they report, and the tiny model and tokenizer that they make.
 
 A probe is started as ``python unit_probe NAME REQUEST.json RESULT.jsonl``, by the interpreter of
 the target. It writes one JSON object per line, so that what it found is kept even where the
 component kills the process. Its output is not read: the component may print what it likes.
+Packages of the target are imported inside functions, where one that is missing is a finding.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import importlib
 import json
@@ -29,11 +31,11 @@ WEIGHT_VERSION = 3
 
 
 class Stop(Exception):  # noqa: N818  (it is no error: the finding was reported)
-    """Ends a runner early, after the finding that explains why was reported."""
+    """The early end of a probe, after the finding that explains it was reported."""
 
 
 class Findings:
-    """Writes what a runner finds, line by line.
+    """The result file of a probe, written line by line so that a crash leaves what was found.
 
     Args:
         path: The result file.
@@ -49,71 +51,71 @@ class Findings:
         self._file.flush()
 
     def stage(self, name: str) -> None:
-        """Says what comes next: where the process dies or hangs, this names what it was doing."""
+        """Report what comes next: where the process dies or hangs, this names what it was doing."""
         self._write(event="stage", name=name)
 
     def passed(self, check: str, message: str = "") -> None:
-        """Reports a check that holds."""
+        """Report a check that holds."""
         self._write(event="check", check=check, status="passed", message=message)
 
     def failed(self, check: str, message: str) -> None:
-        """Reports a check that does not hold, and what to do about it."""
+        """Report a check that does not hold, and what to do about it."""
         self.failures += 1
         self._write(event="check", check=check, status="failed", message=message)
 
     def warned(self, check: str, message: str) -> None:
-        """Reports what is allowed and probably not meant, once."""
+        """Report what is allowed and probably not meant, once."""
         if (check, message) in self._warnings:
             return
         self._warnings.add((check, message))
         self._write(event="check", check=check, status="warning", message=message)
 
     def not_run(self, check: str, message: str) -> None:
-        """Reports a check that could not be made here."""
+        """Report a check that could not be made here."""
         self._write(event="check", check=check, status="skipped", message=message)
 
     def done(self) -> None:
-        """Says that the runner came to its end."""
+        """Report that the probe came to its end."""
         self._write(event="done")
         self._file.close()
 
     @contextmanager
     def guard(self, check: str, stage: str, hint: str = "") -> Iterator[None]:
-        """Turns an exception of the component into a finding and stops the runner."""
+        """Turn an exception of the component into a finding and stop the runner."""
         self.stage(stage)
         try:
             yield
         except Stop:
             raise
-        except BaseException as error:
+        except BaseException as error:  # a component may call sys.exit
             self.failed(check, describe(error) + (f"; {hint}" if hint else ""))
             raise Stop from error
 
 
 def describe(error: BaseException) -> str:
-    """Returns ``KeyError: 'x' (file.py:12 in f)``, the innermost place in the target."""
+    """Return ``KeyError: 'x' (file.py:12 in f)``, the innermost place in the target."""
     root = os.getcwd()
     where = ""
     for frame in traceback.extract_tb(error.__traceback__):
         inside = frame.filename.startswith(root + os.sep) and "site-packages" not in frame.filename
-        if inside and not frame.filename.startswith(HERE):
+        if inside and not frame.filename.startswith(HERE):  # the last one is the innermost
             where = f" ({os.path.relpath(frame.filename, root)}:{frame.lineno} in {frame.name})"
     text = " ".join(str(error).split())[:400]
     return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
 
 
 def run_checks(
-    checks: Callable[[dict[str, Any], Findings], None], asked: str, answered: str
+    checks: Callable[[dict[str, Any], Findings], None], request_path: str, result_path: str
 ) -> None:
     """Read the request, run the checks and leave, whatever the component left behind."""
-    with open(asked, encoding="utf-8") as file:
+    with open(request_path, encoding="utf-8") as file:
         request = json.load(file)
     # The runners' folder comes last, so that no module of the target is hidden by one of ours.
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != HERE]
     sys.path[:] = [os.getcwd(), *[p for p in sys.path if p != os.getcwd()], HERE]
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    findings = Findings(answered)
+    findings = Findings(result_path)
     try:
         checks(request, findings)
     except Stop:
@@ -130,7 +132,7 @@ def run_checks(
 
 
 def load_symbol(findings: Findings, dotted: str) -> Any:
-    """Imports ``package.module:Name``; an exception of the module is a finding."""
+    """Import ``package.module:Name``; an exception of the module is a finding."""
     module, _, name = dotted.partition(":")
     with findings.guard(
         "import", f"importing {module}", "the module must import without side effects"
@@ -144,7 +146,7 @@ def load_symbol(findings: Findings, dotted: str) -> Any:
 
 
 def make_tokenizer() -> Any:
-    """Makes a byte tokenizer with a chat template: any text has tokens, nothing is downloaded."""
+    """Make a byte tokenizer with a chat template: any text has tokens, nothing is downloaded."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -165,7 +167,7 @@ def make_tokenizer() -> Any:
 
 
 def make_model(tokenizer: Any, seed: int = 1) -> Any:
-    """Makes a small language model that ends two in three completions of 12 tokens by itself.
+    """Make a small language model that ends two in three completions of 12 tokens by itself.
 
     Random weights alone would hardly ever draw the end token, and the two ways in which a
     completion ends are two paths through a workflow. So one dimension of the embedding is constant,
@@ -223,18 +225,15 @@ class TinyEngine:
         self.generator = torch.Generator().manual_seed(seed)
 
     def get_version(self) -> int:
-        """Returns the weight version."""
         return WEIGHT_VERSION
 
     async def agenerate(self, req: Any) -> Any:
-        """Continues one prompt.
+        """Continue one prompt.
 
         Raises:
-            ValueError: More than one sample is asked for.
+            ValueError: The request is for more than one sample.
             RuntimeError: The prompt leaves no room for a token.
         """
-        import asyncio
-
         from areal.api import ModelResponse
 
         req = req.copy()
@@ -283,7 +282,7 @@ class TinyEngine:
 
 @contextmanager
 def engine(findings: Findings, model: Any, tokenizer: Any, is_own: bool = False) -> Iterator[Any]:
-    """Gives the target's embedded engine over the tiny model, or the runner's own.
+    """Yield the target's embedded engine over the tiny model, or the runner's own.
 
     Args:
         findings: Takes which one it is.
@@ -306,12 +305,12 @@ def engine(findings: Findings, model: Any, tokenizer: Any, is_own: bool = False)
 
 
 def has_embedded_engine() -> bool:
-    """Tells whether the target has the embedded engine, or is another package."""
+    """Return whether the target has the embedded engine, or is another package."""
     return find_spec("areal.engine") is not None and find_spec("areal.engine.local") is not None
 
 
 def _embedded_engine(model: Any) -> Any:
-    """Starts the target's embedded engine; None where the target is another package."""
+    """Start the target's embedded engine; None where the target is another package."""
     if not has_embedded_engine():
         return None
     import torch

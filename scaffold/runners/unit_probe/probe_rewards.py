@@ -6,16 +6,16 @@ from typing import Any
 
 
 def right(*args: Any, **kwargs: Any) -> float:
-    """Calls every completion right."""
+    """Call every completion right."""
     return 1.0
 
 
 def wrong(*args: Any, **kwargs: Any) -> float:
-    """Calls every completion wrong."""
+    """Call every completion wrong."""
     return 0.0
 
 
 def mixed(*args: Any, **kwargs: Any) -> float:
-    """Calls one completion in two right, by its text."""
+    """Call one completion in two right, by its text."""
     text = str(args[1] if len(args) > 1 else kwargs.get("completions", ""))
     return float(sum(map(ord, text)) % 2)

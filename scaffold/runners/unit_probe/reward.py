@@ -1,4 +1,4 @@
-"""Calls a reward through AsyncRewardWrapper with typical, empty and hostile completions.
+"""Call a reward through AsyncRewardWrapper with typical, empty and hostile completions.
 
 Request: symbol ("package.module:function"), rows (dataset rows or null), call_timeout_s.
 """
@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from unit_probe import kit
-from unit_probe.fake_judge import StandIn
+from unit_probe.fake_judge import FakeJudge
 
 ROWS = [
     {
@@ -64,7 +64,7 @@ HOSTILE = {
     "many lines": "1\n" * 5_000,
 }
 NEEDS_SANDBOX = "allow_unsandboxed=True"
-"""What a reward says that runs programs, and that this machine cannot lock in."""
+"""In the message of a reward that runs programs, where this machine has no sandbox for them."""
 
 # What no grader has to manage: a time-out costs the call in training too, and is counted there.
 EXTREME = {"a tower of powers": "The answer is $9^{9^{9^{9^9}}}$"}
@@ -72,18 +72,23 @@ EXTREME_TIMEOUT_S = 2.0
 
 
 def main(request: dict[str, Any], findings: kit.Findings) -> None:
-    judge = StandIn()
+    judge = FakeJudge()
     judge.become_the_judge()
     reward_fn = kit.load_symbol(findings, request["symbol"])
     with findings.guard("engine", "making the tokenizer"):
         tokenizer = kit.make_tokenizer()
     rows = request.get("rows") or ROWS
     timeout_s = float(request["call_timeout_s"])
-    calls = [_Call(row, text, "a typical completion") for row in rows for text in _typical(row)]
+    calls = [
+        _Call(row, text.format(answer=row.get("answer", "")), "a typical completion")
+        for row in rows
+        for text in TYPICAL
+    ]
     calls += [_Call(rows[0], text, name) for name, text in HOSTILE.items()]
-    with findings.guard("wrapper", "wrapping the reward"):
+    with findings.guard("wrapper", "wrapping the reward"):  # the import may fail, too
         from areal.api import AsyncRewardWrapper
 
+        # One worker and no retry, so that a crash is the crash of the call that was made.
         wrapper = AsyncRewardWrapper(
             reward_fn, timeout_seconds=timeout_s, max_workers=1, max_retries=0
         )
@@ -109,15 +114,8 @@ class _Call:
         return prompt, self.completion, encode(prompt), encode(self.completion)
 
     def __str__(self) -> str:
-        return (
-            self.what
-            if self.what != "a typical completion"
-            else f"the completion {self.completion!r}"
-        )
-
-
-def _typical(row: dict[str, Any]) -> list[str]:
-    return [text.format(answer=row.get("answer", "")) for text in TYPICAL]
+        is_typical = self.what == "a typical completion"
+        return f"the completion {self.completion!r}" if is_typical else self.what
 
 
 async def _check_calls(
@@ -133,10 +131,8 @@ async def _check_calls(
         if second is None:
             return
         if first != second:
-            findings.failed(
-                "deterministic",
-                f"{call} scored {first} and then {second}; a reward must not be random",
-            )
+            text = f"{call} scored {first} and then {second}; a reward must not be random"
+            findings.failed("deterministic", text)
             return
         rewards.append(first)
     if len(set(rewards)) == 1:
@@ -171,7 +167,7 @@ async def _try_extremes(
 async def _score(
     findings: kit.Findings, wrapper: Any, tokenizer: Any, call: _Call, timeout_s: float
 ) -> float | None:
-    """Returns the reward of one call, or None after reporting what was wrong with it."""
+    """Return the reward of one call, or None after reporting what was wrong with it."""
     start = time.monotonic()
     try:
         reward = await wrapper(*call.arguments(tokenizer), **call.row)
@@ -188,6 +184,7 @@ async def _score(
             f"{call} was not scored within {timeout_s:g} s; bound the work of the reward",
         )
         return None
+    # True is an int in Python, and no reward.
     if isinstance(reward, bool) or not isinstance(reward, int | float):
         findings.failed("type", f"{call}: the reward is {reward!r}; it must be a float")
         return None
@@ -215,7 +212,7 @@ def _columns(call: _Call) -> str:
 
 
 def _check_type(findings: kit.Findings, reward_fn: Any, tokenizer: Any, call: _Call) -> None:
-    """Looks at the value itself: the wrapper may have turned it into a float."""
+    """Look at the value itself: the wrapper may have turned it into a float."""
     if findings.failures or inspect.iscoroutinefunction(reward_fn):
         return
     with findings.guard("type", f"scoring {call} in the runner's own process"):

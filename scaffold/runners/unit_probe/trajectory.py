@@ -1,4 +1,4 @@
-"""Checks the tensors of trajectories against the contract and against what the engine generated.
+"""Check the tensors of trajectories against the contract and against what the engine generated.
 
 Letters: B sequences in the trajectory, L tokens of the longest one.
 """
@@ -33,7 +33,7 @@ LOGPROB_TOLERANCE = 1e-4
 
 @dataclass(frozen=True)
 class Turn:
-    """Is one request to the engine and its answer."""
+    """One request to the engine and its answer."""
 
     prompt: tuple[int, ...]
     output: tuple[int, ...]
@@ -43,7 +43,7 @@ class Turn:
 
     @classmethod
     def of(cls, request: Any, response: Any) -> Turn:
-        """Copies what counts, so that a workflow that edits the response's lists is seen."""
+        """Copy what counts, so that a workflow that edits the response's lists is seen."""
         config = request.gconfig
         return cls(
             tuple(request.input_ids),
@@ -56,7 +56,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Generated:
-    """Is the part of a sequence that holds the output of a turn, or the beginning of it."""
+    """The part of a sequence that holds the output of a turn, or the beginning of it."""
 
     turn: Turn
     span: slice
@@ -70,11 +70,11 @@ class Generated:
 
 
 def problems(trajectory: Any, turns: Sequence[Turn], model: Any) -> list[Problem]:
-    """Returns everything that is wrong with what one episode returned.
+    """Return everything that is wrong with what one episode returned.
 
     Args:
         trajectory: A mapping of tensors.
-        turns: What the engine was asked in this episode and what it answered.
+        turns: The requests to the engine in this episode, and its answers.
         model: The model that generated, to compute log-probabilities again; None leaves that out.
     """
     for check in (_keys, _dtypes, _shapes):
@@ -98,7 +98,7 @@ def problems(trajectory: Any, turns: Sequence[Turn], model: Any) -> list[Problem
 
 
 def warnings(trajectory: Mapping[str, Any], turns: Sequence[Turn]) -> list[Problem]:
-    """Returns what is allowed and probably not meant, for a trajectory without problems."""
+    """Return what is allowed and probably not meant, for a trajectory without problems."""
     found = [("keys", f"no {key}: {why}") for key, why in WANTED.items() if key not in trajectory]
     rows = list(_rows(trajectory))
     for number, turn in enumerate(turns, 1):
@@ -109,7 +109,7 @@ def warnings(trajectory: Mapping[str, Any], turns: Sequence[Turn]) -> list[Probl
 
 
 def batch_problems(trajectories: Sequence[Mapping[str, Any]]) -> list[Problem]:
-    """Returns why trajectories of one workflow cannot be put into one batch, if they cannot."""
+    """Return why trajectories of one workflow cannot be put into one batch, if they cannot."""
     keys = sorted({tuple(sorted(each)) for each in trajectories})
     if len(keys) > 1:
         differ = ", ".join(sorted(set(keys[0]) ^ set(keys[1])))
@@ -154,10 +154,8 @@ def _name(dtype: torch.dtype) -> str:
 def _shapes(trajectory: Mapping[str, Any]) -> Iterator[Problem]:
     shape = trajectory["input_ids"].shape
     if len(shape) != 2 or 0 in shape:
-        yield (
-            "shapes",
-            f"input_ids has the shape {tuple(shape)}; it must be [B, L], as a rule [1, L]",
-        )
+        text = f"input_ids has the shape {tuple(shape)}"
+        yield "shapes", f"{text}; it must be [B, L], as a rule [1, L]"
         return
     for key, value in trajectory.items():
         if not isinstance(value, torch.Tensor):
@@ -175,7 +173,7 @@ def _values(trajectory: Mapping[str, Any]) -> Iterator[Problem]:
         is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
         if is_float and not bool(torch.isfinite(value).all()):
             yield "finite", f"{key} holds NaN or infinity"
-    if bool((trajectory["logprobs"] > 1e-6).any()):
+    if bool((trajectory["logprobs"] > 1e-6).any()):  # rounding may leave a little above 0
         yield "logprobs", "a log-probability is positive; the logarithm of a probability never is"
     if bool((trajectory["input_ids"] < 0).any()):
         yield "input_ids", "a token id is negative"
@@ -195,7 +193,7 @@ def _masks(trajectory: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _rows(trajectory: Mapping[str, Any]) -> Iterator[dict[str, torch.Tensor]]:
-    """Yields each sequence without its padding."""
+    """Yield each sequence without its padding."""
     keys = [key for key in DTYPES if key in trajectory and key != "rewards"]
     for i, length in enumerate(trajectory["attention_mask"].sum(1).tolist()):
         yield {key: trajectory[key][i, :length] for key in keys}
@@ -205,7 +203,7 @@ def _rows(trajectory: Mapping[str, Any]) -> Iterator[dict[str, torch.Tensor]]:
 
 
 def _generated(row: Mapping[str, torch.Tensor], turns: Sequence[Turn]) -> list[Generated]:
-    """Returns where outputs stand in a sequence, each behind the very prompt that it answers.
+    """Return the outputs in a sequence, each behind the very prompt that it answers.
 
     An output may have lost its end, such as a stop token that the workflow cut off.
     """
@@ -224,7 +222,7 @@ def _generated(row: Mapping[str, torch.Tensor], turns: Sequence[Turn]) -> list[G
 
 
 def _against_engine(row: Mapping[str, torch.Tensor], turns: Sequence[Turn]) -> Iterator[Problem]:
-    """Compares a sequence with what the engine was asked and answered."""
+    """Compare a sequence with the requests to the engine and its answers."""
     parts = _generated(row, turns)
     trained = row["loss_mask"].bool()
     generated = torch.zeros_like(trained)
@@ -273,17 +271,18 @@ def _aligned(
 def _against_model(
     row: Mapping[str, torch.Tensor], turns: Sequence[Turn], model: Any
 ) -> Iterator[Problem]:
-    """Computes the log-probabilities of the trained tokens again, with the model itself."""
+    """Compute the log-probabilities of the trained tokens again, with the model itself."""
     ids = row["input_ids"].long()
     with torch.no_grad():
         logits = model(ids[None]).logits[0].float()
     for part in _generated(row, turns):
         if not part.is_trained(row):
             continue
+        # The logits at a token are of the next one.
         before = logits[part.span.start - 1 : part.span.stop - 1] / part.turn.temperature
         expected = before.log_softmax(-1).gather(-1, ids[part.span, None])[:, 0]
         gap = float((row["logprobs"][part.span] - expected).abs().max())
-        if not gap <= LOGPROB_TOLERANCE:
+        if not gap <= LOGPROB_TOLERANCE:  # NaN is no agreement
             text = "the model gives the trained tokens other log-probabilities"
             yield "logprobs", f"{text}; they differ by up to {gap:.3g}"
             return

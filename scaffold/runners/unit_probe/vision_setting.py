@@ -1,4 +1,4 @@
-"""Images made on the spot, a processor for them, and a model whose words depend on what it sees.
+"""Images, a processor for them, and a model whose words depend on what it sees.
 
 The model reads an image from where a trainer would take it, `multi_modal_input`; the engine reads
 it from the request. Where the two differ, or their places do, so do the log-probabilities.
@@ -30,7 +30,7 @@ CHAT_TEMPLATE = (
 
 
 def encoded(colour: str, size: tuple[int, int], kind: str) -> bytes:
-    """Makes an image of one colour with a black corner."""
+    """Make an image of one colour with a black corner."""
     image = Image.new("RGB", size, colour)
     image.paste("black", (0, 0, PATCH // 2, PATCH))
     buffer = io.BytesIO()
@@ -58,11 +58,11 @@ ROWS: list[dict[str, Any]] = [
 
 
 class PatchProcessor:
-    """Prepares prompts as the processors of vision models do, with an image's patches as tokens.
+    """A processor as vision models have one, with an image's patches as tokens.
 
     Args:
         tokenizer: Knows the place of an image as one token.
-        has_token_types: Whether the answer says which tokens are an image's.
+        has_token_types: Whether the answer marks the tokens of images.
     """
 
     def __init__(self, tokenizer: Any, has_token_types: bool) -> None:
@@ -72,11 +72,11 @@ class PatchProcessor:
         self.image_token_id = tokenizer.convert_tokens_to_ids(PLACE)
 
     def apply_chat_template(self, conversation: Any, **options: Any) -> Any:
-        """Renders messages whose content is text or a list of parts."""
+        """Render messages whose content is text or a list of parts."""
         return self.tokenizer.apply_chat_template(conversation, **options)
 
     def __call__(self, images: Any = None, text: Any = None, **options: Any) -> Any:
-        """Returns tokens, with as many of them for an image as it has patches, and pixels."""
+        """Return tokens, with as many of them for an image as it has patches, and pixels."""
         from transformers import BatchFeature
 
         images = [images] if isinstance(images, Image.Image) else list(images or [])
@@ -95,7 +95,7 @@ class PatchProcessor:
 
 
 def see(images: Sequence[Image.Image]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the mean colours of the images' patches, [N, 3], and their grids, [images, 3]."""
+    """Return the mean colours of the images' patches, [N, 3], and their grids, [images, 3]."""
     pixels, grids = [torch.zeros(0, 3)], [torch.zeros(0, 3, dtype=torch.int64)]
     for image in images:
         width, height = max(1, image.width // PATCH), max(1, image.height // PATCH)
@@ -107,7 +107,7 @@ def see(images: Sequence[Image.Image]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class SeeingModel:
-    """Is a language model with the patches of its prompt in place of the image tokens.
+    """A language model with the patches of its prompt in place of the image tokens.
 
     Args:
         model: The language model.
@@ -122,6 +122,7 @@ class SeeingModel:
         embeddings = self.model.get_input_embeddings()(ids).detach().clone()
         count = ids.shape[1]
         is_image = torch.tensor([*self.types, *[0] * count][:count], dtype=torch.bool)
+        # The same projection for the engine and for the check, without a parameter of the model.
         generator = torch.Generator().manual_seed(7)
         projection = torch.randn(3, embeddings.shape[-1], generator=generator)
         embeddings[0, is_image] = self.pixels.float() @ projection
@@ -137,11 +138,10 @@ class VisionEngine:
         self.generator = torch.Generator().manual_seed(1)
 
     def get_version(self) -> int:
-        """Returns the weight version."""
         return kit.WEIGHT_VERSION
 
     async def agenerate(self, req: Any) -> Any:
-        """Continues one prompt.
+        """Continue one prompt.
 
         Raises:
             ValueError: The images of the request do not fill the image tokens of the prompt.
@@ -155,15 +155,15 @@ class VisionEngine:
                 f"{sum(types)} image tokens: send every image, and the tokens of the processor"
             )
         engine = kit.TinyEngine(SeeingModel(self.model, pixels, types), self.tokenizer)
-        engine.generator = self.generator
+        engine.generator = self.generator  # or every request would draw the same numbers
         return await engine.agenerate(req)
 
 
 class ExecutedEngine(VisionEngine):
-    """Runs batches too, through the executor of a target whose own engine takes no images."""
+    """An engine that also runs batches, for targets whose own engine takes no images."""
 
     def rollout_batch(self, rows: list[Any], workflow: Any, group_size: int) -> list[Any]:
-        """Runs a group of episodes per row, as training does."""
+        """Run a group of episodes per row, as training does."""
         from areal.api.cli_args import InferenceEngineConfig
         from areal.infra import WorkflowExecutor
 
@@ -176,7 +176,7 @@ class ExecutedEngine(VisionEngine):
 
 
 class VisionSetting(episode_setting.TextSetting):
-    """Is a prompt with images in, text out, and a reward function called by keyword."""
+    """A prompt with images in, text out, and a reward function called by keyword."""
 
     rows = ROWS
 
@@ -188,33 +188,30 @@ class VisionSetting(episode_setting.TextSetting):
 
     @contextmanager
     def engine(self, findings: kit.Findings, is_own: bool) -> Iterator[Any]:
-        """Gives the runner's engine: no target brings one for images that needs no server."""
+        """Yield the runner's engine: no target brings one for images that needs no server."""
         findings.passed("engine", "verify's own, which takes images")
         is_executed = not is_own and kit.has_embedded_engine()
         yield (ExecutedEngine if is_executed else VisionEngine)(self.model, self.tokenizer)
 
     def arguments(self, judge: Any, temperature: float) -> dict[str, Any]:
-        """Returns what a constructor may ask for; processors differ in what they answer."""
+        """Return what a constructor may ask for; processors differ in what they answer."""
         processor = PatchProcessor(self.tokenizer, has_token_types=temperature == 1.0)
         return {**super().arguments(judge, temperature), "processor": processor}
 
     def read_rows(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Returns rows of one's own with the images, which are base64 text in JSON, as bytes."""
+        """Return rows of one's own with the images, which are base64 text in JSON, as bytes."""
         return [{**row, "images": [base64.b64decode(x) for x in row["images"]]} for row in rows]
 
     def problems(self, tensors: Any, turns: list[checks.Turn]) -> list[checks.Problem]:
-        """Returns what is wrong, the images' part first: the model needs it to see."""
+        """Return what is wrong, the images' part first: the model needs it to see."""
         found = checks.problems(tensors, turns, None)
-        found = found or list(_vision_problems(tensors, turns, self._image_token_id))
+        image_token_id = self.tokenizer.convert_tokens_to_ids(PLACE)
+        found = found or list(_vision_problems(tensors, turns, image_token_id))
         if found or len(tensors["input_ids"]) != 1:
             return found
         pixels = tensors["multi_modal_input"][0]["pixel_values"]
         seeing = SeeingModel(self.model, pixels, tensors["mm_token_type_ids"][0].tolist())
         return checks.problems(tensors, turns, seeing)
-
-    @property
-    def _image_token_id(self) -> int:
-        return self.tokenizer.convert_tokens_to_ids(PLACE)
 
 
 def _vision_problems(

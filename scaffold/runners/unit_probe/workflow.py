@@ -1,4 +1,4 @@
-"""Runs real episodes of a workflow with a tiny model and checks every tensor of what comes back.
+"""Run real episodes of a workflow with a tiny model and check every tensor of what comes back.
 
 Request: symbol ("package.module:Class"), rows (dataset rows or null), episode_timeout_s.
 """
@@ -18,7 +18,7 @@ from unit_probe.episode_setting import TextSetting
 
 
 class Recorder:
-    """Hands requests on to the engine and keeps what one episode asked and got."""
+    """An engine that hands requests on and keeps what one episode requested and got."""
 
     def __init__(self, engine: Any) -> None:
         self.engine = engine
@@ -28,9 +28,9 @@ class Recorder:
         return self.engine.get_version()
 
     async def agenerate(self, req: Any) -> Any:
-        asked = req.copy()
+        sent = req.copy()  # the workflow may go on to write into its request
         response = await self.engine.agenerate(req)
-        self.turns.append(checks.Turn.of(asked, response))
+        self.turns.append(checks.Turn.of(sent, response))
         return response
 
     def __getattr__(self, name: str) -> Any:
@@ -49,7 +49,10 @@ def main(request: dict[str, Any], findings: kit.Findings) -> None:
     with findings.guard("engine", "making the tiny model"):
         setting = _setting(workflow_class)
     with setting.engine(findings, is_own=request["engine"] == "own") as engine:
-        rows = _rows(findings, setting, request)
+        rows = setting.rows
+        if request.get("rows"):
+            with findings.guard("data", "reading the rows that were given"):
+                rows = setting.read_rows(request["rows"])
         limit = float(request["episode_timeout_s"])
         trajectories: dict[str, list[Any]] = {}
         for name, judge, temperature in setting.scenarios:
@@ -70,30 +73,23 @@ def _is_agent(workflow_class: Any) -> bool:
 
 
 def _setting(workflow_class: Any) -> TextSetting:
-    """Returns what a workflow is tried in, by its methods and what its constructor asks for."""
+    """Return what a workflow is tried in, by its methods and what its constructor asks for."""
     parameters = inspect.signature(workflow_class).parameters
     if _is_agent(workflow_class):
         setting = agent_setting.AgentSetting()
         setting.deaf = setting.deaf if "reward_fn" in parameters else ""
         return setting
     if "processor" in parameters:
-        from unit_probe.vision_setting import VisionSetting
+        from unit_probe.vision_setting import VisionSetting  # needs pillow
 
         return VisionSetting()
     if "env" in parameters and "reward_fn" not in parameters and find_spec("gymnasium"):
-        from unit_probe.env_setting import EnvSetting
+        from unit_probe.env_setting import EnvSetting  # needs gymnasium
 
         return EnvSetting(has_own=parameters["env"].default is not inspect.Parameter.empty)
     setting = TextSetting()
     setting.deaf = setting.deaf if "reward_fn" in parameters else ""
     return setting
-
-
-def _rows(findings: kit.Findings, setting: TextSetting, request: dict[str, Any]) -> list[Any]:
-    if not request.get("rows"):
-        return setting.rows
-    with findings.guard("data", "reading the rows that were given"):
-        return setting.read_rows(request["rows"])
 
 
 def _make_workflow(findings: kit.Findings, workflow_class: Any, known: dict[str, Any]) -> Any:
@@ -119,10 +115,11 @@ def _run_episodes(
     name: str,
     limit: float,
 ) -> list[tuple[Any, Recorder]]:
-    """Runs one episode per row, all at once, as the executor does, and returns what came back."""
+    """Run one episode per row, all at once, as the executor does, and return what came back."""
     from areal import workflow_context
 
     async def one(index: int, row: Any) -> tuple[Any, Recorder, Any]:
+        # Each coroutine has a context of its own, as tasks of the executor have.
         workflow_context.set(workflow_context.WorkflowContext(is_eval=False, task_id=index))
         recorder, given = Recorder(engine), copy.deepcopy(row)
         try:
@@ -160,12 +157,17 @@ async def _episode(workflow: Any, recorder: Recorder, row: Any) -> Any:
 def _check_all(
     findings: kit.Findings, setting: TextSetting, name: str, results: list[tuple[Any, Recorder]]
 ) -> list[Any]:
-    """Checks what the episodes of one scenario returned and gives back their tensors."""
+    """Check what the episodes of one scenario returned and give back their tensors."""
     findings.stage(f"checking the trajectories of the episodes called {name}")
     kept: list[Any] = []
     found: dict[tuple[str, str], None] = {}
     for result, recorder in results:
-        for tensors in [] if result is None else _tensor_dicts(result):
+        interactions = list(result.values()) if isinstance(result, dict) else []
+        if interactions and all(hasattr(each, "to_tensor_dict") for each in interactions):
+            parts = [each.to_tensor_dict() for each in interactions if each.has_tensor_data]
+        else:
+            parts = [] if result is None else [result]
+        for tensors in parts:
             problems = setting.problems(tensors, recorder.turns)
             found.update(dict.fromkeys(problems))
             if not problems:
@@ -186,7 +188,7 @@ def _check_all(
 def _check_executor(
     findings: kit.Findings, setting: TextSetting, engine: Any, workflow: Any, rows: list[Any]
 ) -> None:
-    """Runs groups of episodes through the target's own executor, as training does."""
+    """Run groups of episodes through the target's own executor, as training does."""
     with findings.guard("executor", "running groups of two episodes through the executor"):
         batch = engine.rollout_batch(rows, workflow, group_size=2)
     sizes = [len(each["rewards"]) for each in batch]
@@ -194,16 +196,8 @@ def _check_executor(
         findings.warned("executor", f"groups of two samples came back with the sizes {sizes}")
 
 
-def _tensor_dicts(result: Any) -> list[Any]:
-    """Returns the tensors of a trajectory, or of each interaction that was returned."""
-    interactions = list(result.values()) if isinstance(result, dict) else []
-    if interactions and all(hasattr(each, "to_tensor_dict") for each in interactions):
-        return [each.to_tensor_dict() for each in interactions if each.has_tensor_data]
-    return [result]
-
-
 def _check_together(findings: kit.Findings, trajectories: dict[str, list[Any]], deaf: str) -> None:
-    """Checks what only several trajectories show: that they batch, and that the reward arrives."""
+    """Check what only several trajectories show: that they batch, and that the reward arrives."""
     findings.stage("batching the trajectories")
     every = list(itertools.chain.from_iterable(trajectories.values()))
     for check, message in checks.batch_problems(every):

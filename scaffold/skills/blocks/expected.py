@@ -24,7 +24,7 @@ REPAIR = "scaffold skills sync"
 
 
 class Problem(NamedTuple):
-    """Is why a block is wrong.
+    """Why a block is wrong.
 
     Args:
         message: What is wrong.
@@ -47,7 +47,7 @@ _OPTIONS: dict[str, frozenset[str]] = {
 
 @dataclass
 class Repository:
-    """Is a repository as blocks see it.
+    """A repository as blocks see it.
 
     Args:
         files: Its files.
@@ -64,7 +64,7 @@ class Repository:
 
 
 def expected(block: Block, repository: Repository) -> str | Problem | None:
-    """Returns what ought to stand in a block.
+    """Return what ought to stand in a block.
 
     Args:
         block: One that `parse_blocks` has found.
@@ -90,7 +90,7 @@ def expected(block: Block, repository: Repository) -> str | Problem | None:
 
 
 def is_in_step(block: Block, repository: Repository) -> bool:
-    """Tells whether what stands in a block is what ought to."""
+    """Return whether what stands in a block is what ought to."""
     found = expected(block, repository)
     return found is None or (isinstance(found, str) and found.strip("\n") == block.content)
 

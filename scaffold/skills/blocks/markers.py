@@ -25,7 +25,7 @@ _OPTION = lazy_re(r"(?P<name>[a-z_]+)=(?P<value>.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """Is one generated block as it stands in a document.
+    """One generated block as it stands in a document.
 
     Args:
         kind: One of KINDS, or what stands there in its place.
@@ -53,14 +53,14 @@ class Block:
         return self.body.strip("\n")
 
     def opening(self) -> str:
-        """Returns the opening comment as it is written."""
+        """Return the opening comment as it is written."""
         pairs = [_pair(name, value) for name, value in self.options.items()]
         words = [_quoted(word) for word in self.words]
         return " ".join(["<!-- scaffold:begin", self.kind, *words, *pairs, "-->"])
 
 
 def parse_blocks(text: str) -> list[Block]:
-    """Returns every block of a document, those that are wrong with their problem."""
+    """Return every block of a document, those that are wrong with their problem."""
     found: list[Block] = []
     rows = text.replace("\r\n", "\n").split("\n")
     opened: Block | None = None
@@ -89,7 +89,7 @@ def parse_blocks(text: str) -> list[Block]:
 
 
 def replace_blocks(text: str, renewed: Iterable[tuple[Block, Block]]) -> str:
-    """Returns a document in which blocks stand as they are to be.
+    """Return a document in which blocks stand as they are to be.
 
     Args:
         text: The document.
@@ -106,14 +106,14 @@ def replace_blocks(text: str, renewed: Iterable[tuple[Block, Block]]) -> str:
 
 
 def fenced(text: str, language: str) -> str:
-    """Returns text as a fenced block that nothing inside it can close."""
+    """Return text as a fenced block that nothing inside it can close."""
     longest = max((len(found) for found in re.findall(r"`{3,}", text)), default=2)
     mark = "`" * (longest + 1)
     return f"{mark}{language}\n{text.rstrip()}\n{mark}"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Returns a Markdown table."""
+    """Return a Markdown table."""
     names = list(head)
     lines = [f"| {' | '.join(names)} |", "|" + "---|" * len(names)]
     return "\n".join([*lines, *(f"| {' | '.join(map(_cell, row))} |" for row in rows)])
@@ -124,7 +124,7 @@ def _cell(text: str) -> str:
 
 
 def _fence_after(row: str, fence: str) -> str:
-    """Returns the fence that is open behind a row; "" for none."""
+    """Return the fence that is open behind a row; "" for none."""
     found = _FENCE.match(row)
     if found is None:
         return fence

@@ -20,7 +20,7 @@ _TOLD = lazy_re(r"(?P<text>.*?)\s*\[default: (?P<default>[^\[\]]+)\]", re.DOTALL
 
 
 def options_text(block: Block, files: Files, settings: Settings) -> str:
-    """Returns ``options PROGRAM COMMAND... [only=a,b] [without=a,b] [cli=PATH]`` as a table.
+    """Return ``options PROGRAM COMMAND... [only=a,b] [without=a,b] [cli=PATH]`` as a table.
 
     Raises:
         BlockError: No description knows the command, or the command has no such option.
@@ -43,7 +43,7 @@ def options_text(block: Block, files: Files, settings: Settings) -> str:
 
 
 def described_programs(files: Files, paths: tuple[str, ...]) -> dict[str, Command]:
-    """Returns every program that descriptions of command lines know.
+    """Return every program that descriptions of command lines know.
 
     Raises:
         BlockError: A description is not there or cannot be read.
@@ -83,7 +83,7 @@ def _spelling(option: Option) -> str:
 
 
 def _help_and_default(option: Option) -> tuple[str, str]:
-    """Returns what an option means and its default, which a help may tell at its end."""
+    """Return what an option means and its default, which a help may tell at its end."""
     found = _TOLD.fullmatch(option.help)
     text, told = (found["text"], found["default"]) if found else (option.help, "")
     # The help has the default as people write it: 1800, where the data say 1800.0.

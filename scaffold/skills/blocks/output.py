@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def command_of(block: Block) -> tuple[str, ...]:
-    """Returns the command of ``output "COMMAND" inputs=PATTERN,... [status=N]``, as words.
+    """Return the command of ``output "COMMAND" inputs=PATTERN,... [status=N]``, as words.
 
     Raises:
         BlockError: It names none, or no inputs.
@@ -39,7 +39,7 @@ def command_of(block: Block) -> tuple[str, ...]:
 
 
 def inputs_of(block: Block, files: Files) -> list[str]:
-    """Returns the files that the text of a block depends on.
+    """Return the files that the text of a block depends on.
 
     Raises:
         BlockError: A pattern fits no file.
@@ -54,7 +54,7 @@ def inputs_of(block: Block, files: Files) -> list[str]:
 
 
 def stored_hash(block: Block, files: Files) -> str:
-    """Returns the hash of a block's command, inputs and text as they stand.
+    """Return the hash of a block's command, inputs and text as they stand.
 
     Raises:
         BlockError: The block is wrong, or an input cannot be read.
@@ -71,7 +71,7 @@ def stored_hash(block: Block, files: Files) -> str:
 
 
 def is_stale(block: Block, files: Files) -> bool:
-    """Tells whether the command, an input or the text differs from when it was stored.
+    """Return whether the command, an input or the text differs from when it was stored.
 
     Raises:
         BlockError: The block is wrong, or an input cannot be read.
@@ -80,7 +80,7 @@ def is_stale(block: Block, files: Files) -> bool:
 
 
 def with_output(block: Block, printed: str, files: Files) -> Block:
-    """Returns a block that holds what its command printed, with the hash of now."""
+    """Return a block that holds what its command printed, with the hash of now."""
     text = fenced(f"$ {block.words[0]}\n{printed}", "console")
     held = replace(block, body=text)
     return replace(held, options={**block.options, "hash": stored_hash(held, files)})

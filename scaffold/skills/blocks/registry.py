@@ -12,7 +12,7 @@ Reading = Callable[[], tuple[Module, ast.stmt | ast.Module]]
 
 
 def registry_text(block: Block, sources: Sources) -> str:
-    """Returns ``registry DOTTED`` as a table: name, file and the first sentence of its docstring.
+    """Return ``registry DOTTED`` as a table: name, file and the first sentence of its docstring.
 
     Raises:
         BlockError: The table is not there, or is no literal.
@@ -43,7 +43,7 @@ def _name(key: ast.expr) -> str:
 
 
 def _place(entry: ast.expr, module: Module, sources: Sources) -> tuple[str, str]:
-    """Returns the file of an entry and what it says of itself; "" for what is not known."""
+    """Return the file of an entry and what it says of itself; "" for what is not known."""
     for look in _readings(entry, module, sources):
         try:
             found, node = look()
@@ -54,7 +54,7 @@ def _place(entry: ast.expr, module: Module, sources: Sources) -> tuple[str, str]
 
 
 def _readings(entry: ast.expr, module: Module, sources: Sources) -> list[Reading]:
-    """Returns the ways to read the value of an entry, the likeliest first."""
+    """Return the ways to read the value of an entry, the likeliest first."""
     if isinstance(entry, ast.Tuple | ast.List) and entry.elts:
         parts = [each.value for each in entry.elts if isinstance(each, ast.Constant)]
         dotted = ".".join(map(str, parts))

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from scaffold.analysis.project.tool_table import inner_table, read_project_file
+from scaffold.analysis.project.tool_table import (
+    PROJECT_FILE,
+    inner_table,
+    read_project_file,
+    read_tool_table,
+    settings_errors,
+)
 from scaffold.config import FieldError, Fields
 from scaffold.errors import ScaffoldError, TargetError, nearest
 
@@ -24,7 +30,7 @@ KEYS = ("cli", "clients", "commands", "opencode", "plugin", "run")
 
 @dataclass(frozen=True)
 class Plugin:
-    """Is what the manifests of plugins say of the pack.
+    """What the manifests of plugins say of the pack.
 
     Args:
         name: What the plugin is called.
@@ -45,7 +51,7 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Settings:
-    """Is what a repository says about its skills.
+    """What a repository says about its skills.
 
     Args:
         is_there: Whether the repository says anything.
@@ -67,37 +73,32 @@ class Settings:
     opencode: Mapping[str, Any] | None = None
 
     def allows(self, command: tuple[str, ...]) -> bool:
-        """Tells whether a block may have this command run."""
+        """Return whether a block may have this command run."""
         return any(command[: len(words)] == words for words in self.run if words)
 
 
 def read_settings(files: Files) -> Settings:
-    """Reads a repository's settings; without a table they are those of any repository.
+    """Read a repository's settings; without a table they are those of any repository.
 
     Raises:
         TargetError: The file cannot be read, or the table is wrong.
         ScaffoldError: It names an unknown client.
     """
-    text = files.text("pyproject.toml")
+    text = files.text(PROJECT_FILE)
     if text is None:
-        if "pyproject.toml" in files.paths:
+        if PROJECT_FILE in files.paths:
             raise TargetError(
-                f"pyproject.toml {files.why_unreadable('pyproject.toml')}",
+                f"{PROJECT_FILE} {files.why_unreadable(PROJECT_FILE)}",
                 code="target_invalid",
                 hint="repair it first: without it nobody knows what is to be rendered",
             )
         return Settings()
-    data = read_project_file(text)
-    table = inner_table(data, "tool", "scaffold", "skills")
-    try:
-        return _settings(Fields(table, WHERE), inner_table(data, "project"))
-    except (FieldError, ValueError) as error:  # shlex raises the latter for an open quote
-        raise TargetError(
-            str(error), code="target_invalid", hint="docs/en/skills-pack.md tells every key"
-        ) from error
+    table = read_tool_table(text, "skills", TargetError)
+    with settings_errors("docs/en/skills-pack.md has every key", TargetError):
+        return _settings(table, text)
 
 
-def _settings(table: Fields, project: Mapping[str, Any]) -> Settings:
+def _settings(table: Fields, text: str) -> Settings:
     _check_spelling(table)
     named = table.texts("clients", ())
     has = table.names()
@@ -105,15 +106,22 @@ def _settings(table: Fields, project: Mapping[str, Any]) -> Settings:
         bool(has),
         _clients(named) if "clients" in has else CLIENTS,
         table.boolean("commands", False),
-        tuple(tuple(shlex.split(each)) for each in table.texts("run", ())),
+        tuple(_split(table, each) for each in table.texts("run", ())),
         table.texts("cli", ()),
-        _plugin(table.fields("plugin"), project) if "plugin" in has else None,
+        _plugin(table.fields("plugin"), text) if "plugin" in has else None,
         table.table("opencode") if "opencode" in has else None,
     )
 
 
+def _split(table: Fields, command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise FieldError(f"{table.where}: run {command!r}: {error}") from error
+
+
 def _check_spelling(table: Fields) -> None:
-    """Raises FieldError for a key that is nearly one of ours; any other is somebody else's."""
+    """Raise FieldError for a key that is nearly one of ours; any other is somebody else's."""
     import difflib  # costs 3 ms, and most repositories say nothing
 
     for key in table.names():
@@ -133,8 +141,9 @@ def _clients(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
-def _plugin(table: Fields, project: Mapping[str, Any]) -> Plugin:
-    """Reads the plugin's table; what it leaves out is what ``[project]`` says."""
+def _plugin(table: Fields, text: str) -> Plugin:
+    """Read the plugin's table; what it leaves out is taken from ``[project]``."""
+    project = inner_table(read_project_file(text), "project")
     name = table.text("name", "") or _text_of(project, "name")
     description = table.text("description", "") or _text_of(project, "description")
     author = table.text("author", "") or _author(project)

@@ -24,7 +24,7 @@ _CHANGES_THE_CALL = frozenset(
 
 
 def signature_text(block: Block, sources: Sources) -> str:
-    """Returns ``signature DOTTED [doc=all|first|none] [members=a,b]`` as a fenced block.
+    """Return ``signature DOTTED [doc=all|first|none] [members=a,b]`` as a fenced block.
 
     Raises:
         BlockError: The symbol is not there, or is nothing with a signature.
@@ -43,7 +43,7 @@ def signature_text(block: Block, sources: Sources) -> str:
 
 
 def _head(module: Module, node: Definition, doc: str) -> str:
-    """Returns a definition up to its docstring, as it is written, moved to the left margin."""
+    """Return a definition up to its docstring, as it is written, moved to the left margin."""
     first = node.body[0]
     # Above a decorated statement of the body stand its decorators, which are not of the head.
     end = min([first.lineno, *(each.lineno for each in getattr(first, "decorator_list", ()))]) - 1
@@ -63,7 +63,7 @@ def _head(module: Module, node: Definition, doc: str) -> str:
 
 
 def _decorators(module: Module, node: Definition) -> list[str]:
-    """Returns the rows of the decorators without which a reader would call it in a wrong way."""
+    """Return the rows of the decorators without which a reader would call it in a wrong way."""
     rows: list[str] = []
     for each in node.decorator_list:
         name = ast.unparse(each.func if isinstance(each, ast.Call) else each)
@@ -83,7 +83,7 @@ def _docstring(node: Definition, doc: str) -> str:
 
 
 def _fields(module: Module, node: ast.ClassDef) -> list[str]:
-    """Returns the annotated fields of a class, as they are written."""
+    """Return the annotated fields of a class, as they are written."""
     found = [each for each in node.body if isinstance(each, ast.AnnAssign)]
     texts = [textwrap.dedent(_lines(module, each)) for each in found]
     return ["", *(textwrap.indent(text, "    ") for text in texts)] if texts else []

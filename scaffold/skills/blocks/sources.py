@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from scaffold.analysis.python.index import PythonIndex
+from scaffold.syntax import parse
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files
@@ -23,7 +24,7 @@ class BlockError(ValueError):
 
 @dataclass
 class Module:
-    """Is one parsed source file.
+    """One parsed source file.
 
     Args:
         path: The file, relative to the root.
@@ -41,13 +42,13 @@ class Module:
         return self.text.split("\n")
 
     def statement_at(self, line: int) -> ast.stmt | None:
-        """Returns the definition or assignment that begins at a line."""
+        """Return the definition or assignment that begins at a line."""
         found = [each for each in _bindings(self.tree) if each.lineno == line]
         return found[0] if found else None
 
 
 class Sources:
-    """Is the Python of a repository; what nobody asks for is never parsed.
+    """The Python of a repository; what nobody asks for is never parsed.
 
     Args:
         files: The repository.
@@ -60,7 +61,7 @@ class Sources:
         self._modules: dict[str, Module] = {}
 
     def node(self, dotted: str) -> tuple[Module, ast.stmt | ast.Module]:
-        """Returns the statement that a dotted name stands for, with its module.
+        """Return the statement that a dotted name stands for, with its module.
 
         Args:
             dotted: The name; a colon may stand before the last part.
@@ -71,7 +72,7 @@ class Sources:
         return self._defined(dotted, self._index.find(dotted.replace(":", ".")))
 
     def node_in(self, module: Module, name: str) -> tuple[Module, ast.stmt | ast.Module]:
-        """Returns the same for a name as a module's own code uses it."""
+        """Return the same for a name as a module's own code uses it."""
         return self._defined(name, self._index.find_in(module.path, name))
 
     def _defined(self, name: str, found: Found) -> tuple[Module, ast.stmt | ast.Module]:
@@ -90,14 +91,14 @@ class Sources:
         if path not in self._modules:
             text = (self.files.text(path) or "").replace("\r\n", "\n")
             try:
-                self._modules[path] = Module(path, text, ast.parse(text))
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+                self._modules[path] = Module(path, text, parse(text))
+            except SyntaxError as error:
                 raise BlockError(f"{path} does not parse: {error}") from error
         return self._modules[path]
 
 
 def first_sentence(node: ast.AST) -> str:
-    """Returns the first line of a docstring, or ""."""
+    """Return the first line of a docstring, or ""."""
     if not isinstance(node, Definition | ast.Module):
         return ""
     return (ast.get_docstring(node) or "").partition("\n")[0]

@@ -28,7 +28,7 @@ LANGUAGES = {"json": "json", "md": "markdown", "py": "python", "toml": "toml", "
 
 
 def template_text(block: Block, root: Path) -> str:
-    """Returns ``template KIND/STYLE NAME [file=ROLE_OR_PATH] [package=P] [answer=value]``, fenced.
+    """Return ``template KIND/STYLE NAME [file=ROLE_OR_PATH] [package=P] [answer=value]``, fenced.
 
     The file is the unit's own unless `file` says otherwise ("test"). It is the one of a project
     that `scaffold new` made, of this package; with ``package=.`` that of this repository.
@@ -52,7 +52,7 @@ def template_text(block: Block, root: Path) -> str:
 
 
 def _catalogue(root: Path) -> Catalogue:
-    """Returns the repository's own templates and ours: what is installed beside them is chance."""
+    """Return the repository's own templates and ours: what is installed beside them is chance."""
     own = TemplateSource("repository", root / OWN_TEMPLATES)
     return Catalogue(own, *builtin_catalogue().sources)
 

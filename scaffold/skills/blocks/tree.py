@@ -17,7 +17,7 @@ MAX_ROWS = 200
 
 
 def tree_text(block: Block, files: Files) -> str:
-    """Returns ``tree FOLDER [depth=N] [only=PATTERN,...] [without=PATTERN,...]`` as a listing.
+    """Return ``tree FOLDER [depth=N] [only=PATTERN,...] [without=PATTERN,...]`` as a listing.
 
     Raises:
         BlockError: The folder is not there, holds nothing of the kind, or holds too much.
@@ -55,7 +55,7 @@ def _cut(path: str, depth: int) -> str:
 
 
 def _rows(paths: list[str]) -> Iterable[str]:
-    """Yields one row per file and folder, each under its folder."""
+    """Yield one row per file and folder, each under its folder."""
     seen: set[str] = set()
     for path in paths:
         parts = path.rstrip("/").split("/")

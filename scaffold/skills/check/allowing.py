@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.skills.check.claim import Finding
+from scaffold.findings import Finding
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.rules import RULES
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from scaffold.errors import RequestError
-from scaffold.skills.check.claim import Finding
-from scaffold.skills.check.output.json import fingerprint
+from scaffold.findings import Finding
 
 SCHEMA = 1
 
@@ -36,7 +35,7 @@ def baseline_text(findings: Sequence[Finding]) -> str:
     """Returns the file that makes all these findings known."""
     rows = [
         {
-            "fingerprint": fingerprint(each),
+            "fingerprint": each.fingerprint,
             "rule": each.rule,
             "path": each.path,
             "claim": each.claim,
@@ -78,7 +77,7 @@ def sift(findings: Sequence[Finding], rows: Sequence[dict[str, str]]) -> Sifted:
     known = Counter(row["fingerprint"] for row in rows)
     new: list[Finding] = []
     for finding in findings:
-        key = fingerprint(finding)
+        key = finding.fingerprint
         if known[key]:
             known[key] -= 1
         else:

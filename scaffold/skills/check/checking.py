@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from scaffold.analysis.files.globs import matches
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Finding, Judged
+from scaffold.findings import Finding
+from scaffold.skills.check.claim import Judged
 from scaffold.skills.check.documents import Document, Unreadable, find_documents
 from scaffold.skills.check.memory import (
     Memory,

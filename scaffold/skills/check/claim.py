@@ -1,11 +1,11 @@
-"""What a text claims, what became of the claim, and what is reported of it."""
+"""What a text claims, and what became of the claim."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Self
 
-Severity = Literal["error", "warning", "note"]
-Confidence = Literal["high", "medium", "low"]
+from scaffold.findings import Confidence, Fix
+
 State = Literal["true", "false", "undecided"]
 
 
@@ -25,22 +25,6 @@ class Claim(NamedTuple):
     line: int
     column: int = 1
     data: Any = None
-
-
-class Fix(NamedTuple):
-    """Replaces text on one line of a document.
-
-    Args:
-        line: The line, from 1.
-        before: What stands there.
-        after: What is to stand there.
-        is_safe: Whether it may be applied unasked: the meaning is certain.
-    """
-
-    line: int
-    before: str
-    after: str
-    is_safe: bool = True
 
 
 class Verdict(NamedTuple):
@@ -95,42 +79,3 @@ class Judged(NamedTuple):
 
     claim: Claim
     verdict: Verdict
-
-
-class Finding(NamedTuple):
-    """Is one thing to report: a refuted claim, or a fault of form.
-
-    Args:
-        path: The document, relative to the root.
-        line: From 1.
-        column: From 1.
-        rule: The rule's id.
-        claim: The words that are wrong; fingerprints are made of them.
-        message: What is wrong.
-        evidence: What was looked at.
-        now: What is true now, or empty.
-        severity: "error" makes the command fail.
-        confidence: How certain it is.
-        fix: What would mend it.
-    """
-
-    path: str
-    line: int
-    column: int
-    rule: str
-    claim: str
-    message: str
-    evidence: str
-    now: str
-    severity: Severity
-    confidence: Confidence
-    fix: Fix | None = None
-
-    def at(self, severity: Severity) -> Finding:
-        """Returns the same finding with another severity."""
-        return self._replace(severity=severity)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns it as plain data, the keys in the order above."""
-        fix = self.fix._asdict() if self.fix is not None else None
-        return {**self._asdict(), "fix": fix}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,17 +12,17 @@ from scaffold.analysis.files.files import Files, list_files
 from scaffold.analysis.python.installed import installed_files
 from scaffold.analysis.repository import Repository
 from scaffold.errors import RequestError
+from scaffold.findings import RuleText, write_findings
 from scaffold.report import Report, ReportedChange, unified_diff
 from scaffold.skills.check.checking import Outcome, check_repository
 from scaffold.skills.check.output.human import to_text
 from scaffold.skills.check.output.json import to_json
+from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings, check_rule_names, read_settings
 
 # What only some options need is imported where it is needed: most checks do without.
 if TYPE_CHECKING:
     from scaffold.transaction.change import Change
-
-FORMATS = ("human", "json", "sarif", "github")
 
 
 class CheckWish(NamedTuple):
@@ -94,7 +93,9 @@ def check_skills(wish: CheckWish) -> Report:
     report.ok = outcome.is_clean
     report.extra = to_json(outcome)
     report.text = _text(report, wish, outcome)
-    return report
+    return write_findings(
+        report, wish.form, outcome.findings, rule_texts(), {"claims": dict(outcome.states)}
+    )
 
 
 def _outcome(wish: CheckWish, repository: Repository, chosen: Sequence[str]) -> Outcome:
@@ -163,23 +164,19 @@ def _sifted(report: Report, wish: CheckWish, outcome: Outcome) -> Outcome:
     return Outcome(sifted.new, outcome.judged, outcome.num_documents)
 
 
+def rule_texts() -> dict[str, RuleText]:
+    """Return the rules as SARIF has them."""
+    return {
+        name: RuleText(rule.asks, rule.why, f"docs/en/rules/{name}.md", rule.severity)
+        for name, rule in RULES.items()
+    }
+
+
 def _text(report: Report, wish: CheckWish, outcome: Outcome) -> str:
-    match wish.form:
-        case "json":
-            return json.dumps(report.to_json()) + "\n"
-        case "sarif":
-            from scaffold.skills.check.output.sarif import to_sarif
-
-            return to_sarif(outcome)
-        case "github":
-            from scaffold.skills.check.output.github import to_github
-
-            return to_github(outcome)
-        case _:
-            text = to_text(outcome, show_undecided=wish.show_undecided)
-            rows = (f"fixed      {change.path}\n" for change in report.changes)
-            shown = (change.diff for change in report.changes)
-            return "".join(shown if wish.dry_run else rows) + text
+    text = to_text(outcome, show_undecided=wish.show_undecided)
+    rows = (f"fixed      {change.path}\n" for change in report.changes)
+    shown = (change.diff for change in report.changes)
+    return "".join(shown if wish.dry_run else rows) + text
 
 
 def _pages(chosen: Sequence[str], files: Files) -> list[str]:

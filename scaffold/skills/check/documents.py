@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from scaffold.analysis.files.files import Files
+from scaffold.analysis.files.front_matter import FrontMatter, read_front_matter
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.config import FieldError, Fields
 from scaffold.skills.check.markdown import Markdown, parse_markdown
-from scaffold.skills.front_matter import FrontMatter, read_front_matter
 
 Kind = Literal["skill", "reference", "agent", "command", "rules", "guide", "page"]
 

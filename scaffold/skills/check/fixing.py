@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from scaffold.analysis.files.files import Files
-from scaffold.skills.check.claim import Finding
+from scaffold.findings import Finding
 from scaffold.transaction.change import Change
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from scaffold.analysis.lazy_re import lazy_re
-from scaffold.skills.check.claim import Finding, Fix
+from scaffold.findings import Finding, Fix
 from scaffold.skills.check.documents import Document, Unreadable
 from scaffold.skills.check.rules import RULES
 from scaffold.skills.check.settings import Settings

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scaffold.analysis.repository import Repository
+from scaffold.findings import Finding, Fix
 from scaffold.skills.check.allowing import apply_allowances, faults, read_allowances
-from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
+from scaffold.skills.check.claim import Claim, Judged, Verdict
 from scaffold.skills.check.claims.config_key import CONFIG_KEYS
 from scaffold.skills.check.claims.symbols import SYMBOLS
 from scaffold.skills.check.documents import Document

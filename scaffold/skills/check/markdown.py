@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from scaffold.analysis.files.markdown import parse_tokens, token_line
 from scaffold.analysis.lazy_re import lazy_re
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 NEAR = 1_000
@@ -115,23 +114,13 @@ def parse_markdown(lines: Sequence[str], body_line: int = 1) -> Markdown:
     body = list(lines[body_line - 1 :])
     result = Markdown()
     reader = _Reader(body, body_line, result)
-    reader.read(_parser().parse("\n".join(body)))
+    reader.read(parse_tokens("\n".join(body), inline=False))
     for number, line in enumerate(body, body_line):
         if (found := _DEFINITION.match(line)) and not reader.is_fenced(number):
             block = Block("paragraph", number, line)
             column = found.start("to") + 1
             result.links.append(Span(found["to"].strip("<>"), number, column, block, "", ""))
     return result
-
-
-@cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt  # costs 50 ms; only checking needs it
-
-    parser = MarkdownIt("commonmark").enable("table")
-    # Blocks are enough: they come with their lines, which inline tokens have not.
-    parser.core.ruler.disable(["inline", "text_join"])
-    return parser
 
 
 class _Reader:
@@ -190,7 +179,7 @@ class _Reader:
                     pass
 
     def _inline(self, token: Token, inside: str) -> None:
-        line = self._line(token)
+        line = token_line(token, self._first)
         if inside in ("thead_open", "tbody_open"):
             self._row.append((line, token.content))
             if inside == "thead_open":
@@ -234,11 +223,9 @@ class _Reader:
     def _block(self, kind: BlockKind, token: Token, text: str, info: str = "") -> Block:
         path = tuple(each for _, each in self._headings)
         intros = tuple(self._intros)
-        return Block(kind, self._line(token), text, info, path, (), self._lead, intros=intros)
-
-    def _line(self, token: Token) -> int:
-        assert token.map is not None, "markdown-it maps every block"
-        return token.map[0] + self._first
+        return Block(
+            kind, token_line(token, self._first), text, info, path, (), self._lead, intros=intros
+        )
 
     def _add(self, block: Block) -> Block:
         self._result.blocks.append(block)

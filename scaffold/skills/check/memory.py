@@ -21,7 +21,8 @@ from typing import Any, NamedTuple, cast
 
 import scaffold
 from scaffold.analysis.files.files import Files
-from scaffold.skills.check.claim import Claim, Finding, Fix, Judged, Verdict
+from scaffold.findings import Finding, Fix
+from scaffold.skills.check.claim import Claim, Judged, Verdict
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.settings import Settings
 

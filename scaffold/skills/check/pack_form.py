@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from scaffold.analysis.files.files import Files
-from scaffold.skills.check.claim import Finding
+from scaffold.findings import Finding
 from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.rules import RULES
 

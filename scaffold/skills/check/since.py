@@ -13,8 +13,8 @@ from scaffold.analysis.files.git import git_output
 from scaffold.analysis.files.revision import revision_files
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
+from scaffold.findings import Finding
 from scaffold.skills.check.checking import Outcome
-from scaffold.skills.check.claim import Finding
 from scaffold.skills.check.documents import Document, find_documents
 from scaffold.skills.check.judging import judge_document
 from scaffold.skills.check.rules import RULES

@@ -26,7 +26,7 @@ _FORMS = "a folder, https://..., ssh://..., file://..., user@host:path, or built
 
 @dataclass(frozen=True)
 class Source:
-    """Says where skills come from.
+    """Where skills come from.
 
     Args:
         kind: "builtin", "folder" (its files as they stand) or "git" (a commit).
@@ -39,14 +39,14 @@ class Source:
     revision: str = ""
 
     def __str__(self) -> str:
-        """Returns it as people write it."""
+        """Return it as people write it."""
         if self.kind == "builtin":
             return BUILTIN
         return self.place + (f"@{self.revision}" if self.revision else "")
 
 
 def parse_source(text: str, revision: str, here: Path) -> Source:
-    """Returns what a SOURCE on the command line means.
+    """Return what a SOURCE on the command line means.
 
     Args:
         text: A folder, an address, or "builtin"; each but the last may end in ``@REVISION``.
@@ -76,7 +76,7 @@ def parse_source(text: str, revision: str, here: Path) -> Source:
 
 
 def checked(source: Source) -> Source:
-    """Returns a source that somebody else wrote down, if skills may be read from it.
+    """Return a source that somebody else wrote down, if skills may be read from it.
 
     Raises:
         RequestError: They may not.
@@ -96,7 +96,7 @@ def _check_revision(revision: str) -> None:
 
 
 def with_revision(source: Source, revision: str) -> Source:
-    """Returns a source at another revision.
+    """Return a source at another revision.
 
     Raises:
         RequestError: It is no revision.
@@ -108,7 +108,7 @@ def with_revision(source: Source, revision: str) -> Source:
 
 
 def _folder(text: str, here: Path) -> Path | None:
-    """Returns the folder that a text names, or None where none stands there."""
+    """Return the folder that a text names, or None where none stands there."""
     try:
         folder = Path(os.path.abspath(here / Path(text).expanduser()))
         return folder if text and folder.is_dir() else None
@@ -117,13 +117,13 @@ def _folder(text: str, here: Path) -> Path | None:
 
 
 def is_address(place: str) -> bool:
-    """Tells whether a place is that of a remote, and no folder of this disk."""
+    """Return whether a place is that of a remote, and no folder of this disk."""
     is_drive = os.name == "nt" and re.match(r"[A-Za-z]:[\\/]", place) is not None
     return not is_drive and bool(_URL.match(place) or _SCP.fullmatch(place))
 
 
 def _split_revision(text: str, here: Path) -> tuple[str, str]:
-    """Splits ``PLACE@REVISION``; an ``@`` of a user, a host or a scope in a path is none."""
+    """Split ``PLACE@REVISION``; an ``@`` of a user, a host or a scope in a path is none."""
     if (_URL.match(text) or _SCP.fullmatch(text)) and _folder(text, here) is None:
         start = text.find("://") + 3 if "://" in text else text.find(":")
         start = max(text.find("/", start), 0) if "://" in text else start

@@ -44,7 +44,7 @@ from scaffold.skills.install.summary import compare
 
 @dataclass(frozen=True)
 class InstallOptions:
-    """Says how skills are to be installed.
+    """How skills are to be installed.
 
     Args:
         clients: For whom; none for all.
@@ -65,7 +65,7 @@ class InstallOptions:
 
 @dataclass(frozen=True)
 class _Read:
-    """Is a skill as it was read, with the name it gets and where it came from."""
+    """A skill as it was read, with the name it gets and where it came from."""
 
     skill: Skill
     name: str
@@ -75,7 +75,7 @@ class _Read:
 def install_skills(
     source: str, wanted: Sequence[str], here: Path, how: InstallOptions, options: Options
 ) -> Report:
-    """Installs skills of a source; all of them where none is named.
+    """Install skills of a source; all of them where none is named.
 
     Args:
         source: A folder, an address, or "builtin"; each but the last may end in ``@REVISION``.
@@ -106,7 +106,7 @@ def install_skills(
 
 
 def update_skills(names: Sequence[str], how: InstallOptions, options: Options) -> Report:
-    """Renews installed skills from where they came from; all of them where none is named.
+    """Renew installed skills from where they came from; all of them where none is named.
 
     Raises:
         ScaffoldError: No such skill is installed, its source cannot be read or lacks it, or a file
@@ -131,7 +131,7 @@ def update_skills(names: Sequence[str], how: InstallOptions, options: Options) -
 
 
 def remove_skills(names: Sequence[str], discard: Sequence[str], options: Options) -> Report:
-    """Takes installed skills back: exactly what was written, and only if nobody edited it.
+    """Take installed skills back: exactly what was written, and only if nobody edited it.
 
     Args:
         names: The skills.
@@ -161,7 +161,7 @@ def remove_skills(names: Sequence[str], discard: Sequence[str], options: Options
 
 
 def check_skills(names: Sequence[str], options: Options) -> Report:
-    """Tells whether installed skills are still as they were written; reads files alone.
+    """Return whether installed skills are still as they were written; reads files alone.
 
     Raises:
         ScaffoldError: No such skill is installed, or the lock file cannot be read.
@@ -207,14 +207,14 @@ def _plan_install(
 
 
 def _update_hint(name: str, how: InstallOptions, options: Options) -> str:
-    """Returns the command that renews a skill in the way that was asked for."""
+    """Return the command that renews a skill in the way that was asked for."""
     words = ["scaffold skills install --update", name, *(f"--client {c}" for c in how.clients)]
     words += ["--grant-tools"] * how.grant_tools + ["--user"] * options.user
     return " ".join(words)
 
 
 def _plan_again(read: _Read, old: LockedSkill, options: Options) -> SkillPlan:
-    """Plans to install what is installed: files that somebody deleted come back."""
+    """Plan to install what is installed: files that somebody deleted come back."""
     gone = [file.path for file in old.files if find(options.target, file.path) == Found(None)]
     files = render(read.skill, read.name, old.roots, grant_tools=old.grant_tools)
     planned = plan_files(options.target, old.files, files, gone)
@@ -263,7 +263,7 @@ def _locked(
     allowed: tuple[str, ...],
     options: Options,
 ) -> LockedSkill:
-    """Returns what the lock file is to say of a skill."""
+    """Return what the lock file is to say of a skill."""
     source, skill = read.opened.source, read.skill
     brought = find_permissions(skill.files, grant_tools=grant_tools, allowed=allowed)
     return LockedSkill(
@@ -284,13 +284,13 @@ def _locked(
 
 
 def _is_other(old: LockedSkill, new: LockedSkill) -> bool:
-    """Tells whether a skill is to be another one, or elsewhere; the commit alone is no matter."""
+    """Return whether a skill is to be another one, or elsewhere; the commit alone is no matter."""
     return (old.files, old.roots, old.grant_tools) != (new.files, new.roots, new.grant_tools)
 
 
 @contextmanager
 def _opened(sources: Iterable[Source]) -> Generator[dict[Source, Opened]]:
-    """Opens every source once, and drops what was fetched at the end."""
+    """Open every source once, and drop what was fetched at the end."""
     import tempfile  # 3 ms, and checks and removals do without
 
     try:
@@ -340,7 +340,7 @@ def _check_once(reads: Sequence[_Read], source: str) -> None:
 
 
 def _allowed(how: InstallOptions, read: _Read) -> tuple[str, ...]:
-    """Returns the files of a skill that --allow-hidden names."""
+    """Return the files of a skill that --allow-hidden names."""
     start = f"{read.name}/"
     return tuple(
         sorted(each.removeprefix(start) for each in how.allow_hidden if each.startswith(start))

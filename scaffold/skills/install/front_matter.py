@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, cast
 
+from scaffold.analysis.files.front_matter import FrontMatter, read_front_matter
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
-from scaffold.skills.front_matter import FrontMatter, read_front_matter
 from scaffold.templating.names import DEVICES
 
 GRANTS = frozenset(
@@ -41,7 +41,7 @@ _CLIENT_ROW = lazy_re(r"[ \t]+((?:claude|codex|opencode)-([A-Za-z_-]+))[ \t]*:")
 
 @dataclass(frozen=True)
 class Key:
-    """Is a key of a front matter with the lines that it takes up: from ``line`` before ``end``."""
+    """A key of a front matter with the lines that it takes up: from ``line`` before ``end``."""
 
     name: str
     line: int
@@ -50,7 +50,7 @@ class Key:
 
 
 def read_head(data: bytes, where: str) -> FrontMatter:
-    """Returns the front matter of a SKILL.md, which has a name and a description.
+    """Return the front matter of a SKILL.md, which has a name and a description.
 
     Raises:
         ScaffoldError: It is broken, or lacks one of them.
@@ -73,7 +73,7 @@ def read_head(data: bytes, where: str) -> FrontMatter:
 
 
 def check_name(name: str, where: str) -> str:
-    """Returns the name of a skill, which becomes the name of a folder.
+    """Return the name of a skill, which becomes the name of a folder.
 
     Raises:
         ScaffoldError: It is none that the specification allows, or that of a device.
@@ -87,7 +87,7 @@ def check_name(name: str, where: str) -> str:
 
 
 def granting_keys(data: bytes) -> list[Key]:
-    """Returns the keys of a SKILL.md that let it do something unasked, its metadata's too."""
+    """Return the keys of a SKILL.md that let it do something unasked, its metadata's too."""
     rows, head = _split(data)
     found: list[Key] = []
     for key in _keys(rows, head):
@@ -103,7 +103,7 @@ def granting_keys(data: bytes) -> list[Key]:
 
 
 def granted_in(data: bytes) -> list[str]:
-    """Returns the keys that grant something by what the YAML means, however it is written.
+    """Return the keys that grant something by what the YAML means, however it is written.
 
     Clients that meet YAML they cannot read go by its lines; a line at the margin that looks like
     such a key counts as well.
@@ -119,14 +119,14 @@ def granted_in(data: bytes) -> list[str]:
 
 
 def other_keys(data: bytes) -> list[Key]:
-    """Returns the keys that the specification does not know, without those that grant."""
+    """Return the keys that the specification does not know, without those that grant."""
     rows, head = _split(data)
     keys = _keys(rows, head)
     return [key for key in keys if key.name not in SPEC_KEYS and _plain(key.name) not in GRANTS]
 
 
 def without_grants(data: bytes, where: str) -> bytes:
-    """Returns a SKILL.md without the keys that let it do something unasked.
+    """Return a SKILL.md without the keys that let it do something unasked.
 
     Raises:
         ScaffoldError: They cannot be taken out by their lines.
@@ -152,7 +152,7 @@ def without_grants(data: bytes, where: str) -> bytes:
 
 
 def with_name(data: bytes, name: str, where: str) -> bytes:
-    """Returns a SKILL.md under another name.
+    """Return a SKILL.md under another name.
 
     Raises:
         ScaffoldError: The name does not stand on lines of its own.
@@ -175,7 +175,7 @@ def _split(data: bytes) -> tuple[list[str], FrontMatter]:
 
 
 def _keys(rows: list[str], head: FrontMatter) -> list[Key]:
-    """Returns the keys at the top level, each with its lines up to the next one."""
+    """Return the keys at the top level, each with its lines up to the next one."""
     starts = sorted(head.lines.items(), key=lambda item: item[1])
     ends = [line for _, line in starts[1:]] + [head.body_line - 1]
     return [
@@ -185,7 +185,7 @@ def _keys(rows: list[str], head: FrontMatter) -> list[Key]:
 
 
 def _client_keys(rows: list[str], metadata: Key) -> list[Key]:
-    """Returns the entries of metadata that become granting keys in what a client reads."""
+    """Return the entries of metadata that become granting keys in what a client reads."""
     found: list[Key] = []
     for number in range(metadata.line + 1, metadata.end):
         row = rows[number - 1]
@@ -207,7 +207,7 @@ def _is_deeper(row: str, depth: int) -> bool:
 
 
 def _is_without(after: FrontMatter, before: FrontMatter, names: set[str]) -> bool:
-    """Tells whether a front matter is another one without some keys, and nothing else."""
+    """Return whether a front matter is another one without some keys, and nothing else."""
     wanted = {key: value for key, value in before.fields.items() if key not in names}
     metadata = wanted.get("metadata")
     if isinstance(metadata, dict):
@@ -224,7 +224,7 @@ def _plain(key: str) -> str:
 
 
 def _nodes(value: object) -> int:
-    """Counts what a value comes to with its aliases written out, up to the limit and a bit more."""
+    """Count what a value comes to with its aliases written out, up to the limit and a bit more."""
     seen = 0
     left = [value]
     while left and seen <= _MAX_NODES:

@@ -46,7 +46,7 @@ _INCOMPLETE = "the repository is a partial clone or damaged; name its remote ins
 
 
 class Blob(NamedTuple):
-    """Is a file of a commit: git's mode and id, and its size; a submodule has none."""
+    """A file of a commit: git's mode and id, and its size; a submodule has none."""
 
     mode: str
     oid: str
@@ -54,7 +54,7 @@ class Blob(NamedTuple):
 
 
 def fetch(url: str, revision: str, folder: Path) -> str:
-    """Fetches one commit into a new bare repository, and returns its id.
+    """Fetch one commit into a new bare repository, and return its id.
 
     Args:
         url: The remote.
@@ -85,7 +85,7 @@ def fetch(url: str, revision: str, folder: Path) -> str:
 
 
 def resolve(folder: Path, revision: str) -> str:
-    """Returns the id of a commit of a repository on this disk.
+    """Return the id of a commit of a repository on this disk.
 
     Raises:
         ScaffoldError: It is no repository, or has no such revision.
@@ -101,7 +101,7 @@ def resolve(folder: Path, revision: str) -> str:
 
 
 def head_files(folder: Path) -> tuple[str, dict[str, Blob]]:
-    """Returns the commit that a folder's repository stands at and the files of the folder in it.
+    """Return the commit that a folder's repository stands at and the files of the folder in it.
 
     Both are empty where there is no repository, no commit or no git.
     """
@@ -117,7 +117,7 @@ def head_files(folder: Path) -> tuple[str, dict[str, Blob]]:
 
 
 def list_commit(folder: Path, commit: str) -> dict[str, Blob]:
-    """Returns the files of a commit, or of a folder in it ("COMMIT:path"), by their paths.
+    """Return the files of a commit, or of a folder in it ("COMMIT:path"), by their paths.
 
     Raises:
         ScaffoldError: Git cannot tell all of them.
@@ -139,7 +139,7 @@ def list_commit(folder: Path, commit: str) -> dict[str, Blob]:
 
 
 def read_blobs(folder: Path, oids: Iterable[str]) -> dict[str, bytes]:
-    """Returns the bytes of objects by their ids.
+    """Return the bytes of objects by their ids.
 
     Raises:
         ScaffoldError: One of them is not there.
@@ -162,7 +162,7 @@ def read_blobs(folder: Path, oids: Iterable[str]) -> dict[str, bytes]:
 
 
 def blob_id(data: bytes, like: str) -> str:
-    """Returns the id that git gives to a file's bytes, in the manner of another id."""
+    """Return the id that git gives to a file's bytes, in the manner of another id."""
     import hashlib
 
     algorithm = hashlib.sha256 if len(like) == 64 else hashlib.sha1

@@ -25,7 +25,7 @@ _SHOWN = 60
 
 
 class Hidden(NamedTuple):
-    """Is what one line hides.
+    """What one line hides.
 
     Args:
         line: The line, from 1.
@@ -73,7 +73,7 @@ _CYRILLIC = lazy_re("[\u0400-\u052f]")
 
 
 def hidden_text(text: str) -> list[Hidden]:
-    """Returns what the lines of a text hide, in their order.
+    """Return what the lines of a text hide, in their order.
 
     Args:
         text: The text of one file; a byte order mark at its top does not count.
@@ -89,7 +89,7 @@ def hidden_text(text: str) -> list[Hidden]:
 
 
 def hidden_runs(text: str) -> list[Hidden]:
-    """Returns what a file hides that is no text, such as a picture: runs that are no chance."""
+    """Return what a file hides that is no text, such as a picture: runs that are no chance."""
     return [
         Hidden(text.count("\n", 0, run.start()) + 1, _described(run[0]), True)
         for run in _RUN.finditer(text)
@@ -97,7 +97,7 @@ def hidden_runs(text: str) -> list[Hidden]:
 
 
 def look_alikes(text: str) -> Iterator[tuple[int, str]]:
-    """Yields the words, with their lines, that mix Latin letters with Cyrillic ones."""
+    """Yield the words, with their lines, that mix Latin letters with Cyrillic ones."""
     if text.isascii() or not _CYRILLIC.search(text):
         return
     for number, row in enumerate(text.split("\n"), 1):
@@ -107,7 +107,7 @@ def look_alikes(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _of_line(row: str) -> str:
-    """Returns the hidden characters of a line that have no proper use there."""
+    """Return the hidden characters of a line that have no proper use there."""
     if row.isascii() and row.isprintable():
         return ""
     row = _PROPER.sub("", row)

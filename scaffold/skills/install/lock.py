@@ -35,7 +35,7 @@ _HEAD = (
 
 @dataclass(frozen=True)
 class LockedFile:
-    """Is a file as it was written.
+    """A file as it was written.
 
     Args:
         path: Relative to the target.
@@ -50,7 +50,7 @@ class LockedFile:
 
 @dataclass(frozen=True)
 class LockedSkill:
-    """Is everything that is known of an installed skill.
+    """Everything that is known of an installed skill.
 
     Args:
         name: As it is installed.
@@ -83,7 +83,7 @@ class LockedSkill:
     files: tuple[LockedFile, ...]
 
     def origin(self, target: Path) -> Source:
-        """Returns the source to read the skill from again.
+        """Return the source to read the skill from again.
 
         Raises:
             LedgerError: The lock file names none that skills are read from.
@@ -103,14 +103,14 @@ class LockedSkill:
             ) from error
 
     def described(self) -> str:
-        """Returns where it is pinned, for people."""
+        """Return where it is pinned, for people."""
         pin = self.commit[:12] or self.version or "files as they stood"
         at = f"@{self.revision}" if self.revision else ""
         return f"{self.source}{at} ({pin})"
 
 
 def source_text(source: Source, target: Path, *, user: bool) -> str:
-    """Returns how the lock file names a source: nothing of one machine where that can be."""
+    """Return how the lock file names a source: nothing of one machine where that can be."""
     if source.kind == "builtin":
         return BUILTIN
     is_folder = source.kind == "folder" or os.path.isabs(source.place)
@@ -123,7 +123,7 @@ def source_text(source: Source, target: Path, *, user: bool) -> str:
 
 
 def read_lock(target: Path) -> dict[str, LockedSkill]:
-    """Returns the installed skills of a target by their names; none without a lock file.
+    """Return the installed skills of a target by their names; none without a lock file.
 
     Raises:
         LedgerError: The file cannot be read, or a newer version wrote it.
@@ -138,7 +138,7 @@ def read_lock(target: Path) -> dict[str, LockedSkill]:
 
 
 def parse_lock(data: bytes) -> dict[str, LockedSkill]:
-    """Reads the text of a lock file.
+    """Read the text of a lock file.
 
     Raises:
         LedgerError: It is none, a newer version wrote it, or it names files of others.
@@ -164,7 +164,7 @@ def parse_lock(data: bytes) -> dict[str, LockedSkill]:
 
 
 def dump_lock(skills: Mapping[str, LockedSkill]) -> bytes | None:
-    """Returns the text of a lock file, or None where nothing is installed."""
+    """Return the text of a lock file, or None where nothing is installed."""
     import tomli_w  # not needed where nothing is written
 
     if not skills:
@@ -230,7 +230,7 @@ def _read_permission(row: Fields) -> Permission:
 
 
 def _read_file(row: Fields, name: str, roots: Iterable[str]) -> LockedFile:
-    """Reads a row that names a file; one of anything but the skill would be deleted with it."""
+    """Read a row that names a file; one of anything but the skill would be deleted with it."""
     found = LockedFile(row.text("path"), row.text("sha256"), row.boolean("executable", False))
     row.done()
     parts = found.path.split("/")

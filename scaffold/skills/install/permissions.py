@@ -56,7 +56,7 @@ _SHOWN = 160
 
 @dataclass(frozen=True)
 class Permission:
-    """Is one thing that a skill may do, or hides.
+    """One thing that a skill may do, or hides.
 
     Args:
         kind: What it is.
@@ -75,14 +75,14 @@ class Permission:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """Returns what stays the same when lines move."""
+        """What stays the same when lines move."""
         return self.kind, self.file, self.what
 
 
 def find_permissions(
     files: Mapping[str, SkillFile], *, grant_tools: bool, allowed: Iterable[str] = ()
 ) -> list[Permission]:
-    """Returns all that a skill brings that a person wants to know of, by file and line.
+    """Return all that a skill brings that a person wants to know of, by file and line.
 
     Args:
         files: The skill as its author wrote it.
@@ -101,12 +101,12 @@ def find_permissions(
 
 
 def is_skill_file(path: str) -> bool:
-    """Tells whether a client may take a file for a skill, wherever in the folder it lies."""
+    """Return whether a client may take a file for a skill, wherever in the folder it lies."""
     return posixpath.basename(path).lower() == SKILL_FILE.lower()
 
 
 def is_markdown(path: str) -> bool:
-    """Tells whether `scaffold skills sync` may look for generated blocks in a file."""
+    """Return whether `scaffold skills sync` may look for generated blocks in a file."""
     return posixpath.splitext(path)[1].lower() in (".md", ".markdown", ".mdx")
 
 
@@ -133,7 +133,7 @@ def _of_file(path: str, file: SkillFile) -> Iterator[Permission]:
 
 
 def _of_text(path: str, data: bytes, *, is_allowed: bool) -> Iterator[Permission]:
-    """Yields what a file hides. A byte that makes it no text keeps nobody from reading the rest."""
+    """Yield what a file hides. A byte that makes it no text keeps nobody from reading the rest."""
     text = data.decode("utf-8", "replace")
     is_text = b"\0" not in data and _is_utf8(data)
     is_read = is_text or posixpath.splitext(path)[1].lower() in _TEXTS | _SCRIPTS

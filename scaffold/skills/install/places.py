@@ -23,7 +23,7 @@ _NAMED_FILES = (".claude/commands", ".opencode/commands", ".opencode/command")
 
 
 def find_target(here: Path, target: str | None, *, user: bool) -> Path:
-    """Returns the folder that skills are installed to, resolved.
+    """Return the folder that skills are installed to, resolved.
 
     Args:
         here: The working folder.
@@ -53,13 +53,13 @@ def find_target(here: Path, target: str | None, *, user: bool) -> Path:
 
 
 def roots_for(clients: Iterable[str]) -> tuple[str, ...]:
-    """Returns the folders that clients read; for no client those that serve all of them."""
+    """Return the folders that clients read; for no client those that serve all of them."""
     wanted = {CLIENTS[client] for client in clients} or set(ROOTS)
     return tuple(root for root in ROOTS if root in wanted)
 
 
 def distinct(target: Path, roots: Iterable[str]) -> tuple[str, ...]:
-    """Returns folders without those that are another one under a second name, by a link."""
+    """Return folders without those that are another one under a second name, by a link."""
     found: dict[str, str] = {}
     for root in roots:
         found.setdefault(os.path.realpath(target / root), root)
@@ -67,7 +67,7 @@ def distinct(target: Path, roots: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_free(target: Path, name: str, own: Iterable[str], source: str) -> None:
-    """Refuses a name that a skill or command has already.
+    """Refuse a name that a skill or command has already.
 
     Args:
         target: The folder that is installed to.

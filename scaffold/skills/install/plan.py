@@ -12,13 +12,14 @@ from scaffold.errors import ScaffoldError
 from scaffold.skills.install.lock import LockedFile, LockedSkill
 from scaffold.skills.install.permissions import Permission
 from scaffold.skills.install.source_tree import SkillFile
-from scaffold.transaction.change import Change, digest
+from scaffold.transaction.change import Change
+from scaffold.transaction.digest import digest
 
 State = Literal["intact", "edited", "missing", "added"]
 
 
 class Found(NamedTuple):
-    """Is what stands at a place: bytes and run bit, no plain file, or nothing (``data`` None)."""
+    """What stands at a place: bytes and run bit, no plain file, or nothing (``data`` None)."""
 
     data: bytes | None
     executable: bool = False
@@ -28,7 +29,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class FilePlan:
-    """Is what becomes of the files of one skill.
+    """What becomes of the files of one skill.
 
     Args:
         changes: What is written.
@@ -51,7 +52,7 @@ def plan_files(
     new: Mapping[str, SkillFile],
     given_up: Container[str] = (),
 ) -> FilePlan:
-    """Works out how the files of a skill become others; nothing is written.
+    """Work out how the files of a skill become others; nothing is written.
 
     Args:
         target: The folder that is installed to.
@@ -86,7 +87,7 @@ def plan_files(
 
 
 def find(target: Path, path: str) -> Found:
-    """Returns what stands at a path.
+    """Return what stands at a path.
 
     Raises:
         ScaffoldError: It cannot be read.
@@ -108,14 +109,14 @@ def find(target: Path, path: str) -> Found:
 
 
 def is_intact(now: Found, file: LockedFile) -> bool:
-    """Tells whether a file is as it was written."""
+    """Return whether a file is as it was written."""
     if now.data is None or file.sha256 not in (digest(now.data), digest(_as_text(now.data))):
         return False
     return now.executable == file.executable or os.name == "nt"
 
 
 def file_states(target: Path, skill: LockedSkill) -> Iterator[tuple[str, State]]:
-    """Yields every file of an installed skill, and those that stand beside them, with its state."""
+    """Yield every file of an installed skill, and those that stand beside them, with its state."""
     known = {file.path for file in skill.files}
     for file in skill.files:
         now = find(target, file.path)
@@ -130,14 +131,14 @@ def file_states(target: Path, skill: LockedSkill) -> Iterator[tuple[str, State]]
 
 
 def locked_files(files: Mapping[str, SkillFile]) -> tuple[LockedFile, ...]:
-    """Returns what the lock file keeps of files."""
+    """Return what the lock file keeps of files."""
     return tuple(
         LockedFile(path, digest(file.data), file.executable) for path, file in sorted(files.items())
     )
 
 
 def grown(old: Iterable[Permission], new: Iterable[Permission]) -> list[Permission]:
-    """Returns what a skill may do or hides by now that it did not before."""
+    """Return what a skill may do or hides by now that it did not before."""
     known = {each.identity for each in old if each.state != "dropped"}
     return [each for each in new if each.state != "dropped" and each.identity not in known]
 
@@ -150,7 +151,7 @@ def _is_wanted(now: Found, want: SkillFile | None) -> bool:
 
 
 def _as_text(data: bytes) -> bytes:
-    """Returns a text with the ends of lines that it had before git checked it out."""
+    """Return a text with the ends of lines that it had before git checked it out."""
     return data if b"\0" in data else data.replace(b"\r\n", b"\n")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.errors import ScaffoldError
 from scaffold.skills.blocks.markers import parse_blocks
-from scaffold.skills.front_matter import read_front_matter
 from scaffold.skills.install.front_matter import granted_in, with_name, without_grants
 from scaffold.skills.install.permissions import is_markdown, is_skill_file
 from scaffold.skills.install.places import CLAUDE
@@ -18,7 +18,7 @@ from scaffold.skills.pack.claude_format import for_claude
 def render(
     skill: Skill, name: str, roots: Iterable[str], *, grant_tools: bool
 ) -> dict[str, SkillFile]:
-    """Returns the files of a skill by their paths in the target.
+    """Return the files of a skill by their paths in the target.
 
     Args:
         skill: As it stands in the source.
@@ -60,7 +60,7 @@ def _plain(skill: Skill, path: str, data: bytes, grant_tools: bool) -> bytes:
 
 
 def without_blocks(data: bytes) -> bytes:
-    """Returns a document whose generated blocks are plain text.
+    """Return a document whose generated blocks are plain text.
 
     They follow from the repository that the skill comes from. In another one, renewing them would
     fail, or run what somebody else wrote there.
@@ -76,7 +76,7 @@ def without_blocks(data: bytes) -> bytes:
 
 
 def _for_claude(skill: Skill, data: bytes, grant_tools: bool) -> bytes:
-    """Returns Claude's form, read again: its keys come from lines and not from what YAML means."""
+    """Return Claude's form, read again: its keys come from lines and not from what YAML means."""
     where = _where(skill, SKILL_FILE)
     rendered = for_claude(data, where)
     head = read_front_matter(rendered.decode())

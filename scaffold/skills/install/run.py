@@ -28,7 +28,7 @@ Outcome = Literal["installed", "updated", "unchanged", "removed"]
 
 @dataclass(frozen=True)
 class Options:
-    """Says how a run goes about its work.
+    """How a run goes about its work.
 
     Args:
         target: The folder that is installed to, resolved.
@@ -49,7 +49,7 @@ class Options:
 
 @dataclass(frozen=True)
 class SkillPlan:
-    """Is what becomes of one skill.
+    """What becomes of one skill.
 
     Args:
         name: As it is installed.
@@ -73,7 +73,7 @@ Planner = Callable[[Mapping[str, LockedSkill]], Sequence[SkillPlan]]
 
 
 def carry_out(plan: Planner, options: Options) -> Report:
-    """Plans, lists what skills bring, asks where that is due, and writes all or nothing.
+    """Plan, list what skills bring, ask where that is due, and write all or nothing.
 
     Raises:
         ScaffoldError: Somebody does not agree, or an edited file stands against it.
@@ -106,7 +106,7 @@ def _needs(plans: Sequence[SkillPlan]) -> set[tuple[str, str]]:
 
 
 def changes_of(plans: Sequence[SkillPlan], target: Path) -> list[Change]:
-    """Returns the changes of all plans, with the lock file last."""
+    """Return the changes of all plans, with the lock file last."""
     locked = read_lock(target)
     for each in plans:
         if each.locked is None:
@@ -119,13 +119,13 @@ def changes_of(plans: Sequence[SkillPlan], target: Path) -> list[Change]:
 
 
 def target_of(options: Options) -> dict[str, str]:
-    """Returns the target as reports have it."""
+    """Return the target as reports have it."""
     layout = "home" if options.user else "repository"
     return {"root": str(options.target), "layout": layout, "package": ""}
 
 
 def leftover_warning(target: Path) -> tuple[str, ...]:
-    """Returns a warning where a run was cut short and is not settled yet."""
+    """Return a warning where a run was cut short and is not settled yet."""
     left = describe_leftover(target)
     if left is None or left.is_running:
         return ()
@@ -140,7 +140,7 @@ def _settled(options: Options) -> tuple[str, ...]:
 
 
 def _other_home(options: Options) -> tuple[str, ...]:
-    """Returns a warning where Claude Code looks in another folder than in that of the home."""
+    """Return a warning where Claude Code looks in another folder than in that of the home."""
     folder = os.environ.get("CLAUDE_CONFIG_DIR", "")
     if not options.user or not folder or Path(folder).resolve() == options.target / ".claude":
         return ()
@@ -200,7 +200,7 @@ def _check_clashes(plans: Sequence[SkillPlan]) -> None:
 
 
 def _kept_copies(plans: Sequence[SkillPlan], target: Path) -> tuple[str, ...]:
-    """Copies edits that are given up to where they can be found again."""
+    """Copy edits that are given up to where they can be found again."""
     told: list[str] = []
     for each in plans:
         if each.files.lost:

@@ -24,7 +24,7 @@ from scaffold.skills.install.source_tree import (
 
 @dataclass(frozen=True)
 class Skill:
-    """Is a skill as it stands in a source.
+    """A skill as it stands in a source.
 
     Args:
         name: The name in its front matter.
@@ -41,7 +41,7 @@ class Skill:
 
 @dataclass(frozen=True)
 class Opened:
-    """Is a source whose files can be read.
+    """A source whose files can be read.
 
     Args:
         source: What it is.
@@ -59,7 +59,7 @@ class Opened:
 
 
 def open_source(source: Source, scratch: Path) -> Opened:
-    """Makes the files of a source readable; a remote is fetched.
+    """Make the files of a source readable; a remote is fetched.
 
     Args:
         source: What to read.
@@ -85,7 +85,7 @@ def open_source(source: Source, scratch: Path) -> Opened:
 
 
 def find_skills(opened: Opened) -> dict[str, list[str]]:
-    """Returns the folders of the skills in a source by their last part, the likelier ones first.
+    """Return the folders of the skills in a source by their last part, the likelier ones first.
 
     A skill below another one is a part of it. Where one stands in several places that clients read,
     that which people edit is taken.
@@ -114,7 +114,7 @@ def find_skills(opened: Opened) -> dict[str, list[str]]:
 
 
 def take_skills(opened: Opened, wanted: Sequence[str]) -> list[Skill]:
-    """Reads skills of a source; all of them where none is named.
+    """Read skills of a source; all of them where none is named.
 
     Args:
         opened: The source.
@@ -135,7 +135,7 @@ def take_skills(opened: Opened, wanted: Sequence[str]) -> list[Skill]:
 
 
 def take_again(opened: Opened, path: str, name: str) -> Skill:
-    """Reads a skill anew from the folder where it was, or from where one of its name is by now.
+    """Read a skill anew from the folder where it was, or from where one of its name is by now.
 
     Raises:
         ScaffoldError: It is gone, or unsound.
@@ -156,7 +156,7 @@ def take_again(opened: Opened, path: str, name: str) -> Skill:
 
 
 def pack_folder() -> Path:
-    """Returns the skills that come with the tool: inside the package, else in its checkout.
+    """Return the skills that come with the tool: inside the package, else in its checkout.
 
     Raises:
         ScaffoldError: The installation has none.
@@ -177,7 +177,7 @@ _COPIES = (".claude/skills", ".codex/skills", ".opencode/skills", ".opencode/ski
 
 
 def _rank(folder: str) -> int:
-    """Returns how likely a folder is that of a skill for others, and the source of its copies."""
+    """Return how likely a folder is that of a skill for others, and the source of its copies."""
     above = folder.rpartition("/")[0]
     if above in ("", ".agents/skills", "skills"):
         return 0
@@ -194,7 +194,7 @@ def _take(opened: Opened, folder: str) -> Skill:
 
 
 def _commit_of(opened: Opened, folder: str) -> str:
-    """Returns the commit of a folder's repository if it has the skill exactly as it stands."""
+    """Return the commit of a folder's repository if it has the skill exactly as it stands."""
     commit, blobs = opened.head
     start = f"{folder}/" if folder else ""
     mine = {path: e for path, e in opened.tree.entries.items() if path.startswith(start)}
@@ -232,7 +232,7 @@ def _folder_of(opened: Opened, found: dict[str, list[str]], wanted: str) -> str:
 
 
 def _by_front_matter(opened: Opened, found: dict[str, list[str]], wanted: str) -> list[str]:
-    """Returns the folders of skills that are named otherwise than their folders."""
+    """Return the folders of skills that are named otherwise than their folders."""
     if not NAME.fullmatch(wanted):
         return []
     matching: list[str] = []

@@ -35,7 +35,7 @@ What = Literal["file", "link", "submodule", "special", "unreadable"]
 
 
 class Entry(NamedTuple):
-    """Is one thing in a source, not yet read.
+    """One thing in a source, not yet read.
 
     Args:
         what: Of what sort it is.
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 
 class SkillFile(NamedTuple):
-    """Is a file of a skill: its bytes, and whether it may be run."""
+    """A file of a skill: its bytes, and whether it may be run."""
 
     data: bytes
     executable: bool
@@ -59,7 +59,7 @@ class SkillFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """Is a source as a list of files.
+    """A source as a list of files.
 
     Args:
         entries: What is there, by path with forward slashes.
@@ -71,7 +71,7 @@ class Tree:
 
 
 def tree_of_folder(root: Path) -> Tree:
-    """Returns the tree of a folder on this disk; no link is followed.
+    """Return the tree of a folder on this disk; no link is followed.
 
     Raises:
         ScaffoldError: It cannot be read, or holds too many files.
@@ -102,7 +102,7 @@ def tree_of_folder(root: Path) -> Tree:
 
 
 def read_skill(tree: Tree, folder: str) -> dict[str, SkillFile]:
-    """Returns the files of one skill by their paths in its folder; links to files are resolved.
+    """Return the files of one skill by their paths in its folder; links to files are resolved.
 
     Args:
         tree: The source.
@@ -126,7 +126,7 @@ def read_skill(tree: Tree, folder: str) -> dict[str, SkillFile]:
 
 
 def _walk(root: Path) -> Iterator[Path]:
-    """Yields files, links and folders that cannot be listed; links are not followed."""
+    """Yield files, links and folders that cannot be listed; links are not followed."""
     refused: list[str] = []
     for folder, folders, names in os.walk(root, onerror=lambda e: refused.append(e.filename)):
         here = Path(folder)
@@ -162,7 +162,7 @@ def _bytes_of(root: Path, key: str) -> bytes:
 
 
 def _check_paths(folder: str, entries: Mapping[str, Entry]) -> None:
-    """Refuses paths that lead elsewhere, or are others on another system."""
+    """Refuse paths that lead elsewhere, or are others on another system."""
     spelled: dict[str, str] = {}
     for path, entry in entries.items():
         reason = _harm(path) or _WRONG.get(entry.what, "")
@@ -185,7 +185,7 @@ _WRONG: dict[str, str] = {
 
 
 def _harm(path: str) -> str:
-    """Returns why a path is refused, or ""."""
+    """Return why a path is refused, or ""."""
     parts = path.split("/")
     try:
         path.encode()
@@ -207,7 +207,7 @@ def _harm(path: str) -> str:
 
 
 def _resolved(tree: Tree, folder: str, path: str, entries: Mapping[str, Entry]) -> Entry:
-    """Returns the file that a path stands for, following links inside the skill by their text."""
+    """Return the file that a path stands for, following links inside the skill by their text."""
     at = path
     for _ in range(_MAX_LINKS):
         entry = entries.get(at)

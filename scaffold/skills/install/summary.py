@@ -22,7 +22,7 @@ _RUNS = frozenset({"script", "executable", "program"})
 
 
 def compare(old: LockedSkill | None, new: LockedSkill) -> list[Row]:
-    """Returns what a skill brings, each with what became of it since it was installed last."""
+    """Return what a skill brings, each with what became of it since it was installed last."""
     if old is None:
         return [(each, "new") for each in new.permissions]
     known = {(each.identity, each.state) for each in old.permissions}
@@ -38,7 +38,7 @@ def compare(old: LockedSkill | None, new: LockedSkill) -> list[Row]:
 
 
 def listing(name: str, rows: Sequence[Row], *, is_update: bool) -> str:
-    """Returns the rows of one skill as text; of an update only what is not as it was."""
+    """Return the rows of one skill as text; of an update only what is not as it was."""
     shown = [row for row in rows if row[1] != "same"] if is_update else list(rows)
     verb = "changes what it brings" if is_update else "brings"
     if not shown:
@@ -54,7 +54,7 @@ def listing(name: str, rows: Sequence[Row], *, is_update: bool) -> str:
 
 
 def permissions_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Returns the rows of one skill as the JSON report has them."""
+    """Return the rows of one skill as the JSON report has them."""
     return [
         {
             "kind": each.kind,
@@ -69,7 +69,7 @@ def permissions_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _changed_files(old: LockedSkill, new: LockedSkill) -> set[str]:
-    """Returns the files, relative to the skill, that are others by now."""
+    """Return the files, relative to the skill, that are others by now."""
     before = _hashes(old)
     return {path for path, sha in _hashes(new).items() if before.get(path, sha) != sha}
 

@@ -22,19 +22,19 @@ _ROW = lazy_re(r"(?P<digest>[0-9a-f]{64})  (?P<path>\S.*)")
 
 
 def digest(data: bytes) -> str:
-    """Returns the hash of a file's bytes; git may have changed the ends of its lines."""
+    """Return the hash of a file's bytes; git may have changed the ends of its lines."""
     return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
 
 
 def is_same_text(one: bytes | None, other: bytes | None) -> bool:
-    """Tells whether two files are the same but for the ends of their lines, as git checks out."""
+    """Return whether two files are the same but for the ends of their lines, as git checks out."""
     if one is None or other is None or one == other:
         return one == other
     return b"\0" not in one and one.replace(b"\r\n", b"\n") == other.replace(b"\r\n", b"\n")
 
 
 def read_record(text: str) -> dict[str, frozenset[str]]:
-    """Returns the digests of each path that sync has written."""
+    """Return the digests of each path that sync has written."""
     found: dict[str, set[str]] = {}
     for row in text.splitlines():
         match = _ROW.fullmatch(row)
@@ -44,10 +44,10 @@ def read_record(text: str) -> dict[str, frozenset[str]]:
 
 
 def record_text(rendered: Mapping[str, bytes]) -> bytes:
-    """Returns the record of rendered files."""
+    """Return the record of rendered files."""
     return "".join(f"{digest(rendered[path])}  {path}\n" for path in sorted(rendered)).encode()
 
 
 def _may_be_rendered(path: str) -> bool:
-    """Tells whether sync may have written here: the record is a file that anybody can write."""
+    """Return whether sync may have written here: the record is a file that anybody can write."""
     return path in FILES or (path.startswith(ROOTS) and ".." not in path.split("/"))

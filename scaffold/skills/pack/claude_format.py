@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.errors import ScaffoldError
-from scaffold.skills.front_matter import read_front_matter
 
 _FRONT_MATTER = lazy_re(
     rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?P<head>.*?)^---[ \t]*(?:\r?\n|\Z)",
@@ -20,7 +20,7 @@ _PLAIN = lazy_re(r"true|false|\d+")
 
 
 def for_claude(data: bytes, where: str) -> bytes:
-    """Returns a SKILL.md as Claude Code reads it: the same, with Claude's own keys added.
+    """Return a SKILL.md as Claude Code reads it: the same, with Claude's own keys added.
 
     Args:
         data: The source.
@@ -46,7 +46,7 @@ def for_claude(data: bytes, where: str) -> bytes:
 
 
 def client_keys(fields: Mapping[str, Any], client: str) -> dict[str, object]:
-    """Returns what ``metadata.CLIENT-*`` says to one client, without the prefix.
+    """Return what ``metadata.CLIENT-*`` says to one client, without the prefix.
 
     Args:
         fields: The front matter.
@@ -61,14 +61,14 @@ def client_keys(fields: Mapping[str, Any], client: str) -> dict[str, object]:
 
 
 def as_value(value: object) -> object:
-    """Returns a value of metadata as a client wants it: "true" and "3" are no text there."""
+    """Return a value of metadata as a client wants it: "true" and "3" are no text there."""
     if not isinstance(value, str) or not _PLAIN.fullmatch(value):
         return value
     return int(value) if value.isdigit() else value == "true"
 
 
 def yaml_rows(head: Mapping[str, object]) -> str:
-    """Returns keys and values as the rows of a front matter."""
+    """Return keys and values as the rows of a front matter."""
     import yaml  # costs 25 ms: a skill without such keys does without
 
     library: Any = yaml
@@ -76,7 +76,7 @@ def yaml_rows(head: Mapping[str, object]) -> str:
 
 
 def _row(head: bytes, name: str, value: object) -> bytes:
-    """Returns one row of front matter: as its author wrote it, where that is one plain row."""
+    """Return one row of front matter: as its author wrote it, where that is one plain row."""
     metadata = _METADATA.search(head)
     row = rb"^[ \t]+claude-(?P<row>%b:[ \t]+(?P<value>\S.*?))[ \t]*\r?$" % re.escape(name.encode())
     written = re.search(row, metadata["rows"], re.MULTILINE) if metadata else None

@@ -21,19 +21,19 @@ What was asked for: $ARGUMENTS
 
 
 def agent_for_claude(agent: Document) -> bytes:
-    """Returns a subagent as Claude Code reads it."""
+    """Return a subagent as Claude Code reads it."""
     head = {"name": agent.name, "description": agent.description, **_values(agent, "claude")}
     return _markdown(agent, head)
 
 
 def agent_for_opencode(agent: Document) -> bytes:
-    """Returns a subagent as OpenCode reads it; its name is that of the file."""
+    """Return a subagent as OpenCode reads it; its name is that of the file."""
     keys = {"mode": "subagent", **_values(agent, "opencode")}
     return _markdown(agent, {"description": agent.description, **keys})
 
 
 def agent_for_codex(agent: Document) -> bytes:
-    """Returns a subagent as Codex reads it."""
+    """Return a subagent as Codex reads it."""
     import tomli_w  # packs without subagents do without
 
     table = {
@@ -47,14 +47,14 @@ def agent_for_codex(agent: Document) -> bytes:
 
 
 def command_for_opencode(skill: Skill) -> bytes:
-    """Returns the slash command of a skill; OpenCode's list of commands leaves skills out."""
+    """Return the slash command of a skill; OpenCode's list of commands leaves skills out."""
     head = {"description": skill.description, **_values(skill, "opencode")}
     text = COMMAND.format(name=skill.name)
     return f"---\n# {_origin(skill)}\n{yaml_rows(head)}---\n\n{text}".encode()
 
 
 def render_clients(pack: Pack, clients: tuple[str, ...], *, commands: bool) -> dict[str, bytes]:
-    """Returns every rendered file but the copies of a skill's other files, by path.
+    """Return every rendered file but the copies of a skill's other files, by path.
 
     Args:
         pack: What people edit.
@@ -80,7 +80,7 @@ def render_clients(pack: Pack, clients: tuple[str, ...], *, commands: bool) -> d
 
 
 def claude_folder(skill: Skill) -> str:
-    """Returns the folder of a skill that Claude Code reads, with a slash at its end."""
+    """Return the folder of a skill that Claude Code reads, with a slash at its end."""
     return f".claude/skills/{skill.name}/"
 
 

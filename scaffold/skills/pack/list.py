@@ -14,7 +14,7 @@ NOTE = "tokens are estimated: four ASCII characters to one, any other character 
 
 
 def list_skills(root: Path) -> Report:
-    """Lists a repository's skills and subagents; one that cannot be read makes the report fail.
+    """List a repository's skills and subagents; one that cannot be read makes the report fail.
 
     Args:
         root: The repository.
@@ -62,7 +62,7 @@ def _row(skill: Skill) -> list[str]:
 
 
 def _totals(pack: Pack) -> list[str]:
-    """Returns the last row: what the list costs in all, and of what budget where there is one."""
+    """Return the last row: what the list costs in all, and of what budget where there is one."""
     cells: list[str] = []
     for client in CLIENTS:
         total = sum(cost_of(each, client).listing for each in pack.skills)

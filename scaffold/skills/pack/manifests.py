@@ -24,7 +24,7 @@ OPENCODE_SCHEMA = "https://opencode.ai/config.json"
 
 
 def render_manifests(settings: Settings, clients: tuple[str, ...]) -> dict[str, bytes]:
-    """Returns the manifests that a repository asks for, by path; none that it does not.
+    """Return the manifests that a repository asks for, by path; none that it does not.
 
     Args:
         settings: What it asks for.

@@ -76,7 +76,7 @@ Where the truth of this skill stands in the code, and what to run when that chan
 
 
 def new_skill(start: Path, typed: str, description: str | None, *, dry_run: bool) -> Report:
-    """Starts a skill in the nearest repository.
+    """Start a skill in the nearest repository.
 
     Args:
         start: Where to look for the repository from.
@@ -104,7 +104,7 @@ def new_skill(start: Path, typed: str, description: str | None, *, dry_run: bool
 
 
 def skill_name(typed: str) -> str:
-    """Returns a name as a skill's folder is called: ``Add metric`` becomes ``add-metric``.
+    """Return a name as a skill's folder is called: ``Add metric`` becomes ``add-metric``.
 
     Raises:
         RequestError: Nothing of the kind can be made of it.
@@ -129,7 +129,7 @@ def skill_name(typed: str) -> str:
 
 
 def _root(start: Path) -> Path:
-    """Returns where ``.agents`` is or goes: the nearest folder with it, else the git root."""
+    """Return where ``.agents`` is or goes: the nearest folder with it, else the git root."""
     for folder in (start, *start.parents):
         if holds_pack(folder) or (folder / ".git").exists():
             return folder
@@ -153,7 +153,7 @@ def _text(name: str, description: str | None) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Returns text as one YAML scalar, in quotes where it would read as something else."""
+    """Return text as one YAML scalar, in quotes where it would read as something else."""
     import json
 
     is_plain = re.fullmatch(r"[A-Za-z][^:#\x00-\x1f]*", text) and text.lower() not in (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Rendered(NamedTuple):
-    """Is one file as it is to stand.
+    """One file as it is to stand.
 
     Args:
         path: Relative to the root.
@@ -33,7 +33,7 @@ class Rendered(NamedTuple):
 
 @dataclass
 class SyncPlan:
-    """Is everything that a sync comes to.
+    """Everything that a sync comes to.
 
     Args:
         changes: What to write, the record last.
@@ -56,7 +56,7 @@ def plan_sync(
     modes: Mapping[str, bool],
     overwrite: frozenset[str] = frozenset(),
 ) -> SyncPlan:
-    """Compares what is rendered with what stands.
+    """Compare what is rendered with what stands.
 
     Args:
         files: The repository.
@@ -110,7 +110,7 @@ def _plan_file(
 def _plan_leftover(
     plan: SyncPlan, root: Path, path: str, written: frozenset[str], overwrite: frozenset[str]
 ) -> None:
-    """Removes what was rendered from a source that is gone, unless a person changed it."""
+    """Remove what was rendered from a source that is gone, unless a person changed it."""
     if _leads_to_source(root, path):
         return
     now = _read(root, path)
@@ -125,7 +125,7 @@ def _plan_leftover(
 def _record(
     plan: SyncPlan, rendered: Mapping[str, bytes], recorded: Mapping[str, frozenset[str]]
 ) -> bytes:
-    """Returns the record to be; what a person changed keeps its row, so that it stays known."""
+    """Return the record to be; what a person changed keeps its row, so that it stays known."""
     rows = record_text({path: each for path, each in rendered.items() if path not in plan.edited})
     kept = [f"{old}  {path}" for path in plan.edited for old in recorded.get(path, frozenset())]
     lines = sorted([*rows.decode().splitlines(), *kept], key=lambda row: (row[66:], row))
@@ -135,7 +135,7 @@ def _record(
 def _stray(
     files: Files, rendered: Mapping[str, bytes], recorded: Mapping[str, frozenset[str]]
 ) -> list[str]:
-    """Returns files in rendered skills that no source stands behind and sync did not write.
+    """Return files in rendered skills that no source stands behind and sync did not write.
 
     What git ignores, such as what a desktop leaves in every folder, is nobody's.
     """
@@ -160,7 +160,7 @@ def _is_named(path: str, overwrite: frozenset[str]) -> bool:
 
 
 def _leads_to_source(root: Path, path: str) -> bool:
-    """Tells whether a rendered path and the source that it is rendered from are one by a link.
+    """Return whether a rendered path and the source that it is rendered from are one by a link.
 
     Raises:
         ConflictError: A link leads out of the repository.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Renewal:
-    """Is what became of the blocks of a pack.
+    """What became of the blocks of a pack.
 
     Args:
         documents: The bytes of each document that changes, before and after, by path.
@@ -36,7 +36,7 @@ class Renewal:
 
 
 def renew_blocks(repository: Repository, *, may_run: bool) -> Renewal:
-    """Renews every generated block of the skills, their references and the subagents.
+    """Renew every generated block of the skills, their references and the subagents.
 
     Args:
         repository: Where they stand.
@@ -72,7 +72,7 @@ def _renew_document(
 
 
 def _renewed(block: Block, repository: Repository, where: str, may_run: bool) -> Block | None:
-    """Returns a block as it is to be; the same one where it is so, None for a stale output."""
+    """Return a block as it is to be; the same one where it is so, None for a stale output."""
     wanted = expected(block, repository)
     if isinstance(wanted, Problem):
         if not wanted.is_stale:
@@ -91,7 +91,7 @@ def _renewed(block: Block, repository: Repository, where: str, may_run: bool) ->
 
 
 def _text(files: Files, path: str) -> str | None:
-    """Returns a document as it stands, its line ends too; None for what is no text."""
+    """Return a document as it stands, its line ends too; None for what is no text."""
     try:
         return read_bytes(files.root / path, path).decode("utf-8")
     except (ScaffoldError, UnicodeDecodeError):

@@ -24,7 +24,7 @@ ENVIRONMENT = {"COLUMNS": "100", "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "TERM": "
 
 
 def run_block(block: Block, repository: Repository, where: str) -> Block:
-    """Runs the command of a block in the repository's root, and returns the block with its output.
+    """Run the command of a block in the repository's root, and return the block with its output.
 
     Args:
         block: A block of the kind ``output``.
@@ -77,7 +77,7 @@ def _run(
 
 
 def _tidy(text: str, repository: Repository) -> str:
-    """Returns what was printed without what is another machine's."""
+    """Return what was printed without what is another machine's."""
     text = text.replace(str(repository.files.root) + os.sep, "").replace("\r\n", "\n")
     text = text.replace(str(repository.files.root), ".")
     return "\n".join(row.rstrip() for row in text.splitlines())

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scaffold.analysis.files.front_matter import FrontMatter, read_front_matter
 from scaffold.errors import ScaffoldError, TargetError
-from scaffold.skills.front_matter import FrontMatter, read_front_matter
 
 if TYPE_CHECKING:
     from scaffold.analysis.files.files import Files
@@ -20,7 +20,7 @@ AGENTS = ".agents/agents"
 
 @dataclass(frozen=True)
 class Document:
-    """Is a Markdown file with front matter: a SKILL.md or a subagent.
+    """A Markdown file with front matter: a SKILL.md or a subagent.
 
     Args:
         name: The skill's folder, or the subagent's file without its ending.
@@ -51,7 +51,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Skill(Document):
-    """Is one skill: its SKILL.md and every other file of its folder.
+    """One skill: its SKILL.md and every other file of its folder.
 
     Args:
         others: The other files: path below the skill's folder to where it stands.
@@ -62,7 +62,7 @@ class Skill(Document):
 
 @dataclass(frozen=True)
 class Pack:
-    """Is all that people edit.
+    """All that people edit.
 
     Args:
         skills: By name, sorted.
@@ -76,7 +76,7 @@ class Pack:
 
 
 def find_pack(start: Path) -> Path:
-    """Returns the nearest folder, not beyond the git root, that holds ``.agents/skills``.
+    """Return the nearest folder, not beyond the git root, that holds ``.agents/skills``.
 
     Raises:
         TargetError: There is none.
@@ -95,7 +95,7 @@ def find_pack(start: Path) -> Path:
 
 
 def holds_pack(folder: Path) -> bool:
-    """Tells whether a folder holds skills or subagents, if only ones that cannot be read."""
+    """Return whether a folder holds skills or subagents, if only ones that cannot be read."""
     try:
         return (folder / SKILLS).is_dir() or (folder / AGENTS).is_dir()
     except PermissionError:
@@ -103,7 +103,7 @@ def holds_pack(folder: Path) -> bool:
 
 
 def read_pack(files: Files, renewed: dict[str, bytes] | None = None) -> Pack:
-    """Reads every skill and subagent of a repository.
+    """Read every skill and subagent of a repository.
 
     Args:
         files: The repository.
@@ -120,7 +120,7 @@ def read_pack(files: Files, renewed: dict[str, bytes] | None = None) -> Pack:
 def read_what_can_be(
     files: Files, renewed: dict[str, bytes] | None = None
 ) -> tuple[Pack, list[ScaffoldError]]:
-    """Reads the skills and subagents of a repository, and what keeps the others from being read.
+    """Read the skills and subagents of a repository, and what keeps the others from being read.
 
     Args:
         files: The repository.
@@ -149,7 +149,7 @@ def read_what_can_be(
 
 
 def documents_of(files: Files) -> list[str]:
-    """Returns every Markdown file of the pack: skills, what stands beside them, subagents.
+    """Return every Markdown file of the pack: skills, what stands beside them, subagents.
 
     Raises:
         ScaffoldError: A link leads out of the repository.
@@ -164,7 +164,7 @@ def documents_of(files: Files) -> list[str]:
 
 
 def inner_place(root: Path, path: str) -> Path:
-    """Returns where a file really stands.
+    """Return where a file really stands.
 
     Raises:
         ScaffoldError: A link leads out of the repository, or to itself.
@@ -176,7 +176,7 @@ def inner_place(root: Path, path: str) -> Path:
 
 
 def read_bytes(place: Path, path: str) -> bytes:
-    """Returns the bytes of a file of the pack.
+    """Return the bytes of a file of the pack.
 
     Raises:
         ScaffoldError: It cannot be read.
@@ -194,7 +194,7 @@ def read_bytes(place: Path, path: str) -> bytes:
 
 
 def _by_folder(files: Files, problems: list[ScaffoldError]) -> dict[str, dict[str, Path]]:
-    """Returns the files of each folder of skills, by their path in it; adds what links do wrong."""
+    """Return the files of each folder of skills, by their path in it; adds what links do wrong."""
     found: dict[str, dict[str, Path]] = {}
     for path, place in _below(files, SKILLS, problems).items():
         name, slash, inside = path.partition("/")
@@ -214,7 +214,7 @@ def _links(folder: Path) -> list[str]:
 
 
 def _below(files: Files, folder: str, problems: list[ScaffoldError]) -> dict[str, Path]:
-    """Returns the files below a folder by their path in it; adds what is wrong with them.
+    """Return the files below a folder by their path in it; adds what is wrong with them.
 
     Git and a walk list a linked folder as one entry, or not at all: where it leads is looked up.
     """
@@ -243,7 +243,7 @@ def _below(files: Files, folder: str, problems: list[ScaffoldError]) -> dict[str
 
 
 def _closed(folder: Path) -> list[Path]:
-    """Returns the folders, from one downwards, that nobody may look into."""
+    """Return the folders, from one downwards, that nobody may look into."""
     found: list[Path] = []
 
     def note(error: OSError) -> None:
@@ -310,7 +310,7 @@ def _invalid(path: str, reason: str) -> ScaffoldError:
 
 
 def _strangers(folders: dict[str, dict[str, Path]], subagents: dict[str, Path]) -> tuple[str, ...]:
-    """Tells of what stands among skills and subagents, and is none where it stands."""
+    """Report what lies among skills and subagents without being one."""
     found: list[str] = []
     for name, inside in folders.items():
         deeper = [below for below in sorted(inside) if below.endswith("/SKILL.md")]

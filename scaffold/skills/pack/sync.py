@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def sync_skills(
     root: Path, *, check: bool, dry_run: bool = False, overwrite: frozenset[str] = frozenset()
 ) -> Report:
-    """Renders a repository's pack, or tells what has fallen behind.
+    """Render a repository's pack, or tell what has fallen behind.
 
     Args:
         root: The repository.
@@ -67,7 +67,7 @@ def sync_skills(
 
 
 def overwritten(paths: Iterable[str], here: Path, root: Path) -> frozenset[str]:
-    """Returns what --overwrite names, relative to the root.
+    """Return what --overwrite names, relative to the root.
 
     Raises:
         RequestError: A path lies outside of the repository, or is all of it.
@@ -88,7 +88,7 @@ def overwritten(paths: Iterable[str], here: Path, root: Path) -> frozenset[str]:
 def _rendered(
     pack: Pack, settings: Settings, renewed: Mapping[str, bytes]
 ) -> tuple[dict[str, bytes], dict[str, bool]]:
-    """Returns every rendered file, and which of them can be run."""
+    """Return every rendered file, and which of them can be run."""
     clients = settings.clients
     found = render_clients(pack, clients, commands=settings.commands)
     found |= render_manifests(settings, clients)
@@ -103,7 +103,7 @@ def _rendered(
 
 
 def _left_out(settings: Settings) -> tuple[str, ...]:
-    """Tells what a repository does not get because it has not asked for it."""
+    """Return what a repository does not get because it has not asked for it."""
     missing = [] if settings.plugin else ["plugin manifests (plugin)"]
     missing += [] if settings.opencode is not None else ["opencode.json (opencode)"]
     if settings.is_there or not missing:
@@ -131,7 +131,7 @@ def _warnings(
 
 
 def _ignored(files: Files, plan: SyncPlan) -> list[str]:
-    """Tells of new files that git ignores: whoever clones the repository would lack them."""
+    """Warn of new files that git ignores: whoever clones the repository would lack them."""
     created = [each.path for each in plan.changes if each.before is None]
     first = {path.partition("/")[0]: path for path in reversed(created)}
     return [
@@ -142,7 +142,7 @@ def _ignored(files: Files, plan: SyncPlan) -> list[str]:
 
 
 def _is_line_ends(change: Change) -> bool:
-    """Tells whether a change is one of line ends alone, which git makes when it checks out."""
+    """Return whether a change is one of line ends alone, which git makes when it checks out."""
     return change.before != change.after and is_same_text(change.before, change.after)
 
 

@@ -17,7 +17,7 @@ CONTEXT_TOKENS = 200_000
 
 
 class Cost(NamedTuple):
-    """Is what one client spends on one skill.
+    """What one client spends on one skill.
 
     Args:
         listing: Tokens in every conversation, for its row in the list of skills.
@@ -29,7 +29,7 @@ class Cost(NamedTuple):
 
 
 def tokens(text: str) -> int:
-    """Returns about how many tokens a text has: ASCII in fours, every other character for one.
+    """Return about how many tokens a text has: ASCII in fours, every other character for one.
 
     The clients' tokenizers differ, are not all public and change with the model, so that a precise
     number for one of them would not be truer for the others. Four characters to a token is what
@@ -40,7 +40,7 @@ def tokens(text: str) -> int:
 
 
 def cost_of(skill: Skill, client: str) -> Cost:
-    """Returns what a client spends on a skill.
+    """Return what a client spends on a skill.
 
     Source: the lists that `claude`, `codex debug prompt-input` and OpenCode's tool `skill` show.
     """

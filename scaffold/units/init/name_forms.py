@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from scaffold.syntax import parse
 from scaffold.target.target import key_names
 from scaffold.templating.names import fold
 
@@ -32,7 +33,7 @@ _BRACE_OR_LAST = re.compile(r"\{(?=[{%#\r]|\Z)")
 
 @dataclass(frozen=True)
 class Hit:
-    """Is a place in a text where a spelling stands, and the variable that is meant by it."""
+    """A place in a text where a spelling stands, and the variable that is meant by it."""
 
     start: int
     end: int
@@ -42,7 +43,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Spelling:
-    """Is a unit's name, as it may be found in text.
+    """A unit's name, as it may be found in text.
 
     Args:
         key: The canonical name.
@@ -56,12 +57,12 @@ class Spelling:
     bound: frozenset[str] = frozenset()
     others: tuple[str, ...] = ()
 
-    def mentions(self, text: str) -> bool:
-        """Tells whether a text holds the name in any spelling."""
+    def occurs_in(self, text: str) -> bool:
+        """Return whether a text holds the name in any spelling."""
         return next(self._found(text), None) is not None
 
     def hits_in_file(self, path: str, text: str) -> list[Hit]:
-        """Returns where the name stands in a file that is the unit's own."""
+        """Return where the name stands in a file that is the unit's own."""
         if path.endswith((".py", ".pyi")):
             regions = _python_regions(text)
             if regions is not None:
@@ -76,7 +77,7 @@ class Spelling:
         return self._hits(text, _Regions((0,), ("data",)))
 
     def hits(self, text: str, region: Region) -> list[Hit]:
-        """Returns where the name stands in a text of one kind."""
+        """Return where the name stands in a text of one kind."""
         return self._hits(text, _Regions((0,), (region,)))
 
     def _hits(self, text: str, regions: _Regions) -> list[Hit]:
@@ -96,7 +97,7 @@ class Spelling:
 
 @functools.cache
 def _pattern(key: str, others: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns what finds every spelling of a name, and those of the longer ones that hold it."""
+    """Return what finds every spelling of a name, and those of the longer ones that hold it."""
     parts: list[str] = []
     rows = [row for each in (key, *others) for row in _texts(each).items()]
     for spelled, variables in sorted(rows, key=lambda row: -len(row[0])):
@@ -110,7 +111,7 @@ def _pattern(key: str, others: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def as_template(text: str, hits: Iterable[Hit]) -> str:
-    """Returns a text as a Jinja template that renders it, with variables for the hits."""
+    """Return a text as a Jinja template that renders it, with variables for the hits."""
     parts: list[str] = []
     last = 0
     for hit in hits:
@@ -120,7 +121,7 @@ def as_template(text: str, hits: Iterable[Hit]) -> str:
 
 
 def as_pattern(text: str, hits: Iterable[Hit]) -> str | None:
-    """Returns a text as a manifest's string, or None where it holds what looks like a variable."""
+    """Return a text as a manifest's string, or None where it holds what looks like a variable."""
     parts: list[str] = []
     last = 0
     for hit in hits:
@@ -135,9 +136,9 @@ def as_pattern(text: str, hits: Iterable[Hit]) -> str | None:
 
 
 def bound_names(text: str) -> frozenset[str]:
-    """Returns the names that a Python text defines, assigns or takes as arguments."""
+    """Return the names that a Python text defines, assigns or takes as arguments."""
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError):
         return frozenset()
     found: set[str] = set()
@@ -154,19 +155,19 @@ def bound_names(text: str) -> frozenset[str]:
 
 
 def words_of(name: str) -> list[str]:
-    """Returns the words of a file's or symbol's name, in lower case."""
+    """Return the words of a file's or symbol's name, in lower case."""
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     return [part.lower() for part in re.split(r"[^A-Za-z0-9]+", parts) if part]
 
 
 def same_name(one: str, other: str) -> bool:
-    """Tells whether two names are spellings of one."""
+    """Return whether two names are spellings of one."""
     return fold(one) == fold(other)
 
 
 @functools.cache
 def _texts(key: str) -> dict[str, tuple[str, ...]]:
-    """Returns every spelling of a key with the variables that give it."""
+    """Return every spelling of a key with the variables that give it."""
     names = key_names(key)
     found: dict[str, tuple[str, ...]] = {}
     for variable in _ORDER:
@@ -179,7 +180,7 @@ def _texts(key: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class _Regions:
-    """Says of what kind a text is from each offset on."""
+    """The kind of text, code or prose, from each offset on."""
 
     starts: Sequence[int]
     kinds: Sequence[Region]
@@ -209,13 +210,13 @@ def _is_word(char: str) -> bool:
 
 
 def _raw(text: str, *, is_before: bool = False) -> str:
-    """Returns text that Jinja outputs as it is; a brace before a tag would be read with it."""
+    """Return text that Jinja outputs as it is; a brace before a tag would be read with it."""
     pattern = _BRACE_OR_LAST if is_before else _BRACE
     return pattern.sub('{{ "{" }}', text).replace("\r", '{{ "\\r" }}')
 
 
 def _page_regions(text: str) -> _Regions:
-    """Tells the sentences of a page from its code: in fences, and between backticks."""
+    """Return where sentences begin and where code does: in fences, and between backticks."""
     starts: list[int] = [0]
     kinds: list[Region] = ["prose"]
     pattern = r"(?ms)^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|(`+)[^`\n]+\2|\]\([^)\n]*\)"
@@ -241,7 +242,7 @@ def _python_regions(text: str) -> _Regions | None:
 
 
 def _foreign(text: str, spelling: Spelling) -> list[tuple[int, int]]:
-    """Returns the identifiers of a Python text that only happen to be spelled so.
+    """Return the identifiers of a Python text that only happen to be spelled so.
 
     They are builtins and what belongs to other packages: no name that the unit's files bind, and no
     part of an import from, or of an attribute of, one of the target's packages.
@@ -275,10 +276,10 @@ def _foreign(text: str, spelling: Spelling) -> list[tuple[int, int]]:
 
 
 def _own_imports(text: str, packages: Iterable[str]) -> tuple[frozenset[str], frozenset[int]]:
-    """Returns what a text imports from the target's own packages: the names, and the lines."""
+    """Return what a text imports from the target's own packages: the names, and the lines."""
     names: set[str] = set()
     lines: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         found: list[str] = []
         if isinstance(node, ast.ImportFrom):
             if node.level or (node.module or "").partition(".")[0] in packages:
@@ -294,7 +295,7 @@ def _own_imports(text: str, packages: Iterable[str]) -> tuple[frozenset[str], fr
 
 def _tokens(text: str) -> list[tokenize.TokenInfo] | None:
     try:
-        ast.parse(text)
+        parse(text)
         return list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return None

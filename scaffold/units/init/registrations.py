@@ -21,6 +21,7 @@ from scaffold.edit.lines import context_of, read_text
 from scaffold.edit.markdown_text import read_page
 from scaffold.edit.yaml_tree import Item, Node, YamlError, read_yaml
 from scaffold.errors import ScaffoldError
+from scaffold.syntax import parse
 
 Wanted = Callable[[str], bool]
 """Tells whether a text holds the unit's name."""
@@ -31,15 +32,15 @@ _LISTS = (".txt", ".rst", ".in", ".cfg", ".lst", "")
 
 
 @dataclass(frozen=True)
-class Mention:
-    """Is a registry line that names the unit, and where it begins (from 1)."""
+class LocatedEntry:
+    """A registry line that names the unit, and where it begins (from 1)."""
 
     entry: Entry
     line: int
 
 
-def find_mentions(path: str, data: bytes, wanted: Wanted) -> tuple[list[Mention], bytes]:
-    """Returns the registry lines of a file that name a unit.
+def find_registrations(path: str, data: bytes, wanted: Wanted) -> tuple[list[LocatedEntry], bytes]:
+    """Return the registry lines of a file that name a unit.
 
     Args:
         path: The file, relative to the root.
@@ -49,7 +50,7 @@ def find_mentions(path: str, data: bytes, wanted: Wanted) -> tuple[list[Mention]
     Returns:
         The registry lines in their order, and the file without them.
     """
-    found: list[Mention] = []
+    found: list[LocatedEntry] = []
     rest = data
     for entry in _candidates(path, data, wanted):
         line = _proven(data, entry)
@@ -58,12 +59,12 @@ def find_mentions(path: str, data: bytes, wanted: Wanted) -> tuple[list[Mention]
         without = _without(rest, entry)
         if without != rest:
             rest = without
-            found.append(Mention(entry, line))
+            found.append(LocatedEntry(entry, line))
     return sorted(found, key=lambda each: each.line), rest
 
 
 def _proven(data: bytes, entry: Entry) -> int | None:
-    """Returns the line of an entry that is there, so that adding it changes nothing."""
+    """Return the line of an entry that is there, so that adding it changes nothing."""
     try:
         if not shapes.has_entry(data, entry):
             return None
@@ -74,7 +75,7 @@ def _proven(data: bytes, entry: Entry) -> int | None:
 
 
 def _without(data: bytes, entry: Entry) -> bytes:
-    """Returns a file without an entry; as it is where the entry has gone with another one."""
+    """Return a file without an entry; as it is where the entry has gone with another one."""
     try:
         return shapes.remove_entry(data, entry) if shapes.has_entry(data, entry) else data
     except ScaffoldError:
@@ -117,7 +118,7 @@ class _Python:
     def __init__(self, path: str, text: str, wanted: Wanted) -> None:
         self.path = path
         self.wanted = wanted
-        self.tree = ast.parse(text)
+        self.tree = parse(text)
         self.raw = text.encode()
         self.starts = [0, *(found.end() for found in re.finditer(rb"\r\n|\r|\n", self.raw))]
         ends = [*self.starts[1:], len(self.raw)]
@@ -199,7 +200,7 @@ class _Python:
             yield from self._literal(value, f"{address}[{self.source(key)}]")
 
     def _part(self, node: ast.expr, part: str) -> tuple[str, tuple[str, ...]]:
-        """Returns a key or value as an entry has it, and whether it is source text."""
+        """Return a key or value as an entry has it, and whether it is source text."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value, ()
         return self.source(node), (part,)
@@ -347,7 +348,7 @@ def _owners(path: str, data: bytes, text: str, wanted: Wanted) -> Iterator[Entry
 
 
 def _lists(path: str, text: str, wanted: Wanted) -> Iterator[Entry]:
-    """Looks below the nearest directive, option or comment, then at a file that is one list."""
+    """Look below the nearest directive, option or comment, then at a file that is one list."""
     rows = text.splitlines()
     for number, row in enumerate(rows):
         if not wanted(row) or row.lstrip().startswith("#"):

@@ -29,7 +29,7 @@ def _is_built(path: str) -> bool:
 
 
 def read_texts(root: Path, paths: Iterable[str]) -> tuple[dict[str, bytes], bool]:
-    """Returns the bytes of the files that hold text, and whether there was room for all.
+    """Return the bytes of the files that hold text, and whether there was room for all.
 
     Large files, binary ones and links are passed over.
     """

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from scaffold.errors import RequestError
+from scaffold.syntax import parse
 from scaffold.units.init.name_forms import same_name, words_of
 
 MAX_SIBLINGS = 40
@@ -18,7 +19,7 @@ MAX_SIBLINGS = 40
 
 @dataclass(frozen=True)
 class UnitName:
-    """Is what a unit and its kind are called.
+    """What a unit and its kind are called.
 
     Args:
         kind: The word for the kind.
@@ -38,7 +39,7 @@ class UnitName:
 
 
 def find_source(paths: Sequence[str], like: str) -> str:
-    """Returns the source of the unit that a person means.
+    """Return the source of the unit that a person means.
 
     Args:
         paths: Every file of the repository, relative to its root.
@@ -75,7 +76,7 @@ def find_source(paths: Sequence[str], like: str) -> str:
 
 
 def is_test(path: str) -> bool:
-    """Tells whether a file is a test by its name."""
+    """Return whether a file is a test by its name."""
     place = PurePosixPath(path)
     return place.suffix == ".py" and (
         place.stem.startswith("test_") or place.stem.endswith("_test")
@@ -83,7 +84,7 @@ def is_test(path: str) -> bool:
 
 
 def find_name(files: Mapping[str, bytes], source: str, kind: str = "") -> UnitName:
-    """Finds out what a unit and its kind are called.
+    """Find out what a unit and its kind are called.
 
     Args:
         files: The repository's text files, by path.
@@ -115,7 +116,7 @@ def find_name(files: Mapping[str, bytes], source: str, kind: str = "") -> UnitNa
 
 
 def _siblings(files: Mapping[str, bytes], source: str) -> tuple[str, list[str]]:
-    """Returns the unit's name as it is spelled on disk, and those beside it."""
+    """Return the unit's name as it is spelled on disk, and those beside it."""
     path = PurePosixPath(source)
     if path.name != "__init__.py":
         beside = [PurePosixPath(each) for each in files if each.endswith(".py")]
@@ -134,9 +135,9 @@ def _folder_of(source: str) -> str:
 
 
 def _main_symbol(text: str, words: list[str]) -> tuple[str, list[str]]:
-    """Returns the class or function that bears the unit's name, and the words behind the name."""
+    """Return the class or function that bears the unit's name, and the words behind the name."""
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except (SyntaxError, ValueError):
         return "", []
     defined = [
@@ -153,7 +154,7 @@ def _main_symbol(text: str, words: list[str]) -> tuple[str, list[str]]:
 
 
 def _shared(names: Iterable[str]) -> set[str]:
-    """Returns the words that at least half of several names begin or end with."""
+    """Return the words that at least half of several names begin or end with."""
     rows = [words_of(name) for name in names]
     rows = [row for row in rows if len(row) > 1]
     counts = Counter(word for row in rows for word in {row[0], row[-1]})
@@ -182,5 +183,5 @@ def _singular(word: str) -> str:
 
 
 def holds(longer: str, key: str) -> bool:
-    """Tells whether the words of a name hold those of another."""
+    """Return whether the words of a name hold those of another."""
     return f"_{key}_" in f"_{longer}_"

@@ -24,7 +24,7 @@ MAX_NAMED = 5
 
 
 def draft_commit_message(folder: Path) -> Report:
-    """Drafts the message for what is staged in the repository that a folder lies in.
+    """Draft the message for what is staged in the repository that a folder lies in.
 
     Raises:
         RequestError: Nothing is staged, or files are in conflict.
@@ -46,17 +46,17 @@ def draft_commit_message(folder: Path) -> Report:
 
 
 def known_manner(repository: git.Repo, start: str = "HEAD") -> Manner:
-    """Returns what the subjects before a commit teach; nothing in an empty repository."""
+    """Return what the subjects before a commit teach; nothing in an empty repository."""
     return Manner() if is_empty(repository) else learn_manner(past_commits(repository, start=start))
 
 
 def branch_of(repository: git.Repo) -> str | None:
-    """Returns the branch that is checked out; None where HEAD is detached."""
+    """Return the branch that is checked out; None where HEAD is detached."""
     return None if repository.head.is_detached else repository.head.reference.name
 
 
 def key_changes_json(key: KeyChanges) -> dict[str, Any]:
-    """Returns key changes as the JSON report has them."""
+    """Return key changes as the JSON report has them."""
     return {
         "symbols": [each._asdict() for each in key.symbols],
         "moved": [{"from": old, "to": new} for old, new in key.moved],
@@ -66,12 +66,12 @@ def key_changes_json(key: KeyChanges) -> dict[str, Any]:
 
 
 def guess_json(guess: Guess) -> dict[str, Any]:
-    """Returns an inferred word as the JSON report has it."""
+    """Return an inferred word as the JSON report has it."""
     return {**guess._asdict(), "share": round(guess.share, 3), "evidence": list(guess.evidence)}
 
 
 def unread_warning(key: KeyChanges) -> str | None:
-    """Returns what to know of sources whose definitions were not compared."""
+    """Return what to know of sources whose definitions were not compared."""
     if not key.unread:
         return None
     names = ", ".join(each.path for each in key.unread[:MAX_NAMED])
@@ -133,7 +133,7 @@ def _report(
 
 
 def evidence_text(type_: Guess, scope: Guess) -> str:
-    """Returns why type and scope are as they are, as comment lines that git leaves out."""
+    """Return why type and scope are as they are, as comment lines that git leaves out."""
     rows = [f"# type     {_shown(type_)}", *(f"#          {line}" for line in type_.evidence)]
     rows += [f"# scope    {_shown(scope)}", *(f"#          {line}" for line in scope.evidence)]
     return "\n".join(rows) + "\n"

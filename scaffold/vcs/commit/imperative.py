@@ -28,7 +28,7 @@ _BEFORE_NOUNS = {
 
 
 def imperative_of(subject: str) -> str | None:
-    """Returns the verb to begin with where a subject surely begins with another form of it."""
+    """Return the verb to begin with where a subject surely begins with another form of it."""
     words = subject.lower().split()
     verb = _FORMS.get(words[0])
     if verb is None:

@@ -36,7 +36,7 @@ _CONTAINERS = frozenset(
 
 
 class Guess(NamedTuple):
-    """Is a word that was inferred."""
+    """A word that was inferred."""
 
     word: str | None
     """None stands for no scope."""
@@ -48,7 +48,7 @@ class Guess(NamedTuple):
 
 @dataclass
 class Manner:
-    """Is what a repository's earlier subjects teach, for types and for scopes.
+    """The habits of a repository's earlier subjects, of types and of scopes.
 
     Args:
         types: Which changes went with which type.
@@ -63,7 +63,7 @@ class Manner:
     )
 
     def learn(self, past: Past, times: int = 1) -> None:
-        """Takes a commit in; with -1 times it is forgotten again."""
+        """Count a commit; with -1 times forget it again."""
         if times > 0:
             self.recent[_blobs(past.changes)] = f"{past.name[:9]} {past.subject}"
         header = past.header
@@ -73,7 +73,7 @@ class Manner:
 
 
 def learn_manner(past: Iterable[Past]) -> Manner:
-    """Returns what commits teach."""
+    """Return what commits teach."""
     manner = Manner()
     for each in past:
         manner.learn(each)
@@ -83,7 +83,7 @@ def learn_manner(past: Iterable[Past]) -> Manner:
 def infer_type(
     changes: Sequence[FileChange], key: KeyChanges, manner: Manner, settings: CommitSettings
 ) -> Guess:
-    """Returns the type that a change most likely has."""
+    """Return the type that a change most likely has."""
     table = _from_table(changes, settings, "type")
     if table is not None:
         return table
@@ -108,7 +108,7 @@ def infer_type(
 
 
 def infer_scope(changes: Sequence[FileChange], manner: Manner, settings: CommitSettings) -> Guess:
-    """Returns the scope that a change most likely has; its word is None for no scope."""
+    """Return the scope that a change most likely has; its word is None for no scope."""
     table = _from_table(changes, settings, "scope")
     if table is not None:
         return table
@@ -133,7 +133,7 @@ def infer_scope(changes: Sequence[FileChange], manner: Manner, settings: CommitS
 def _from_table(
     changes: Sequence[FileChange], settings: CommitSettings, which: Literal["type", "scope"]
 ) -> Guess | None:
-    """Returns the word that the path table gives most of the files, if it is more than half."""
+    """Return the word that the path table gives most of the files, if it is more than half."""
     found: Counter[tuple[str, str]] = Counter()
     for change in changes:
         rows = [row for row in settings.paths if matches(change.path, [row.pattern])]
@@ -155,7 +155,7 @@ def _from_table(
 
 
 def _by_structure(changes: Sequence[FileChange], key: KeyChanges) -> tuple[str, str, bool]:
-    """Returns a type by general rules, the reason, and whether there is hardly a doubt."""
+    """Return a type by general rules, the reason, and whether there is hardly a doubt."""
     roles = {role_of(change.path) for change in changes}
     for role, word in (("docs", "docs"), ("test", "test"), ("ci", "ci"), ("bench", "test")):
         if roles == {role}:
@@ -185,7 +185,7 @@ def _by_structure(changes: Sequence[FileChange], key: KeyChanges) -> tuple[str, 
 
 
 def _from_layout(changes: Sequence[FileChange], allowed: tuple[str, ...]) -> Guess:
-    """Returns the folder below which all files of the leading role lie, as a scope."""
+    """Return the folder below which all files of the leading role lie, as a scope."""
     sources = [c for c in changes if role_of(c.path) == "source"] or list(changes)
     words = [_place(change.path) for change in sources]
     counts = Counter(word for word in words if word)
@@ -199,19 +199,19 @@ def _from_layout(changes: Sequence[FileChange], allowed: tuple[str, ...]) -> Gue
 
 
 def _place(path: str) -> str | None:
-    """Returns the first folder of a path that is more than a container of others."""
+    """Return the first folder of a path that is more than a container of others."""
     folders = [each for each in path.lower().split("/")[:-1] if each not in _CONTAINERS]
     return _as_scope(folders[0]) if folders else None
 
 
 def _as_scope(folder: str) -> str | None:
-    """Returns a folder's name as a scope, in the signs that one may have; None for one too long."""
+    """Return a folder's name as a scope, in the signs that one may have; None for one too long."""
     word = _NO_SCOPE_SIGNS.sub("-", folder.lstrip("._-@")).strip("-")
     return word if word and len(word) <= MAX_SCOPE else None
 
 
 def _own_places(changes: Sequence[FileChange]) -> set[str]:
-    """Returns the traits of the files and their own folders, which make a place known."""
+    """Return the traits of the files and their own folders, which make a place known."""
     found: set[str] = set()
     for change in changes:
         folder = change.path.rpartition("/")[0]
@@ -229,7 +229,7 @@ def _told(choice: Choice) -> tuple[str, ...]:
 def _blobs(
     changes: Sequence[FileChange], *, is_reverse: bool = False
 ) -> frozenset[tuple[str, str, str]]:
-    """Returns what changed into what; reversed, what would take that back."""
+    """Return what changed into what; reversed, what would take that back."""
     rows: set[tuple[str, str, str]] = set()
     for change in changes:
         old, new = (change.old_path or "", change.old_id), (change.new_path or "", change.new_id)

@@ -21,7 +21,7 @@ _COMMENT = ("#", "//", "*", "/*", '"""', "'''", "--", ";;")
 
 
 def place_traits(changes: Sequence[FileChange]) -> frozenset[str]:
-    """Returns where a change lies: its files, the folders around them, the words of its paths."""
+    """Return where a change lies: its files, the folders around them, the words of its paths."""
     found: set[str] = set()
     for change in changes:
         *folders, name = change.path.split("/")
@@ -33,7 +33,7 @@ def place_traits(changes: Sequence[FileChange]) -> frozenset[str]:
 
 
 def shape_traits(changes: Sequence[FileChange]) -> frozenset[str]:
-    """Returns what a change looks like: roles of files, what happened to them, how many lines."""
+    """Return what a change looks like: roles of files, what happened to them, how many lines."""
     found = {trait for trait in place_traits(changes) if not trait.startswith("word ")}
     found |= {f"status {change.status} {role_of(change.path)}" for change in changes}
     found.add(f"files {_step(len(changes))}")
@@ -48,7 +48,7 @@ def shape_traits(changes: Sequence[FileChange]) -> frozenset[str]:
 
 
 def describe(trait: str) -> str:
-    """Returns a trait as people read it."""
+    """Return a trait as people read it."""
     kind, _, rest = trait.partition(" ")
     words = {"word": f"{rest!r} in a path", "roles": f"the files are {rest}", "file": rest}
     return words.get(kind, trait)
@@ -59,7 +59,7 @@ def _roles(changes: Sequence[FileChange]) -> str:
 
 
 def _line_traits(changes: Sequence[FileChange]) -> set[str]:
-    """Returns how many definitions, lines of code and comments were put in and taken out."""
+    """Return how many definitions, lines of code and comments were put in and taken out."""
     counts: Counter[str] = Counter()
     for change in changes:
         for hunk in change.hunks:
@@ -75,5 +75,5 @@ def _line_traits(changes: Sequence[FileChange]) -> set[str]:
 
 
 def _step(count: int) -> int:
-    """Returns the size of a number in steps, for which commits of like size share a trait."""
+    """Return the size of a number in steps, for which commits of like size share a trait."""
     return sum(count > bound for bound in _STEPS)

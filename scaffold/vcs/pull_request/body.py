@@ -28,7 +28,7 @@ MAX_TESTS = 20
 
 
 class Material(NamedTuple):
-    """Is all that the words are made of."""
+    """The facts that title and body are made of."""
 
     standing: Standing
     changes: tuple[FileChange, ...]
@@ -40,7 +40,7 @@ class Material(NamedTuple):
 
 
 def title_of(material: Material) -> str:
-    """Returns the title: the one commit's subject, or one made of all."""
+    """Return the title: the one commit's subject, or one made of all."""
     work, rules = material.standing.work, material.rules
     if len(work) == 1 and work[0].header is not None:
         return work[0].subject
@@ -54,12 +54,12 @@ def title_of(material: Material) -> str:
 
 
 def is_breaking(material: Material) -> bool:
-    """Tells whether callers break, as the commits say or the diff shows."""
+    """Return whether callers break, as the commits say or the diff shows."""
     return bool(breaking_lines(material))
 
 
 def breaking_lines(material: Material) -> list[str]:
-    """Returns what breaks: what the commits say of it, else what the diff shows."""
+    """Return what breaks: what the commits say of it, else what the diff shows."""
     said = [match["what"] for each in material.standing.work for match in _breaking(each)]
     marked = [
         each.header.subject
@@ -70,7 +70,7 @@ def breaking_lines(material: Material) -> list[str]:
 
 
 def sections_of(material: Material) -> dict[str, str]:
-    """Returns the text for each section of a template."""
+    """Return the text for each section of a template."""
     tests = [each.path for each in material.changes if role_of(each.path) == "test"]
     shown = [f"- `{path}`" for path in tests[:MAX_TESTS]]
     shown += [f"- {len(tests) - MAX_TESTS} more files"] if len(tests) > MAX_TESTS else []
@@ -87,7 +87,7 @@ def sections_of(material: Material) -> dict[str, str]:
 
 
 def all_references(material: Material) -> tuple[str, ...]:
-    """Returns the issues that the branch and the commits speak of."""
+    """Return the issues that the branch and the commits speak of."""
     found = list(material.references)
     for each in material.standing.work:
         found += [value for key, value in _trailers(each) if key.lower() in _KEPT_TRAILERS[:4]]
@@ -95,7 +95,7 @@ def all_references(material: Material) -> tuple[str, ...]:
 
 
 def squash_message(material: Material, title: str) -> str:
-    """Returns the message of the one commit; authors and their dates stay in its trailers."""
+    """Return the message of the one commit; authors and their dates stay in its trailers."""
     work = material.standing.work
     if len(work) == 1 and title == work[0].subject:
         return work[0].message.strip() + "\n"
@@ -115,13 +115,13 @@ def squash_message(material: Material, title: str) -> str:
 
 
 def with_mark(body: str) -> str:
-    """Returns a body that can be known again as one that nobody edited."""
+    """Return a body that can be known again as one that nobody edited."""
     digest = hashlib.sha256(body.strip().encode()).hexdigest()[:12]
     return f"{body.rstrip()}\n\n<!-- scaffold pr {digest} -->\n"
 
 
 def is_untouched(body: str) -> bool:
-    """Tells whether a body is as the tool wrote it."""
+    """Return whether a body is as the tool wrote it."""
     text = body.replace("\r\n", "\n")
     match = _MARK.search(text)
     if match is None:
@@ -131,7 +131,7 @@ def is_untouched(body: str) -> bool:
 
 
 def _scope(material: Material) -> str | None:
-    """Returns the scope of more than half of the commits that have one; else the inferred one."""
+    """Return the scope of more than half of the commits that have one; else the inferred one."""
     scopes = Counter(each.header.scope for each in material.standing.work if each.header)
     if scopes:
         scope, count = scopes.most_common(1)[0]
@@ -140,7 +140,7 @@ def _scope(material: Material) -> str | None:
 
 
 def _fitted(material: Material, type_: str, scope: str | None, work: Sequence[Work]) -> str:
-    """Returns the first subject that fits behind type and scope, else what the diff shows."""
+    """Return the first subject that fits behind type and scope, else what the diff shows."""
     mark = "!" if breaking_lines(material) else ""
     head = f"{type_}{f'({scope})' if scope else ''}{mark}: "
     for each in work:
@@ -151,7 +151,7 @@ def _fitted(material: Material, type_: str, scope: str | None, work: Sequence[Wo
 
 
 def _mended(subject: str) -> str:
-    """Returns a free subject as an order without a period, as far as that is certain."""
+    """Return a free subject as an order without a period, as far as that is certain."""
     text = subject.strip().rstrip(".").strip()
     verb = imperative_of(text) if text else None
     first, _, rest = text.partition(" ")
@@ -167,7 +167,7 @@ def _breaking(work: Work) -> list[re.Match[str]]:
 
 
 def _trailers(work: Work) -> list[tuple[str, str]]:
-    """Returns the trailers of the last paragraph, if it is not the subject."""
+    """Return the trailers of the last paragraph, if it is not the subject."""
     parts = re.split(r"\n\s*\n", work.message.strip())
     if len(parts) < 2:
         return []

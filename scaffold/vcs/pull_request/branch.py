@@ -25,7 +25,7 @@ _UNFINISHED = {
 
 
 class Base(NamedTuple):
-    """Is the branch that a pull request goes into.
+    """The branch that a pull request goes into.
 
     Where no remote has it, the local branch counts.
     """
@@ -37,7 +37,7 @@ class Base(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Is one commit of the branch that the base lacks."""
+    """One commit of the branch that the base lacks."""
 
     name: str
     author: str
@@ -57,7 +57,7 @@ class Work(NamedTuple):
 
 @dataclass(frozen=True)
 class Disorder:
-    """Is what lies about in the work tree.
+    """The uncommitted files of the work tree.
 
     Args:
         staged: Files with staged changes.
@@ -83,7 +83,7 @@ class Disorder:
 
 @dataclass(frozen=True)
 class Standing:
-    """Is a branch beside its base.
+    """A branch compared with its base.
 
     Args:
         branch: The branch that is checked out.
@@ -103,7 +103,7 @@ class Standing:
 
 
 def find_standing(repository: git.Repo, base: Base) -> Standing:
-    """Returns where the branch that is checked out stands beside a base.
+    """Return where the branch that is checked out stands beside a base.
 
     Raises:
         RequestError: No branch is checked out, or it has no commit.
@@ -125,7 +125,7 @@ def find_standing(repository: git.Repo, base: Base) -> Standing:
 
 
 def find_base(repository: git.Repo, name: str | None, remote: str | None) -> Base:
-    """Returns the branch that a pull request goes into, as it was last fetched.
+    """Return the branch that a pull request goes into, as it was last fetched.
 
     Args:
         repository: The repository.
@@ -156,7 +156,7 @@ def find_base(repository: git.Repo, name: str | None, remote: str | None) -> Bas
 
 
 def find_remote(repository: git.Repo, name: str | None) -> str | None:
-    """Returns the remote that counts; None where there is none.
+    """Return the remote that counts; None where there is none.
 
     Raises:
         RequestError: There is none of that name, or there are several and nothing chooses.
@@ -180,7 +180,7 @@ def find_remote(repository: git.Repo, name: str | None) -> str | None:
 
 
 def find_disorder(repository: git.Repo) -> Disorder:
-    """Returns what lies about in the work tree and in git's folder; nothing is refreshed."""
+    """Return what lies about in the work tree and in git's folder; nothing is refreshed."""
     output: bytes = repository.git(c="status.renames=false").status(
         "--porcelain=v2",
         "-z",
@@ -203,7 +203,7 @@ def find_disorder(repository: git.Repo) -> Disorder:
 
 
 def _status_of(row: str) -> list[tuple[str, str]]:
-    """Returns what one record of git's status says, as pairs of a field of Disorder and a path."""
+    """Return what one record of git's status says, as pairs of a field of Disorder and a path."""
     kind, _, rest = row.partition(" ")
     if kind == "?":
         return [("untracked", rest)]
@@ -253,5 +253,5 @@ def _no_base(repository: git.Repo, name: str | None, remote: str | None) -> Requ
 
 
 def count_ahead(repository: git.Repo, old: str, new: str) -> int:
-    """Returns how many commits one revision has that another lacks."""
+    """Return how many commits one revision has that another lacks."""
     return int(repository.git.rev_list("--count", f"{commit_at(repository, old)}..{new}", "--"))

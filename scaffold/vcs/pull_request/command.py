@@ -45,7 +45,7 @@ BACKUPS = "refs/scaffold/backup"
 
 
 class Options(NamedTuple):
-    """Is what was asked for."""
+    """The options of the command."""
 
     base: str | None = None
     remote: str | None = None
@@ -62,7 +62,7 @@ class Options(NamedTuple):
 
 
 def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | None) -> Report:
-    """Prepares the pull request of the branch that is checked out.
+    """Prepare the pull request of the branch that is checked out.
 
     Args:
         folder: A folder of the repository.
@@ -90,7 +90,7 @@ def pull_request(folder: Path, options: Options, ask: Callable[[str], bool] | No
 
 
 def _look(repository: git.Repo, options: Options) -> Outcome:
-    """Reads everything and words the texts; nothing is written and no network is used."""
+    """Read everything and word the texts; nothing is written and no network is used."""
     root = root_of(repository)
     settings = read_commit_settings(root)
     base = find_base(repository, options.base, options.remote)
@@ -150,7 +150,7 @@ def _read_text(path: str, what: str) -> str:
 def _work(
     repository: git.Repo, outcome: Outcome, options: Options, ask: Callable[[str], bool] | None
 ) -> None:
-    """Does what was asked for. What others see comes first, and what is here moves last.
+    """Carry out the plan: the remote and the request first, the local branch last.
 
     So a push that is refused, a gh that fails, or a stop in the middle finds branch, index and
     files as they were, and there is nothing to restore.
@@ -183,7 +183,7 @@ def _fetched(repository: git.Repo, base: Base) -> Base:
 
 
 def _squashed(repository: git.Repo, outcome: Outcome, base: Base) -> str:
-    """Writes the one commit into git's store, where nothing points to it yet."""
+    """Write the one commit into git's store, where nothing points to it yet."""
     message, rules = outcome.message or "", outcome.material.rules
     problems = check_message(message, None, rules)
     if problems:
@@ -327,7 +327,7 @@ def _request(root: Path, outcome: Outcome, options: Options) -> dict[str, Any]:
 def _refs(
     repository: git.Repo, outcome: Outcome, base: Base | None, new: str, send: remote.Push | None
 ) -> list[RefMove]:
-    """Returns the refs that move, all at once: branch, backup, and what is known of the remote."""
+    """Return the refs that move, all at once: branch, backup, and what is known of the remote."""
     standing, moves = outcome.standing, list[RefMove]()
     if base is not None:
         time = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")

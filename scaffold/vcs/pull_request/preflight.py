@@ -18,14 +18,14 @@ MAX_NAMED = 4
 
 
 class Actions(NamedTuple):
-    """Is what of the work is asked for, beside the text."""
+    """The actions that are asked for, beside the text."""
 
     rewrite: bool = False
     push: bool = False
 
 
 class Check(NamedTuple):
-    """Is one thing that was looked at."""
+    """One check of the preflight."""
 
     name: str
     state: State
@@ -36,7 +36,7 @@ class Check(NamedTuple):
 def preflight(
     repository: git.Repo, standing: Standing, disorder: Disorder, rules: Rules, how: Actions
 ) -> tuple[Check, ...]:
-    """Returns all checks of a branch; nothing is asked of the network."""
+    """Return all checks of a branch; nothing is asked of the network."""
     return (
         _branch(standing),
         _begun(disorder),

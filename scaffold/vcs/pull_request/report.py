@@ -19,7 +19,7 @@ COMMAND = "pr"
 
 @dataclass
 class Outcome:
-    """Is what was found out and done so far; a failure reports it too."""
+    """The findings and actions so far; a failure reports them, too."""
 
     standing: Standing
     checks: tuple[Check, ...]
@@ -57,7 +57,7 @@ def report_of(
     dry_run: bool = False,
     is_rewrite: bool = False,
 ) -> Report:
-    """Returns the report; what keeps the branch back is its error."""
+    """Return the report; what keeps the branch back is its error."""
     if failed:
         error = ScaffoldError(
             f"{outcome.standing.branch} is not ready: " + "; ".join(each.said for each in failed),

@@ -21,7 +21,7 @@ MAX_NAMED = 5
 
 
 class RefMove(NamedTuple):
-    """Is a ref and where it points, before and after; None where it is not there."""
+    """A ref and where it points, before and after; None where it is not there."""
 
     ref: str
     old: str | None
@@ -29,7 +29,7 @@ class RefMove(NamedTuple):
 
 
 class Placing:
-    """Moves the work tree, the index and refs from one commit to another.
+    """A move of the work tree, the index and refs from one commit to another.
 
     Args:
         repository: The repository, whose tracked files are as committed.
@@ -55,7 +55,7 @@ class Placing:
         self._confirm_free()
 
     def move(self, refs: list[RefMove]) -> None:
-        """Moves files, index and refs; on any failure all is as it was.
+        """Move files, index and refs; on any failure all is as it was.
 
         Raises:
             ScaffoldError: Git refused, and nothing was changed.
@@ -118,7 +118,7 @@ class Placing:
         return list(zip(fields[0::2], fields[1::2], strict=False))
 
     def _confirm_free(self) -> None:
-        """Refuses what git would overwrite without a word: ignored files, and hidden edits."""
+        """Refuse a move that overwrites ignored files or hidden edits, as git silently does."""
         taken = [path for status, path in self._paths if status == "A" and self._is_taken(path)]
         if taken:
             raise ScaffoldError(
@@ -140,7 +140,7 @@ class Placing:
             )
 
     def _is_taken(self, path: str) -> bool:
-        """Tells whether something lies at a new path, or a file at a folder above it."""
+        """Return whether something lies at a new path, or a file at a folder above it."""
         place = self._root / path
         if place.is_dir() and not place.is_symlink():
             # A folder whose files all go makes room for the file.
@@ -158,7 +158,7 @@ class Placing:
         )
 
     def _new_folders(self) -> list[Path]:
-        """Returns the folders that are not there yet, the innermost first."""
+        """Return the folders that are not there yet, the innermost first."""
         found: set[Path] = set()
         for _, path in self._paths:
             for folder in (self._root / path).parents:
@@ -178,7 +178,7 @@ class Placing:
             ) from error
 
     def _put_back(self, index: bytes, folders: list[Path], kept: KeptFiles) -> None:
-        """Makes files and index what they were, however far the move came."""
+        """Restore files and index, however far the move came."""
         for status, path in self._paths:
             if status == "A":
                 place = self._root / path
@@ -197,7 +197,7 @@ class Placing:
 
 
 def move_refs(repository: git.Repo, refs: list[RefMove]) -> None:
-    """Moves refs in one transaction: all of them, or none.
+    """Move refs in one transaction: all of them, or none.
 
     Raises:
         ScaffoldError: One is not where it was, or cannot be written.

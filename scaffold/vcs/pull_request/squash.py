@@ -19,7 +19,7 @@ _HUNK = re.compile(r"^<{7} .*?^>{7} [^\n]*$", re.M | re.S)
 
 
 class Conflict(NamedTuple):
-    """Is a file that both sides changed at one place."""
+    """A file that both sides changed at one place."""
 
     path: str
     why: str
@@ -33,7 +33,7 @@ class Conflict(NamedTuple):
 
 
 class ConflictError(ScaffoldError):
-    """Is raised where a branch does not fit on top of its base.
+    """Raised where a branch does not fit on top of its base.
 
     Args:
         conflicts: The files.
@@ -51,7 +51,7 @@ class ConflictError(ScaffoldError):
 
 
 def squashed_tree(repository: git.Repo, standing: Standing, base: Base) -> str:
-    """Returns the tree that the base has once the branch is merged into it.
+    """Return the tree that the base has once the branch is merged into it.
 
     Raises:
         ConflictError: Both changed the same places.
@@ -89,7 +89,7 @@ def _conflicts(
 
 
 def _whys(messages: str) -> dict[str, str]:
-    """Reads the records COUNT, PATH..., TYPE, MESSAGE; a conflict is told under its first path."""
+    """Parse the records COUNT, PATH..., TYPE, MESSAGE; a conflict counts for its first path."""
     fields = messages.split("\0")
     found: dict[str, str] = {}
     at = 0
@@ -129,7 +129,7 @@ def _cut(hunk: str) -> str:
 def write_commit(
     repository: git.Repo, standing: Standing, base: Base, tree: str, message: str
 ) -> str:
-    """Writes the one commit, whose author and date are those of the branch's first; returns it."""
+    """Write the one commit, with author and date of the branch's first, and return it."""
     first = repository.commit(standing.work[0].name)
     author = {
         "GIT_AUTHOR_NAME": str(first.author.name),

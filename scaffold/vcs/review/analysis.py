@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 from scaffold.analysis.files.files import Files
 from scaffold.analysis.python.index import PythonIndex
+from scaffold.findings import Finding
 from scaffold.vcs.dependencies import DependencyChange, dependency_changes
 from scaffold.vcs.review.changed_file import Altered, Line, read_altered
 from scaffold.vcs.review.checklist import Reading, read_agents, readings
 from scaffold.vcs.review.definition_changes import SymbolChange, symbol_changes
 from scaffold.vcs.review.findings import (
-    Finding,
     broken_calls,
     lost_modules,
     lost_names,
@@ -35,7 +35,7 @@ _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
 
 @dataclass(frozen=True)
 class Analysis:
-    """Is all that a review begins with.
+    """The whole analysis that a review begins with.
 
     Args:
         comparison: The two states.
@@ -69,12 +69,12 @@ class Analysis:
         return worst(each.rule.risk for each in self.signals)
 
     def risk_of(self, path: str) -> Risk:
-        """Returns the gravest risk that a rule names for a file."""
+        """Return the gravest risk that a rule names for a file."""
         return worst(each.rule.risk for each in self.signals if each.path == path)
 
 
 def analyse(comparison: Comparison, settings: Settings) -> Analysis:
-    """Returns the analysis of a change.
+    """Return the analysis of a change.
 
     Args:
         comparison: The two states.
@@ -103,7 +103,7 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
             *lost_modules(files, users, comparison.old),
             *unread_syntax(files),
         },
-        key=lambda each: (each.path, each.line, each.fact),
+        key=lambda each: (each.path, each.line, each.rule),
     )
     active = _active(settings.sets, comparison.new, files)
     rules = rules_of(settings, active)
@@ -140,7 +140,7 @@ def _test_teller(files: Files, settings: Settings) -> Callable[[str], bool]:
 def _with_exports(
     changes: Sequence[SymbolChange], comparison: Comparison
 ) -> tuple[SymbolChange, ...]:
-    """Returns changes of definitions, with those marked that their package offered before."""
+    """Return changes of definitions, with those marked that their package offered before."""
     index = PythonIndex(comparison.old)
     return tuple(
         replace(each, is_exported=_is_exported(each, comparison.old, index))
@@ -151,7 +151,7 @@ def _with_exports(
 
 
 def _is_exported(change: SymbolChange, files: Files, index: PythonIndex) -> bool:
-    """Tells whether a package around a definition, or a list in its module, offers it."""
+    """Return whether a package around a definition, or a list in its module, offers it."""
     path = change.old_path or ""
     top = change.name.partition(".")[0]
     folder, _, name = path.rpartition("/")
@@ -170,7 +170,7 @@ def _is_exported(change: SymbolChange, files: Files, index: PythonIndex) -> bool
 def _active(
     sets: Sequence[RuleSet], files: Files, altered: Sequence[Altered]
 ) -> tuple[RuleSet, ...]:
-    """Returns the sets whose field the repository is in, as its imports tell."""
+    """Return the sets whose field the repository is in, as its imports tell."""
     return tuple(each for each in sets if _is_active(each, files, altered))
 
 
@@ -192,7 +192,7 @@ def _fact_signals(
     *,
     has_tests: bool,
 ) -> Iterator[Signal]:
-    """Yields the signals of rules that speak of facts, file by file."""
+    """Yield the signals of rules that speak of facts, file by file."""
     untested = [
         each
         for each in unreached(symbols, reach)
@@ -200,7 +200,7 @@ def _fact_signals(
     ]
     for rule in rules:
         for fact in rule.when.facts:
-            places = [(each.path, each.line, each.claim) for each in findings if each.fact == fact]
+            places = [(each.path, each.line, each.claim) for each in findings if each.rule == fact]
             if fact == "untested":
                 places = [(each.path, each.symbol.start, each.name) for each in untested]
             for path in sorted({path for path, _, _ in places if is_at(rule.when, path)}):
@@ -209,7 +209,7 @@ def _fact_signals(
 
 
 def unreached(symbols: Sequence[SymbolChange], reach: dict[Key, Reach]) -> Iterator[SymbolChange]:
-    """Yields the public callables of sources that changed and that no test is seen to use."""
+    """Yield the public callables of sources that changed and that no test is seen to use."""
     for each in symbols:
         is_asked = each.role == SOURCE and each.symbol.is_public and each.symbol.kind != "constant"
         is_special = each.last_name.startswith("__")

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from scaffold.analysis.python.statements import all_nodes
+from scaffold.syntax import parse
 from scaffold.vcs.changes import FileChange
 from scaffold.vcs.review.languages import Views, language_of, views
 from scaffold.vcs.review.revisions import Comparison
@@ -20,7 +21,7 @@ Side = Literal["old", "new"]
 
 
 class Line(NamedTuple):
-    """Is one line of a changed file: which side it stands on, and its number there."""
+    """One line of a changed file: the side it is on, and its number there."""
 
     side: Side
     number: int
@@ -28,7 +29,7 @@ class Line(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Is neighbouring lines that were taken out, or put in."""
+    """Adjacent lines that were removed, or added."""
 
     side: Side
     start: int
@@ -37,7 +38,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Altered:
-    """Is one changed file.
+    """One changed file.
 
     Args:
         change: What git says of it.
@@ -57,24 +58,24 @@ class Altered:
         return self.change.path
 
     def path_on(self, side: Side) -> str:
-        """Returns its path on one side; that of the other one where it is not there."""
+        """Return its path on one side; that of the other one where it is not there."""
         path = self.change.old_path if side == "old" else self.change.new_path
         return path or self.path
 
     def blocks(self, side: Side) -> Iterator[Block]:
-        """Yields what was taken out of the old side, or put into the new one."""
+        """Yield what was taken out of the old side, or put into the new one."""
         for hunk in self.change.hunks:
             lines = hunk.removed if side == "old" else hunk.added
             if lines:
                 yield Block(side, hunk.old_start if side == "old" else hunk.new_start, lines)
 
     def views(self, side: Side) -> Views:
-        """Returns the lines of one side with and without comments and strings."""
+        """Return the lines of one side with and without comments and strings."""
         text = self.old_text if side == "old" else self.new_text
         return views(self.path_on(side), text or "")
 
     def symbols(self, side: Side) -> tuple[Symbol, ...] | None:
-        """Returns the definitions of one side; None where they are not read."""
+        """Return the definitions of one side; None where they are not read."""
         return self.old_symbols if side == "old" else self.new_symbols
 
     @cached_property
@@ -104,7 +105,7 @@ class Altered:
         return imported_modules(self.path_on("old"), self.old_text)
 
     def symbol_around(self, side: Side, number: int) -> Symbol | None:
-        """Returns the innermost definition around a line."""
+        """Return the innermost definition around a line."""
         return symbol_at(self.symbols(side) or (), number)
 
     def _read(self, side: Side, text: str | None) -> tuple[Symbol, ...] | None:
@@ -117,7 +118,7 @@ class Altered:
 
 
 def read_altered(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[Altered, ...]:
-    """Returns the changed files of a comparison.
+    """Return the changed files of a comparison.
 
     Args:
         comparison: The two states.
@@ -133,14 +134,12 @@ def read_altered(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[Alter
 
 
 def imported_modules(path: str, text: str | None) -> frozenset[str]:
-    """Returns the absolute modules that a Python source imports, with those around them."""
+    """Return the absolute modules that a Python source imports, with those around them."""
     if text is None or not path.endswith((".py", ".pyi")):
         return frozenset()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+        tree = parse(text)
+    except SyntaxError:
         return frozenset()
     found: set[str] = set()
     for node in all_nodes(tree):

@@ -16,7 +16,7 @@ How = Literal["added", "removed", "head", "body", "moved"]
 
 @dataclass(frozen=True)
 class SymbolChange:
-    """Is what happened to one definition.
+    """The change of one definition.
 
     Args:
         how: ``head`` where what callers see changed, ``body`` where only the rest did.
@@ -67,7 +67,7 @@ class SymbolChange:
 
 
 def symbol_changes(files: Sequence[Altered]) -> tuple[SymbolChange, ...]:
-    """Returns what happened to the definitions of changed files, file by file."""
+    """Return what happened to the definitions of changed files, file by file."""
     found = [each for file in files for each in _changes_of(file)]
     return tuple(_with_moves(found))
 
@@ -94,13 +94,13 @@ def _changes_of(file: Altered) -> Iterator[SymbolChange]:
 
 
 def _has_parent(name: str, here: dict[str, Symbol], there: dict[str, Symbol]) -> bool:
-    """Tells whether what a definition lies in came or went with it, so that it is said once."""
+    """Return whether the parent of a definition came or went with it: one is reported."""
     parent = name.rpartition(".")[0]
     return parent in here and parent not in there
 
 
 def _touched(file: Altered) -> Iterator[Symbol]:
-    """Yields the innermost definitions of the lines of code that changed, on both sides."""
+    """Yield the innermost definitions of the lines of code that changed, on both sides."""
     for side in ("old", "new"):
         for block in file.blocks(side):
             for number in range(block.start, block.start + len(block.lines)):
@@ -110,7 +110,7 @@ def _touched(file: Altered) -> Iterator[Symbol]:
 
 
 def _by_name(symbols: Sequence[Symbol]) -> dict[str, Symbol]:
-    """Returns definitions by name; of several of one name the first, as a reader meets them."""
+    """Return definitions by name; of several of one name the first, as a reader meets them."""
     found: dict[str, Symbol] = {}
     for symbol in symbols:
         found.setdefault(symbol.name, symbol)
@@ -124,7 +124,7 @@ def _change(how: How, file: Altered, old: Symbol | None, new: Symbol | None) -> 
 
 
 def _with_moves(found: list[SymbolChange]) -> Iterator[SymbolChange]:
-    """Yields the changes; what went from one file and came to another unchanged moved."""
+    """Yield the changes; what went from one file and came to another unchanged moved."""
     gone: dict[tuple[str, str], list[SymbolChange]] = defaultdict(list)
     for each in found:
         if each.how == "removed":

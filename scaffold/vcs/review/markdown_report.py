@@ -37,7 +37,7 @@ TEMPLATE = "".join(
 
 
 def to_markdown(analysis: Analysis) -> str:
-    """Returns the report as people and agents read it."""
+    """Return the report as people and agents read it."""
     parts = [
         "# CHANGE_ANALYSIS_REPORT\n",
         _section("Summary", _summary(analysis)),
@@ -114,7 +114,7 @@ def _findings(analysis: Analysis) -> Iterator[str]:
         yield "These hold for certain, as far as the text tells.\n"
     alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for each in analysis.findings:
-        alike[each.fact, each.claim, each.evidence].append(_code(f"{each.path}:{each.line}"))
+        alike[each.rule, each.claim, each.evidence].append(_code(f"{each.path}:{each.line}"))
     for (fact, claim, evidence), places in list(alike.items())[:_MOST_ROWS]:
         yield f"- {_plain(claim)} [{fact}]: {_plain(evidence)}"
         yield from (f"  - {place}" for place in places[:_MOST_PLACES])
@@ -270,12 +270,12 @@ def _short(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Returns text of others as one line in which nothing is Markdown that spans lines."""
+    """Return text of others as one line in which nothing is Markdown that spans lines."""
     return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _code(text: str) -> str:
-    """Returns text of others as code, whatever signs it holds."""
+    """Return text of others as code, whatever signs it holds."""
     clean = _plain(text.encode("utf-8", "replace").decode()).replace("|", "\\|")
     if "`" not in clean:
         return f"`{clean}`"

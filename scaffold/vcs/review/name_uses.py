@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,11 +18,12 @@ from scaffold.analysis.python.scopes import (
     parameters,
 )
 from scaffold.analysis.python.statements import all_nodes, dotted_name
+from scaffold.syntax import parse
 from scaffold.vcs.review.guards import Guards
 
 
 class Mention(NamedTuple):
-    """Is a place that names something.
+    """A place that names something.
 
     Args:
         node: The expression; of an import the statement.
@@ -42,7 +42,7 @@ class Mention(NamedTuple):
 
 @dataclass
 class SourceView:
-    """Reads what the names of one source mean.
+    """What the names of one source mean.
 
     Args:
         path: Its path.
@@ -70,7 +70,7 @@ class SourceView:
         return {}
 
     def mentions(self, words: frozenset[str]) -> Iterator[Mention]:
-        """Yields the places that name one of some words, imports among them."""
+        """Yield the places that name one of some words, imports among them."""
         calls = {id(node.func): node for node in self._nodes if isinstance(node, ast.Call)}
         aliases = {
             each.asname: each.name.rpartition(".")[2]
@@ -97,7 +97,7 @@ class SourceView:
                     yield Mention(node, word, node.lineno)
 
     def meaning(self, mention: Mention) -> tuple[Found, ...]:
-        """Returns what a place names; nothing where that shows only while it runs."""
+        """Return what a place names; nothing where that shows only while it runs."""
         node = mention.node
         if isinstance(node, ast.ImportFrom):
             return tuple(self._taken(node, mention.taken or ""))
@@ -109,7 +109,7 @@ class SourceView:
         return () if dotted is None else (self._find(dotted),)
 
     def inside(self, line: int) -> str:
-        """Returns the dotted name of the function or class around a line, as seen from outside."""
+        """Return the dotted name of the function or class around a line, as seen from outside."""
         names: list[str] = []
         for scope in self._scopes:
             if _holds(scope, line):
@@ -144,7 +144,7 @@ class SourceView:
         return next(sure, Found("undecided", dotted, self.path, evidence="it is from elsewhere"))
 
     def _dotted(self, node: ast.expr) -> str | None:
-        """Returns an expression as a name of the module; "/" leads what is absolute."""
+        """Return an expression as a name of the module; "/" leads what is absolute."""
         rest: list[str] = []
         inner = node
         while isinstance(inner, ast.Attribute):
@@ -160,7 +160,7 @@ class SourceView:
         return None if head is None else ".".join([head, *rest])
 
     def _head(self, dotted: str, node: ast.expr) -> str | None:
-        """Returns what the first part of a name stands for, seen from where it is written."""
+        """Return what the first part of a name stands for, seen from where it is written."""
         first, dot, rest = dotted.partition(".")
         around = [each for each in self._scopes if _holds(each, node.lineno)]
         for scope in reversed(around):
@@ -175,7 +175,7 @@ class SourceView:
     def _names_of(
         self, scope: Function, around: list[Function | ast.ClassDef]
     ) -> dict[str, str | None]:
-        """Returns what a function binds, each with what it stands for; None where that is open."""
+        """Return what a function binds, each with what it stands for; None where that is open."""
         if id(scope) not in self._bound:
             self._bound[id(scope)] = dict(self._bindings(scope, around))
         return self._bound[id(scope)]
@@ -221,14 +221,14 @@ class SourceView:
                 return None
 
     def _class_made(self, meant: str | None) -> str | None:
-        """Returns the class that ``Name()`` makes an instance of; anything else as it is."""
+        """Return the class that ``Name()`` makes an instance of; anything else as it is."""
         if meant is None or not meant.endswith("()"):
             return meant
         name = meant.removesuffix("()")
         return name if self.index.find_in(self.path, name).kind == "class" else None
 
     def _absolute(self, node: ast.ImportFrom) -> str | None:
-        """Returns the absolute name of the module that an import takes from."""
+        """Return the absolute name of the module that an import takes from."""
         if not node.level:
             return node.module
         module = self.index.modules.at_path(self.path)
@@ -239,7 +239,7 @@ class SourceView:
         return ".".join(filter(None, [names[0], node.module or ""])) if names else None
 
     def is_own_only(self, name: str) -> bool:
-        """Tells whether a name is a function that this file defines, and no definition sought."""
+        """Return whether a name is a function that this file defines, and no definition sought."""
         return name in self._own_functions and self.path not in self.sought
 
     @cached_property
@@ -286,12 +286,10 @@ class SourceView:
 
 
 def read_view(path: str, text: str, index: PythonIndex) -> SourceView | None:
-    """Returns the view of a source; None where it cannot be parsed."""
+    """Return the view of a source; None where it cannot be parsed."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes in other people's strings
-            return SourceView(path, ast.parse(text), index)
-    except (SyntaxError, ValueError, RecursionError):
+        return SourceView(path, parse(text), index)
+    except SyntaxError:
         return None
 
 
@@ -305,7 +303,7 @@ def _holds(scope: Function | ast.ClassDef, line: int) -> bool:
 
 
 def _type_name(annotation: ast.expr | None) -> str | None:
-    """Returns the class that an annotation names, where it is one, or one or None."""
+    """Return the class that an annotation names, where it is one, or one or None."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         try:
             annotation = ast.parse(annotation.value, mode="eval").body
@@ -319,7 +317,7 @@ def _type_name(annotation: ast.expr | None) -> str | None:
 
 
 def _last_of_dotted(text: str) -> str | None:
-    """Returns the last part of a text that names something: ``pkg.mod:attr``, ``pkg.mod.attr``."""
+    """Return the last part of a text that names something: ``pkg.mod:attr``, ``pkg.mod.attr``."""
     if len(text) > 200 or "." not in text:
         return None
     parts = text.replace(":", ".").split(".")

@@ -21,7 +21,7 @@ FACTS = ("call-broken", "name-gone", "syntax-broken", "untested")
 
 @dataclass(frozen=True)
 class When:
-    """Is when a rule speaks; every condition that is given has to hold.
+    """The conditions of a rule; all that are given have to hold.
 
     Args:
         paths: Globs, one of which the file's path fits.
@@ -70,7 +70,7 @@ class When:
 
 @dataclass(frozen=True)
 class Rule:
-    """Is one rule.
+    """One rule.
 
     Args:
         id: Its name, in words with hyphens.
@@ -99,7 +99,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Pass:
-    """Is one reading of a change, with one question in mind.
+    """One reading of a change, with one question in mind.
 
     Args:
         id: Its name.
@@ -118,7 +118,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Is the rules of one file.
+    """The rules of one file.
 
     Args:
         name: What it is called.
@@ -134,5 +134,5 @@ class RuleSet:
 
 
 def worst(risks: Iterable[Risk]) -> Risk:
-    """Returns the gravest of some risks; LOW where there is none."""
+    """Return the gravest of some risks; LOW where there is none."""
     return sorted(risks, key=RISKS.index)[0] if (risks := set(risks)) else "LOW"

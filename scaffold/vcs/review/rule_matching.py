@@ -21,7 +21,7 @@ _MODES = {"100755": "executable", "120000": "link", "160000": "submodule"}
 
 @dataclass(frozen=True)
 class Signal:
-    """Is one rule that speaks of one file.
+    """A rule that matches one file.
 
     Args:
         rule: The rule.
@@ -37,7 +37,7 @@ class Signal:
 
 
 class Matcher:
-    """Applies rules to the files of one change.
+    """The rules, applied to the files of one change.
 
     Args:
         files: The changed files.
@@ -66,7 +66,7 @@ class Matcher:
         }
 
     def signals(self, rules: Sequence[Rule]) -> Iterator[Signal]:
-        """Yields what the rules see, rule by rule; those about facts are not asked."""
+        """Yield what the rules see, rule by rule; those about facts are not asked."""
         self._secrets = [each for rule in rules if rule.hides for each in rule.when.added]
         for rule in rules:
             if not rule.when.facts:
@@ -105,7 +105,7 @@ class Matcher:
     def _lines(
         self, when: When, patterns: Sequence[re.Pattern[str]], file: Altered, side: Side
     ) -> Iterator[Line]:
-        """Yields the lines of one side on which a pattern begins, each once."""
+        """Yield the lines of one side on which a pattern begins, each once."""
         seen: set[int] = set()
         for block in file.blocks(side):
             # Most blocks have nothing of the kind, and to tell code from comments is dear.
@@ -118,13 +118,13 @@ class Matcher:
                         yield Line(side, number, shown.strip())
 
     def _without_secrets(self, text: str) -> str:
-        """Returns a line as it may be shown: a report is kept in places that a secret is not."""
+        """Return a line as it may be shown: a report is kept in places that a secret is not."""
         for each in self._secrets:
             text = each.sub(lambda found: f"{found[0][:4]}…", text)
         return text
 
     def _is_net_loss(self, when: When) -> bool:
-        """Tells whether more goes than comes, so that what was renamed does not count."""
+        """Return whether more goes than comes, so that what was renamed does not count."""
         counts = [
             sum(
                 len(list(self._lines(when, when.removed, file, side)))
@@ -155,7 +155,7 @@ class Matcher:
 
 
 def _fits(when: When, file: Altered) -> bool:
-    """Tells whether the conditions hold that concern a file as a whole."""
+    """Return whether the conditions on the whole file hold."""
     change = file.change
     mode = _MODES.get(change.new_mode) if change.new_mode != change.old_mode else None
     return (
@@ -171,7 +171,7 @@ def _fits(when: When, file: Altered) -> bool:
 
 
 def is_at(when: When, path: str) -> bool:
-    """Tells whether the globs of a rule let a path through."""
+    """Return whether a path matches the globs of a rule."""
     return (not when.paths or matches(path, when.paths)) and not matches(path, when.not_paths)
 
 
@@ -191,7 +191,7 @@ def _lies_in(when: When, file: Altered, block: Block, index: int) -> bool:
 
 
 def _symbol_word(change: SymbolChange) -> str:
-    """Returns what happened to a definition in the words of rules."""
+    """Return what happened to a definition in the words of rules."""
     if not change.symbol.is_public or change.role != "source":
         return ""
     what = "removed" if change.how == "removed" else "broken" if change.breaks else ""

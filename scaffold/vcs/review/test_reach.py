@@ -13,7 +13,7 @@ from scaffold.vcs.review.watched_definitions import Key, Wanted
 
 
 class Reach(NamedTuple):
-    """Is how the tests reach one definition.
+    """The tests that reach one definition.
 
     Args:
         direct: The test files that use it.
@@ -39,7 +39,7 @@ def reach_of(
     uses: Uses,
     is_test: Callable[[str], bool],
 ) -> dict[Key, Reach]:
-    """Returns how the tests reach the definitions that changed.
+    """Return how the tests reach the definitions that changed.
 
     Args:
         changes: What changed; what is gone needs no test.
@@ -76,7 +76,7 @@ def reach_of(
 
 
 def _users(key: Key, found: Sequence[Use], is_test: Callable[[str], bool]) -> set[Key]:
-    """Returns what uses a definition, and the class that a hidden method works for."""
+    """Return what uses a definition, and the class that a hidden method works for."""
     users = {(use.path, use.inside) for use in found if use.inside and not is_test(use.path)}
     owner, _, last = key[1].rpartition(".")
     if owner and last.startswith("_"):

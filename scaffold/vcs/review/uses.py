@@ -35,7 +35,7 @@ _COMMON_NAMES = frozenset(name for each in _TYPES for name in dir(each)) | {
 
 
 class Use(NamedTuple):
-    """Is one place that uses a definition.
+    """One place that uses a definition.
 
     Args:
         key: The definition.
@@ -62,7 +62,7 @@ class Use(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Is a place that names what is gone."""
+    """A place that names a definition that is gone."""
 
     key: Key
     path: str
@@ -71,7 +71,7 @@ class Lost(NamedTuple):
 
 
 class Uses:
-    """Finds the users of definitions in one state of a repository.
+    """The users of definitions in one state of a repository.
 
     Args:
         files: The files of that state.
@@ -90,7 +90,7 @@ class Uses:
     def find(
         self, wanted: Sequence[Wanted], is_asked: Callable[[str], bool] | None = None
     ) -> tuple[list[Use], list[Lost]]:
-        """Returns the uses of definitions, and the places that name those that are gone.
+        """Return the uses of definitions, and the places that name those that are gone.
 
         Args:
             wanted: The definitions.
@@ -119,7 +119,7 @@ class Uses:
         return uses, sorted(set(lost))
 
     def symbols(self, path: str) -> tuple[Symbol, ...]:
-        """Returns the definitions of a file; none where they are not read."""
+        """Return the definitions of a file; none where they are not read."""
         if path not in self._symbols:
             self._symbols[path] = read_symbols(path, self.files.text(path) or "") or ()
         return self._symbols[path]
@@ -132,7 +132,7 @@ class Uses:
         uses: list[Use],
         lost: list[Lost],
     ) -> None:
-        """Puts one place to the uses, to what is lost, or nowhere."""
+        """Add one place to the uses, or to the lost ones, or to neither."""
         found = view.meaning(mention)
         for each in wanted:
             meant = next((one for one in found if self._is(each, one, mention)), None)
@@ -147,7 +147,7 @@ class Uses:
                 uses.append(self._use(view, mention, each, None))
 
     def _is(self, wanted: Wanted, found: Found, mention: Mention) -> bool:
-        """Tells whether something found is the definition, or the lack of it."""
+        """Return whether something found is the definition, or the lack of it."""
         if wanted.is_gone:
             owner = wanted.name.rpartition(".")[0].rpartition(".")[2]
             written = ast.unparse(mention.node) if not mention.taken else ""
@@ -156,7 +156,7 @@ class Uses:
         return self._is_at(wanted, found)
 
     def _is_at(self, wanted: Wanted, found: Found) -> bool:
-        """Tells whether something found stands where a definition does."""
+        """Return whether something found stands where a definition does."""
         if found.path != wanted.path or found.line is None:
             return False
         symbol = symbol_at(self.symbols(wanted.path), found.line)
@@ -165,7 +165,7 @@ class Uses:
     def _is_likely(
         self, wanted: Wanted, mention: Mention, found: tuple[Found, ...], rivals: list[Wanted]
     ) -> bool:
-        """Tells whether an attribute of something unknown can hardly be another definition."""
+        """Return whether an attribute of something unknown can hardly be another definition."""
         if found or wanted.is_gone or wanted.calls_only or wanted.word in _COMMON_NAMES:
             return False
         if not isinstance(mention.node, ast.Attribute) or "." not in wanted.name:
@@ -182,7 +182,7 @@ class Uses:
         return Use(wanted.key, view.path, line, inside, how, mention.call, found, is_expected)
 
     def _renamed(self, wanted: Sequence[Wanted]) -> list[tuple[str, Wanted]]:
-        """Returns the other names under which packages offer definitions."""
+        """Return the other names under which packages offer definitions."""
         self._scan({each.word for each in wanted} | {each.companion for each in wanted})
         found: list[tuple[str, Wanted]] = []
         for path in sorted(each for each in self._words if each.endswith("__init__.py")):
@@ -197,7 +197,7 @@ class Uses:
     def _candidates(
         self, by_word: Mapping[str, Sequence[Wanted]], is_asked: Callable[[str], bool] | None
     ) -> Iterator[tuple[str, frozenset[str]]]:
-        """Yields the files to read, each with the words to look for in it."""
+        """Yield the files to read, each with the words to look for in it."""
         words = set(by_word)
         wanted = [each for group in by_word.values() for each in group]
         self._scan(words | {each.companion for each in wanted})
@@ -226,7 +226,7 @@ class Uses:
         yield from found[:MOST_FILES]
 
     def _scan(self, words: set[str]) -> None:
-        """Finds out which Python files hold which words; each word is sought once."""
+        """Find which Python files contain which words, each word once."""
         fresh = {os.fsencode(each) for each in words - self._known}  # names of files among them
         self._known |= words
         if not fresh:
@@ -244,7 +244,7 @@ class Uses:
         return self._views[path]
 
     def _word_uses(self, wanted: Wanted, is_asked: Callable[[str], bool] | None) -> Iterator[Use]:
-        """Yields the lines of other files of the same language that hold the word."""
+        """Yield the lines of other files of the same language that hold the word."""
         language = language_of(wanted.path)
         pattern = re.compile(rf"\b{re.escape(wanted.word)}\b")
         for path in sorted(self.files.paths):
@@ -262,7 +262,7 @@ class Uses:
 
 
 def _has_to_be_there(view: SourceView, mention: Mention) -> bool:
-    """Tells whether a place surely fails where its name is gone."""
+    """Return whether a place surely fails where its name is gone."""
     if isinstance(mention.node, ast.Constant) and not view.guards.is_looked_up(mention.node):
         return False  # a text may as well be a logger, or a list of what is gone
     return not view.guards.expects_lack(mention.line, mention.word)

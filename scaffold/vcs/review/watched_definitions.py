@@ -14,7 +14,7 @@ Key = tuple[str, str]
 
 
 class Wanted(NamedTuple):
-    """Is one definition whose users are sought.
+    """One definition whose users are sought.
 
     Args:
         path: Its file; of one that is gone, the file that lacks it now.
@@ -48,7 +48,7 @@ class Wanted(NamedTuple):
 
 
 def wanted_symbols(changes: Sequence[SymbolChange]) -> tuple[Wanted, ...]:
-    """Returns what users are sought of: what changed, came or went, with constructors' classes.
+    """Return what users are sought of: what changed, came or went, with constructors' classes.
 
     Of a new attribute none are: what is new breaks nobody.
     """

@@ -164,6 +164,9 @@ def check_killed_run(
     assert not list((folder / "e" / "t").glob(".*"))
 
 
+# In every run test_torchrun kills a process and goes on by the same command, and the unit tests of
+# recovery compare what an interrupted run has trained bit for bit.
+@pytest.mark.slow
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     areal: Areal, warm_model: Path, backend: str, whole_run: tuple[Path, str], tmp_path: Path
 ) -> None:

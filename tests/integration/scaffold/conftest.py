@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jsonschema
 import pytest
+from click.testing import CliRunner
+
+from scaffold.cli.main import main
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "schema" / "report.schema.json").read_text(encoding="utf-8"))
@@ -27,20 +28,19 @@ class Outcome(NamedTuple):
 
 
 def run_scaffold(folder: Path, *argv: str) -> Outcome:
-    """Runs `scaffold` in a folder, in a process of its own; a JSON report has to fit the schema."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scaffold", *argv],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """Run a command in a folder; a JSON report has to fit the schema.
+
+    It runs in this process, as a process of its own spends most of its time on imports;
+    `test_scaffold_process` and what looks at signals and streams starts the real one.
+    """
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(main, argv, prog_name="scaffold")
+    if not isinstance(done.exception, SystemExit | None):
+        raise done.exception
     report = json.loads(done.stdout) if "--json" in argv else {}
     if report:
         jsonschema.validate(report, SCHEMA)
-    return Outcome(done.returncode, report, done.stdout + done.stderr)
+    return Outcome(done.exit_code, report, done.stdout + done.stderr)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,6 +48,7 @@ def bare_pytest() -> Iterator[None]:
     """Keep plugins out of the pytest that `verify` starts: their imports take longer than it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        patch.setenv("PYTEST_PLUGINS", "pytest_timeout")  # of which this repository has settings
         yield
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 # The real command; only its patience is set, since a busy machine is no failure.
 COMMAND = """
 import sys
-from scaffold import state
+from scaffold.transaction import state
 from scaffold.cli.main import main
 state.LOCK_WAIT_S = float(sys.argv.pop(1))
 main()

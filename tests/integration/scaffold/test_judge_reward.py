@@ -371,7 +371,7 @@ def test_the_stand_in_of_verify_is_a_judge(
 ) -> None:
     for name in ("BASE_URL", "MODEL", "API_KEY", "CACHE_DIR"):  # to have them back afterwards
         monkeypatch.setenv(f"JUDGE_{name}", "of the person who verifies")
-    with load("scaffold/runners/unit_probe/fake_judge.py").StandIn() as stand_in:
+    with load("scaffold/runners/unit_probe/fake_judge.py").FakeJudge() as stand_in:
         stand_in.become_the_judge()
         found = {made.judged_reward_fn("q", f"{n}", [], [], answer="a") for n in range(12)}
         stand_in.shutdown()

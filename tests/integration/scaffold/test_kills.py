@@ -218,7 +218,8 @@ def kill_many(case: Case, count: int, seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_killed_command_leaves_all_or_nothing(case_of: Callable[[str], Case], name: str):
-    seen = kill_many(case_of(name), 5, seed=1)
+    # The unit tests of the transaction die at every step of it, one after the other.
+    seen = kill_many(case_of(name), 3, seed=1)
     print(name, dict(seen))
 
 

@@ -144,7 +144,11 @@ PLACES = [
 ]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+# Supervised training below goes on with every backend in every run.
+@pytest.fixture(
+    scope="module",
+    params=[BACKENDS[0], *(pytest.param(each, marks=pytest.mark.slow) for each in BACKENDS[1:])],
+)
 def whole_rl(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[MortalPPO, Path, list[str]]:

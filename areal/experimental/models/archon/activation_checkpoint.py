@@ -32,7 +32,7 @@ _WORTH_KEEPING = (
 
 @dataclass
 class ActivationCheckpointConfig:
-    """Says what is computed again in the backward.
+    """What is computed again in the backward.
 
     Attributes:
         mode: "none"; "full", every block; "selective", see the next; "memory_budget", which the
@@ -70,7 +70,7 @@ def apply_ac(
     model_compile_enabled: bool = False,
     op_sac_save_list: set[Any] | None = None,
 ) -> None:
-    """Wraps the blocks of a model as the mode says.
+    """Wrap the blocks of a model as the mode says.
 
     Args:
         model: Has ``layers``.
@@ -96,7 +96,7 @@ def apply_ac(
 
 
 def default_save_list() -> set[Any]:
-    """Returns the operators whose results the "op" option keeps."""
+    """Return the operators whose results the "op" option keeps."""
     found = set()
     for name in _WORTH_KEEPING:
         operator: Any = torch.ops
@@ -125,7 +125,7 @@ def _wrap(
 
 
 def _selective_contexts(saved: set[Any]) -> Any:
-    """Keeps what is in ``saved``, of matrix products every second one.
+    """Keep what is in ``saved``, of matrix products every second one.
 
     Source: torchtitan's selective checkpointing keeps every second ``mm``.
     """

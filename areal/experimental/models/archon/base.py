@@ -20,7 +20,7 @@ INITIALIZER_RANGE = 0.02
 
 @dataclass
 class BaseModelArgs(ABC):
-    """Holds what a model is built from.
+    """What a model is built from.
 
     Attributes:
         attn_type: Attention backend, see ``archon.attention``.
@@ -41,7 +41,7 @@ class BaseModelArgs(ABC):
     def from_hf_config(
         cls, hf_config: Any, is_critic: bool = False, **kwargs: Any
     ) -> BaseModelArgs:
-        """Reads the arguments from a Hugging Face config.
+        """Read the arguments from a Hugging Face config.
 
         Raises:
             ConfigError: The config asks for something that the model does not implement.
@@ -49,7 +49,7 @@ class BaseModelArgs(ABC):
 
     @staticmethod
     def _get_rope_theta(hf_config: Any, default: float = 10000.0) -> float:
-        """Returns the rotary base, from ``rope_parameters`` or the older attribute."""
+        """Return the rotary base, from ``rope_parameters`` or the older attribute."""
         parameters = getattr(hf_config, "rope_parameters", None) or {}
         theta = parameters.get("rope_theta", getattr(hf_config, "rope_theta", None))
         return default if theta is None else float(theta)
@@ -67,7 +67,7 @@ class BaseArchonModel(nn.Module, ABC):
         max_seqlen: int | Tensor,
         tree_attn_meta: Any = None,
     ) -> Tensor:
-        """Returns logits [1, T, vocab], or a critic's scores [1, T, num_labels].
+        """Return logits [1, T, vocab], or a critic's scores [1, T, num_labels].
 
         Args:
             tokens: [1, T] token ids; [1, T, dim] hidden states on later pipeline stages.
@@ -77,7 +77,7 @@ class BaseArchonModel(nn.Module, ABC):
         """
 
     def tie_weights(self) -> None:
-        """Makes the output layer use the embedding's weight, where the model ties them.
+        """Make the output layer use the embedding's weight, where the model ties them.
 
         Run it before wrapping the model for FSDP and again after: wrapping makes new parameters.
         """
@@ -92,7 +92,7 @@ class BaseArchonModel(nn.Module, ABC):
             output.weight = embeddings.weight
 
     def init_weights(self) -> None:
-        """Gives every parameter a fresh value, as for training from nothing."""
+        """Give every parameter a fresh value, as for training from nothing."""
         fresh: set[int] = set()
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
@@ -114,14 +114,14 @@ class BaseArchonModel(nn.Module, ABC):
                 nn.init.zeros_(parameter)
 
     def init_buffers(self, buffer_device: torch.device | str | None = None) -> None:
-        """Computes buffers that are not in checkpoints; needed after building on ``meta``."""
+        """Compute buffers that are not in checkpoints; needed after building on ``meta``."""
         for module in self.modules():
             if module is not self and hasattr(module, "init_buffers"):
                 module.init_buffers(buffer_device)
 
 
 def keep_tokens(hidden: Tensor, logits_to_keep: Tensor | None) -> Tensor:
-    """Returns the hidden states that need logits: [1, T, dim], or [N, dim] at N positions."""
+    """Return the hidden states that need logits: [1, T, dim], or [N, dim] at N positions."""
     return hidden if logits_to_keep is None else hidden[0].index_select(0, logits_to_keep)
 
 
@@ -139,12 +139,12 @@ class BaseStateDictAdapter(ABC):
 
     @abstractmethod
     def from_hf(self, hf_state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the state dict of the Archon model."""
+        """Return the state dict of the Archon model."""
 
     @abstractmethod
     def to_hf(self, state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the state dict under the names on the Hub."""
+        """Return the state dict under the names on the Hub."""
 
     @abstractmethod
     def convert_single_to_hf(self, name: str, tensor: Tensor) -> list[tuple[str, Tensor]]:
-        """Returns what one tensor of the Archon model is on the Hub: none, one or several."""
+        """Return what one tensor of the Archon model is on the Hub: none, one or several."""

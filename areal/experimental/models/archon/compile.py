@@ -8,7 +8,7 @@ from torch import nn
 
 
 def apply_compile(model: nn.Module, **options: Any) -> None:
-    """Compiles every block in place: blocks are alike, so the first one's code serves all.
+    """Compile every block in place: blocks are alike, so the first one's code serves all.
 
     Parameter names stay as they are. What is outside of the blocks is not compiled.
 

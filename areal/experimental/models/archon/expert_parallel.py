@@ -99,7 +99,7 @@ def apply_moe_ep_tp(
     ep_mesh: DeviceMesh | None = None,
     ep_tp_mesh: DeviceMesh | None = None,
 ) -> None:
-    """Spreads the experts of every layer that has some.
+    """Spread the experts of every layer that has some.
 
     Args:
         model: Has ``layers``, some with a ``moe``.
@@ -122,7 +122,7 @@ def apply_expert_parallel(
     ep_mesh: DeviceMesh | None = None,
     ep_tp_mesh: DeviceMesh | None = None,
 ) -> None:
-    """Spreads one layer's experts, as ``apply_moe_ep_tp`` does for all.
+    """Spread one layer's experts, as ``apply_moe_ep_tp`` does for all.
 
     With expert parallelism alone, tensor-parallel processes route their own slices of the tokens,
     and only the experts differ between them. Where the width is split, all tokens are gathered
@@ -187,7 +187,7 @@ class _TensorParallelExchange(TokenExchange):
 
 
 def _local_part(parameter: Tensor) -> Tensor:
-    """Returns this process's part; what several processes hold sums its gradient over them."""
+    """Return this process's part; what several processes hold sums its gradient over them."""
     if not isinstance(parameter, DTensor):
         return parameter
     local = parameter.to_local()
@@ -198,7 +198,7 @@ def _local_part(parameter: Tensor) -> Tensor:
 
 
 def _exchange_rows(experts: nn.Module, group: dist.ProcessGroup) -> None:
-    """Sends rows to the processes of their experts before the experts run, and back afterwards."""
+    """Send rows to the processes of their experts before the experts run, and back afterwards."""
     assert isinstance(experts, GroupedExperts)
     sent: list[_Sent] = []
 
@@ -240,7 +240,7 @@ class _Sent:
         self.rows = rows
 
     def back(self, out_ND: Tensor) -> Tensor:
-        """Returns the experts' outputs to the processes their tokens came from."""
+        """Return the experts' outputs to the processes their tokens came from."""
         out_ND = torch.zeros_like(out_ND).index_copy(0, self.order, out_ND)
         out_ND = _AllToAll.apply(out_ND, self.given, self.taken, self.group.group_name)
         missing = self.rows - out_ND.shape[0]
@@ -248,7 +248,7 @@ class _Sent:
 
 
 def _send(x_ND: Tensor, counts_E: Tensor, group: dist.ProcessGroup) -> tuple[Tensor, Tensor, _Sent]:
-    """Sends each row to the process that has its expert, and sorts what comes by expert.
+    """Send each row to the process that has its expert, and sort what comes by expert.
 
     The numbers of rows have to be known on the host to size the exchange: the one place where a
     forward waits for the device.

@@ -35,7 +35,7 @@ _REGISTERED: dict[str, ModelSpec] = {}
 
 
 def register_model_spec(spec: ModelSpec) -> ModelSpec:
-    """Adds a spec that stands in no table, such as that of a model outside of this package.
+    """Add a spec that stands in no table, such as that of a model outside of this package.
 
     Raises:
         ValueError: One of its model types is taken by another spec.
@@ -57,7 +57,7 @@ def register_model_spec(spec: ModelSpec) -> ModelSpec:
 
 
 def get_model_spec(model_type: str) -> ModelSpec:
-    """Returns the spec of a Hugging Face model_type.
+    """Return the spec of a Hugging Face model_type.
 
     Raises:
         KeyError: No model implements it; the message lists those that exist.
@@ -74,10 +74,10 @@ def get_model_spec(model_type: str) -> ModelSpec:
 
 
 def is_supported_model(model_type: str) -> bool:
-    """Returns whether an Archon model implements this model_type."""
+    """Return whether an Archon model implements this model_type."""
     return model_type in _REGISTERED or model_type in ARCHON_MODELS
 
 
 def get_supported_model_types() -> frozenset[str]:
-    """Returns every model_type that an Archon model implements."""
+    """Return every model_type that an Archon model implements."""
     return frozenset(ARCHON_MODELS) | frozenset(_REGISTERED)

@@ -22,7 +22,7 @@ _NAMES = {mine: theirs for theirs, mine in _PARTS.items()}
 
 @dataclass
 class MoEConversionState:
-    """Holds the experts of a tensor that have arrived.
+    """The experts of a tensor that have arrived.
 
     Attributes:
         pending: For each tensor of Archon's, its experts by number.
@@ -31,7 +31,7 @@ class MoEConversionState:
     pending: dict[str, dict[int, Tensor]] = field(default_factory=dict)
 
     def require_complete(self) -> None:
-        """Says which experts are missing.
+        """Return which experts are missing.
 
         Raises:
             ConfigError: Some tensor waits for experts.
@@ -54,7 +54,7 @@ class MoEWeightConverter:
     def add(
         self, name: str, tensor: Tensor, state: MoEConversionState
     ) -> tuple[str, Tensor] | None:
-        """Takes in one expert's matrix.
+        """Take in one expert's matrix.
 
         Args:
             name: ``...layers.N.mlp.experts.E.{gate,up,down}_proj.weight``.
@@ -83,7 +83,7 @@ class MoEWeightConverter:
         return target, torch.stack([experts[e] for e in range(self.num_experts)])
 
     def split(self, name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
-        """Yields each expert's name and matrix, views of the tensor.
+        """Yield each expert's name and matrix, views of the tensor.
 
         Args:
             name: ``layers.N.moe.experts.{w1,w2,w3}``.

@@ -13,7 +13,7 @@ from areal.api.errors import ConfigError
 
 @dataclass
 class ArchonParallelDims:
-    """Says in how many parts each axis is split; 1 is no split.
+    """The number of parts that each axis is split into; 1 is no split.
 
     Experts take their processes from the other axes: with ``etp == 1`` from data, context and
     tensor parallelism, with ``etp == tp`` from data and context, and each expert's matrices are
@@ -136,12 +136,12 @@ class ArchonParallelDims:
 
     @property
     def fsdp_gradient_divide_factor(self) -> int:
-        """Is by what summed gradients are divided: every process of data and context has a loss."""
+        """By what summed gradients are divided: every process of data and context has a loss."""
         return self.dp_shard * self.cp
 
     @property
     def seq_len_divisor(self) -> int:
-        """Is what the number of tokens of a packed row has to be a multiple of."""
+        """What the number of tokens of a packed row has to be a multiple of."""
         return self.tp * self.cp * 2
 
     @cached_property
@@ -199,7 +199,7 @@ class ArchonParallelDims:
         return {name: axes for name, axes in meshes.items() if axes}
 
     def get_mesh(self, name: str) -> DeviceMesh | None:
-        """Returns the mesh of that name, or None when the axis is not split.
+        """Return the mesh of that name, or None when the axis is not split.
 
         "ep_tp" is the two-dimensional mesh of experts and their matrices, where ``etp == tp``.
         """
@@ -207,11 +207,11 @@ class ArchonParallelDims:
         return self._named.get(name)
 
     def get_group(self, name: str) -> dist.ProcessGroup | None:
-        """Returns the processes of the mesh of that name, or None when the axis is not split."""
+        """Return the processes of the mesh of that name, or None when the axis is not split."""
         mesh = self.get_mesh(name)
         return None if mesh is None else mesh.get_group()
 
 
 def _flatten(mesh: DeviceMesh, axes: tuple[str, ...], name: str) -> DeviceMesh:
-    """Returns one dimension made of several; of one, that dimension itself under the new name."""
+    """Return one dimension made of several; of one, that dimension itself under the new name."""
     return mesh[axes]._flatten(name)

@@ -34,7 +34,7 @@ def generate_llm_fqn_per_model_part(
     last_stage_less_layers: int = 1,
     is_critic: bool = False,
 ) -> list[list[str]]:
-    """Returns the names of the modules of each stage.
+    """Return the names of the modules of each stage.
 
     Args:
         num_stages: S.
@@ -76,7 +76,7 @@ def pipeline_module_split(
     device: torch.device,
     module_names_per_stage: list[list[str]],
 ) -> tuple[list[PipelineStage], list[nn.Module]]:
-    """Returns this process's stages and their modules, which share the whole model's parameters.
+    """Return this process's stages and their modules, which share the whole model's parameters.
 
     Args:
         whole_model: Must outlive nothing: the parts keep what they need.
@@ -95,7 +95,7 @@ def pipeline_module_split(
 
 
 def model_part(model: nn.Module, names: Sequence[str]) -> nn.Module:
-    """Returns a model with only some of its modules; the others are None.
+    """Return a model with only some of its modules; the others are None.
 
     What is declared before ``layers`` belongs to the embedding, and what is declared after to the
     head; modules without parameters, such as rotary tables, are everywhere.
@@ -128,7 +128,7 @@ def pipeline_llm(
     parallelize_fn: Callable[..., nn.Module],
     **parallelize_kwargs: Any,
 ) -> tuple[list[PipelineStage], list[nn.Module], bool, bool]:
-    """Cuts a model into stages and splits each along the other axes.
+    """Cut a model into stages and split each along the other axes.
 
     Args:
         model: The whole model; has ``model_args``.
@@ -173,7 +173,7 @@ def build_pipeline_schedule(
     n_microbatches: int,
     loss_fn: Callable[..., Tensor] | None = None,
 ) -> PipelineScheduleSingle | PipelineScheduleMulti:
-    """Returns what runs one step; make a new one when the number of tokens changes.
+    """Return what runs one step; make a new one when the number of tokens changes.
 
     Gradients of the microbatches are summed; the loss function sees to the mean.
 
@@ -192,7 +192,7 @@ def build_pipeline_schedule(
 
 
 def stack_rows(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-    """Returns packed rows as the inputs of a pipeline step, which cuts them up along dimension 0.
+    """Return packed rows as the inputs of a pipeline step, which cuts them up along dimension 0.
 
     Args:
         rows: Each has ``tokens`` [1, T], ``positions`` [1, T], ``cu_seqlens`` [B + 1] and
@@ -231,7 +231,7 @@ def _schedule_class(name: str) -> type:
 
 
 def _num_stages(num_layers: int, pp: int, config: Any) -> int:
-    """Returns S: what the schedule needs, or what the layers per stage make."""
+    """Return S: what the schedule needs, or what the layers per stage make."""
     single = issubclass(_schedule_class(config.pp_schedule), PipelineScheduleSingle)
     if config.pp_layers_per_stage is None:
         return pp if single else 2 * pp

@@ -15,7 +15,7 @@ from areal.api.errors import ConfigError
 def ulysses_slice_inputs(
     inputs: dict[str, Tensor], labels: Tensor, cp_rank: int, cp_size: int
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Returns this process's slice of the tokens; everything that is not per token is kept whole.
+    """Return this process's slice of the tokens; everything that is not per token is kept whole.
 
     Args:
         inputs: A model's inputs; ``input_ids`` and ``position_ids`` are [..., T].
@@ -34,7 +34,7 @@ def ulysses_slice_inputs(
 
 
 def ulysses_gather_output(output: Tensor, cp_group: dist.ProcessGroup, seq_dim: int = 0) -> Tensor:
-    """Returns the outputs for all tokens, on every process.
+    """Return the outputs for all tokens, on every process.
 
     Its backward sums what each process derived for a slice. So where every process computes the
     same loss from the gathered output, the mean of the gradients over the group is that loss's
@@ -53,7 +53,7 @@ def ulysses_gather_output(output: Tensor, cp_group: dist.ProcessGroup, seq_dim: 
 def gather_seq_scatter_heads(
     x: Tensor, seq_dim: int, head_dim: int, group: dist.ProcessGroup
 ) -> Tensor:
-    """Turns [part of the tokens, all heads] into [all tokens, part of the heads].
+    """Turn [part of the tokens, all heads] into [all tokens, part of the heads].
 
     Args:
         x: A tensor whose tokens are this process's slice.
@@ -67,14 +67,14 @@ def gather_seq_scatter_heads(
 def gather_heads_scatter_seq(
     x: Tensor, head_dim: int, seq_dim: int, group: dist.ProcessGroup
 ) -> Tensor:
-    """Turns [all tokens, part of the heads] into [part of the tokens, all heads]."""
+    """Turn [all tokens, part of the heads] into [part of the tokens, all heads]."""
     return _exchange(x, scatter_dim=seq_dim, gather_dim=head_dim, group=group)
 
 
 def share_heads(
     q: Tensor, k: Tensor, v: Tensor, group: dist.ProcessGroup
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns queries, keys and values of all tokens, for this process's slice of the heads.
+    """Return queries, keys and values of all tokens, for this process's slice of the heads.
 
     Key-value heads are repeated first where there are fewer of them than processes.
 
@@ -91,7 +91,7 @@ def share_heads(
 
 
 def own_heads(per_head: Tensor | None, group: dist.ProcessGroup) -> Tensor | None:
-    """Returns this process's slice of a tensor [H] with one value for each head."""
+    """Return this process's slice of a tensor [H] with one value for each head."""
     return None if per_head is None else per_head.chunk(group.size())[group.rank()]
 
 
@@ -105,7 +105,7 @@ def _slice_last(x: Tensor, cp_rank: int, cp_size: int, name: str) -> Tensor:
 
 
 def _exchange(x: Tensor, scatter_dim: int, gather_dim: int, group: dist.ProcessGroup) -> Tensor:
-    """Sends slice i of ``scatter_dim`` to process i and lays what arrives along ``gather_dim``."""
+    """Send slice i of ``scatter_dim`` to process i and lays what arrives along ``gather_dim``."""
     size = group.size()
     if size == 1:
         return x

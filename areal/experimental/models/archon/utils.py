@@ -9,13 +9,13 @@ from areal.experimental.models.archon.parallel_dims import ArchonParallelDims
 
 
 def is_moe_model_config(hf_config: Any) -> bool:
-    """Returns whether a Hugging Face config names experts, under any of the usual fields."""
+    """Return whether a Hugging Face config names experts, under any of the usual fields."""
     names = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
     return any((getattr(hf_config, name, None) or 0) > 1 for name in names)
 
 
 def validate_tp_constraints(model_args: Any, tp_size: int) -> None:
-    """Checks that every matrix divides over tensor parallelism.
+    """Check that every matrix divides over tensor parallelism.
 
     Raises:
         ConfigError: A size does not divide; the message names both.
@@ -35,7 +35,7 @@ def validate_tp_constraints(model_args: Any, tp_size: int) -> None:
 
 
 def validate_cp_constraints(model_args: Any, cp_size: int, tp_size: int = 1) -> None:
-    """Checks that the heads of each tensor-parallel process divide over context parallelism.
+    """Check that the heads of each tensor-parallel process divide over context parallelism.
 
     Key-value heads may be fewer than processes: they are then repeated.
 
@@ -55,7 +55,7 @@ def validate_cp_constraints(model_args: Any, cp_size: int, tp_size: int = 1) -> 
 def validate_ep_constraints(
     model_args: Any, ep_size: int, tp_size: int = 1, etp_size: int = 1
 ) -> None:
-    """Checks that there are experts and that they divide over expert parallelism.
+    """Check that there are experts and that they divide over expert parallelism.
 
     Raises:
         ConfigError: The model has none, or a size does not divide; the message names both.
@@ -69,7 +69,7 @@ def validate_ep_constraints(
 
 
 def validate_parallelism(model_args: Any, parallel_dims: ArchonParallelDims) -> None:
-    """Checks all sizes of a model against all axes that are split.
+    """Check all sizes of a model against all axes that are split.
 
     Raises:
         ConfigError: A size does not divide; the message names both.

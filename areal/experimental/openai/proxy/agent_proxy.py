@@ -75,14 +75,14 @@ class AgentProxy:
         self.address = ""
 
     def start(self) -> str:
-        """Starts serving on this machine alone and returns the base URL."""
+        """Start serving on this machine alone and return the base URL."""
         self.address = self._server.start()
         if self._config.mode == "online":
             logger.info("sessions of outside programs begin at %s/rl/start_session", self.address)
         return self.address
 
     def wrap(self, agent: Any) -> OpenAIProxyWorkflow:
-        """Returns the workflow of an agent, the same one for the same agent."""
+        """Return the workflow of an agent, the same one for the same agent."""
         config = self._config
         workflow = self._workflows.get(id(agent))
         if workflow is None:
@@ -101,7 +101,7 @@ class AgentProxy:
         return workflow
 
     def stop(self) -> None:
-        """Stops serving and ends the agents' processes; a second call does nothing."""
+        """Stop serving and end the agents' processes; a second call does nothing."""
         self._workers.close()
         self._server.stop()
 
@@ -120,7 +120,7 @@ class AgentProxy:
 
 
 def check_agent_config(config: AgentConfig) -> None:
-    """Refuses settings of agents that contradict each other or that there are not.
+    """Refuse settings of agents that contradict each other or that there are not.
 
     Raises:
         ConfigError: Says which.

@@ -18,7 +18,7 @@ _STOP_REASONS = {"length": "max_tokens", "stop": "end_turn", "tool_calls": "tool
 
 
 def to_chat(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of the chat completion that a request amounts to.
+    """Return the parameters of the chat completion that a request amounts to.
 
     Raises:
         RequestError: A parameter or a content is of a kind that there is not.
@@ -61,7 +61,7 @@ def _messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _blocks(role: Any, blocks: list[Any], where: str) -> Iterator[dict[str, Any]]:
-    """Yields the messages that one message with blocks amounts to; results come first."""
+    """Yield the messages that one message with blocks amounts to; results come first."""
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     for block in blocks:
@@ -104,7 +104,7 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_chat(completion: ChatCompletion) -> dict[str, Any]:
-    """Returns the message as Anthropic's servers give it; its id is the interaction's."""
+    """Return the message as Anthropic's servers give it; its id is the interaction's."""
     plain = completion.model_dump(exclude_none=True)
     choice = plain["choices"][0]
     said = choice["message"]
@@ -138,7 +138,7 @@ def from_chat(completion: ChatCompletion) -> dict[str, Any]:
 
 
 def events_of(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the events of a stream that brings a finished message."""
+    """Yield the events of a stream that brings a finished message."""
     usage = message["usage"]
     start = {**message, "content": [], "stop_reason": None}
     start["usage"] = {**usage, "output_tokens": 0}

@@ -24,10 +24,10 @@ class SharedHttpClient(_AsyncClient):
     """Stays open when an agent closes the SDK's client around it, for the sake of the others."""
 
     async def aclose(self) -> None:
-        """Does nothing; the client ends with its event loop."""
+        """Do nothing; the client ends with its event loop."""
 
     async def close_for_good(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         await super().aclose()
 
 
@@ -49,7 +49,7 @@ class LoopbackTransport(_library.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Sends a request and returns the library's response, whose body is still to be read."""
+        """Send a request and return the library's response, whose body is still to be read."""
         if request.url.scheme != "http" or request.url.host not in _LOOPBACK:
             return await self._others.handle_async_request(request)
         limits = request.extensions.get("timeout", {})
@@ -75,13 +75,13 @@ class LoopbackTransport(_library.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Closes all connections."""
+        """Close all connections."""
         await self._session.close()
         await self._others.aclose()
 
 
 class _Body(_library.AsyncByteStream):
-    """Is the body of an answer as the library reads it."""
+    """The body of an answer as the library reads it."""
 
     def __init__(self, answer: aiohttp.ClientResponse, request: Any) -> None:
         self._answer = answer
@@ -100,7 +100,7 @@ class _Body(_library.AsyncByteStream):
 
 
 def _translated(error: BaseException, request: Any) -> Exception:
-    """Returns the library's error, by which the SDK knows whether to ask again."""
+    """Return the library's error, by which the SDK knows whether to ask again."""
     kind = _library.ReadError
     if isinstance(error, aiohttp.ClientConnectorError):
         kind = _library.ConnectError
@@ -115,7 +115,7 @@ _clients = weakref.WeakKeyDictionary()
 
 
 async def get_agent_http_client() -> SharedHttpClient:
-    """Returns this event loop's client; it has no limits and asks no web proxy.
+    """Return this event loop's client; it has no limits and asks no web proxy.
 
     Thousands of episodes wait for slow generations at once, and the executor watches their time.
     """

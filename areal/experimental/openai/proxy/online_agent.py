@@ -6,10 +6,10 @@ from typing import Any
 
 
 class _OnlineAgent:
-    """Is the default of ``rollout.agent.agent_cls_path``; online mode has no agent to run."""
+    """The default of ``rollout.agent.agent_cls_path``; online mode has no agent to run."""
 
     async def run(self, data: dict[str, Any], **extra_kwargs: Any) -> float:
-        """Raises RuntimeError: the outside program runs itself."""
+        """Raise RuntimeError: the outside program runs itself."""
         raise RuntimeError(
             "in online mode an outside program drives the sessions; with "
             "rollout.agent.mode=inline name an agent in run.workflow"

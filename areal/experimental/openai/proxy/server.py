@@ -67,7 +67,7 @@ class ProxyServer:
         self._runner: web.AppRunner | None = None
 
     def start(self) -> str:
-        """Starts serving and returns the base URL, without ``/v1``.
+        """Start serving and return the base URL, without ``/v1``.
 
         Raises:
             OSError: The port is taken.
@@ -82,7 +82,7 @@ class ProxyServer:
         return f"http://{host}:{port}"
 
     def stop(self) -> None:
-        """Stops serving; requests under way are cut off. A second call does nothing."""
+        """Stop serving; requests under way are cut off. A second call does nothing."""
         runner, self._runner = self._runner, None
         if runner is None:
             return
@@ -133,7 +133,7 @@ class ProxyServer:
 
     @contextmanager
     def _answering(self, request: web.Request) -> Iterator[Session]:
-        """Keeps a session alive while the model answers, and stops the model where it ends."""
+        """Keep a session alive while the model answers, and stop the model where it ends."""
         session, task = self._session(request), asyncio.current_task()
         assert task is not None
         session.requests.add(task)
@@ -215,7 +215,7 @@ class ProxyServer:
         return web.json_response({"capacity": self.sessions.capacity})
 
     async def _export(self, request: web.Request) -> web.Response:
-        """Hands out an ended session; without an id the next one that ends.
+        """Hand out an ended session; without an id the next one that ends.
 
         With a list of ``rewards``, pairs of id and number, the session is ended here: what would
         take three requests takes one. With ``is_compact`` see ``to_wire``.
@@ -242,7 +242,7 @@ class ProxyServer:
 
 
 def _reward(session: Session, interaction_id: str | None, reward: Any) -> str:
-    """Sets a reward, of the newest interaction where no id is given, and returns the id."""
+    """Set a reward, of the newest interaction where no id is given, and return the id."""
     cache = session.recorder.cache
     is_number = isinstance(reward, (int, float)) and not isinstance(reward, bool)
     if not is_number or not math.isfinite(reward):
@@ -293,7 +293,7 @@ def _whole(body: dict[str, Any], name: str) -> int | None:
 
 
 def _task_id(body: dict[str, Any]) -> int | None:
-    """Returns the row's number; an outside program may name its tasks as it likes."""
+    """Return the row's number; an outside program may name its tasks as it likes."""
     task_id = body.get("task_id")
     if isinstance(task_id, str):
         return int(task_id) if task_id.isdecimal() else None
@@ -311,7 +311,7 @@ async def _stream(request: web.Request, events: list[str]) -> web.StreamResponse
 
 @web.middleware
 async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turns every error into an answer with a body as OpenAI's servers write it."""
+    """Turn every error into an answer with a body as OpenAI's servers write it."""
     try:
         return await handler(request)
     except RequestError as error:

@@ -22,7 +22,7 @@ MakeRecorder = Callable[[WorkflowContext], Recorder]
 
 
 class Session:
-    """Is one episode of an agent.
+    """One episode of an agent.
 
     Args:
         recorder: Answers its requests.
@@ -43,7 +43,7 @@ class Session:
         self.touch()
 
     def touch(self) -> None:
-        """Notes that it is in use."""
+        """Note that it is in use."""
         self.used_at = time.monotonic()
 
 
@@ -70,7 +70,7 @@ class SessionTable:
         return len(self._by_id)
 
     def start(self, context: WorkflowContext, *, needs_grant: bool = True) -> Session:
-        """Begins a session.
+        """Begin a session.
 
         Args:
             context: What the engine is to know about the episode.
@@ -92,7 +92,7 @@ class SessionTable:
         return session
 
     def find(self, api_key: str) -> Session:
-        """Returns the session of a key.
+        """Return the session of a key.
 
         Raises:
             RequestError: There is none, or it has ended, status 401.
@@ -104,7 +104,7 @@ class SessionTable:
         return session
 
     def end(self, session: Session, *, forget: bool, announce: bool) -> None:
-        """Ends a session, so that its key opens nothing; what it still asks is not answered.
+        """End a session, so that its key opens nothing; what it still asks is not answered.
 
         Args:
             session: A running one.
@@ -126,7 +126,7 @@ class SessionTable:
             self._ended.append(session)
 
     def get(self, session_id: str) -> Session:
-        """Returns a session, ended or not.
+        """Return a session, ended or not.
 
         Raises:
             RequestError: There is none, status 404.
@@ -137,7 +137,7 @@ class SessionTable:
         return session
 
     def take(self, session_id: str) -> Session:
-        """Returns an ended session and forgets it.
+        """Return an ended session and forgets it.
 
         Raises:
             RequestError: There is none (404), or it goes on (400).
@@ -149,7 +149,7 @@ class SessionTable:
         return session
 
     async def take_next(self) -> Session:
-        """Waits for an announced session to end, returns it and forgets it."""
+        """Wait for an announced session to end, return it and forget it."""
         if self._ended:
             session = self._ended.popleft()
         else:
@@ -165,7 +165,7 @@ class SessionTable:
         return session
 
     def drop_idle(self) -> None:
-        """Forgets sessions that nobody has used for long; another may take their place."""
+        """Forget sessions that nobody has used for long; another may take their place."""
         oldest = time.monotonic() - self._timeout_s
         for session in [x for x in self._by_id.values() if x.used_at < oldest and not x.requests]:
             logger.warning(
@@ -183,12 +183,12 @@ class SessionTable:
 
 
 def session_ended() -> RequestError:
-    """Returns what is said to whom has a key of no running session."""
+    """Return what is said to whom has a key of no running session."""
     return RequestError(
         "this API key belongs to no running session", status=401, code="invalid_api_key"
     )
 
 
 def is_same_key(given: str, expected: str) -> bool:
-    """Compares two keys in a time that tells nothing about them."""
+    """Compare two keys in a time that tells nothing about them."""
     return hmac.compare_digest(given.encode(), expected.encode())

@@ -15,7 +15,7 @@ _PLAIN = ("reward", "original_reward", "chat_template_type", "messages", "output
 
 
 def to_wire(cache: InteractionCache, *, is_compact: bool = False) -> list[dict[str, Any]]:
-    """Returns the interactions in their order as plain lists and dicts.
+    """Return the interactions in their order as plain lists and dicts.
 
     Args:
         cache: Holds them.
@@ -43,7 +43,7 @@ def _to_wire(
 
 
 def from_wire(items: Sequence[dict[str, Any]]) -> InteractionCache:
-    """Returns the interactions that ``to_wire`` gave, compact or not; changes the items."""
+    """Return the interactions that ``to_wire`` gave, compact or not; changes the items."""
     cache = InteractionCache()
     for item in items:
         parent = cache.get(item["parent"])

@@ -33,7 +33,7 @@ class AgentWorkers:
         self._is_closed = False
 
     async def run(self, agent: Any, data: dict[str, Any], environment: dict[str, str]) -> Any:
-        """Returns what ``agent.run(data)`` returns.
+        """Return what ``agent.run(data)`` returns.
 
         Args:
             agent: Can be pickled.
@@ -67,7 +67,7 @@ class AgentWorkers:
         return answer
 
     def close(self) -> None:
-        """Ends all processes, for good."""
+        """End all processes, for good."""
         self._is_closed = True
         for worker in list(self._all):
             self._kill(worker)
@@ -93,7 +93,7 @@ class AgentWorkers:
 
 
 def _prepare_process() -> None:
-    """Makes this process end with the trainer, and with it whatever its agents started."""
+    """Make this process end with the trainer, and with it whatever its agents started."""
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()

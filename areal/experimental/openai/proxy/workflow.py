@@ -84,13 +84,13 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
 
     @property
     def name_in_messages(self) -> str:
-        """Is the agent's name, which says more than this class's."""
+        """The agent's name, which says more than this class's."""
         return "online agent" if self.mode == "online" else type(self.agent).__name__
 
     async def arun_episode(
         self, engine: Any, data: dict[str, Any]
     ) -> dict[str, InteractionWithTokenLogpReward] | None:
-        """Runs one episode.
+        """Run one episode.
 
         Args:
             engine: Not used: the proxy has its own way to the model.
@@ -117,7 +117,7 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
         return cache.export_interactions(self.export_style)
 
     def close(self) -> None:
-        """Ends the processes of mode subproc, those shared with other workflows too."""
+        """End the processes of mode subproc, those shared with other workflows too."""
         if self._workers is not None:
             self._workers.close()
 
@@ -184,7 +184,7 @@ class OpenAIProxyWorkflow(RolloutWorkflow):
         }
 
     def _rewards(self, result: Any) -> list[tuple[str | None, float]]:
-        """Returns rewards with the ids of their answers; None stands for the last one."""
+        """Return rewards with the ids of their answers; None stands for the last one."""
         rewards = list(result.items()) if isinstance(result, dict) else [(None, result)]
         # A whole number may be a reward of one answer, but not the whole result of an agent.
         kinds = (int, float) if isinstance(result, dict) else float
@@ -221,7 +221,7 @@ def _check_can_be_sent(agent: Any) -> None:
 
 
 def _without_web_proxy() -> dict[str, str]:
-    """Returns the variables by which SDKs reach this machine itself: its web proxy does not."""
+    """Return the variables by which SDKs reach this machine itself: its web proxy does not."""
     given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
     hosts = given if given == "*" else ",".join(filter(None, [given, "127.0.0.1,localhost"]))
     return {"NO_PROXY": hosts, "no_proxy": hosts}

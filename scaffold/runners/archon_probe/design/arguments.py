@@ -1,4 +1,4 @@
-"""Turns measured options into values of a design: literals, arguments and expressions."""
+"""Turn measured options into values of a design: literals, arguments and expressions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ SIZES = {
 
 
 class Arguments:
-    """Collects the arguments of a model while its options are fitted.
+    """The arguments of a model, collected while its options are fitted.
 
     Args:
         real: The configuration that gives defaults.
@@ -79,7 +79,7 @@ class Arguments:
     def standard(
         self, name: str, measured: Sequence[Any], path: str, is_of_some: bool = False
     ) -> Any:
-        """Fits one of the arguments that every model has.
+        """Fit one of the arguments that every model has.
 
         Args:
             name: Of the argument.
@@ -95,6 +95,7 @@ class Arguments:
         self._note(path, fitted)
         if fitted.text is None and name in SIZES:
             raise ValueError(f"{path}: no config field gives the sizes {measured}")
+        # Later arguments have a default for each layer of the real configuration.
         if name == "n_layers" and fitted.text is not None:
             self.real = replace(self.real, n_layers=evaluate(fitted.text, self.real))
         kind, doc = STANDARD[name]
@@ -104,18 +105,22 @@ class Arguments:
     def add(
         self, name: str, kind: str, fitted: Fitted, doc: str, is_standard: bool = False
     ) -> dict[str, Any]:
-        """Adds an argument, and returns the value that reads it."""
+        """Add an argument, and return the value that reads it."""
         text = fitted.text if fitted.text is not None else repr(fitted.constant)
         key = (text, fitted.per_layer)
         if key in self.by_text and not is_standard:
             name = self.by_text[key]
         else:
-            name = self._free(name)
+            names = itertools.chain([name], (f"{name}_{n}" for n in itertools.count(2)))
+            name = next(free for free in names if free not in self.args)
             self.by_text.setdefault(key, name)
+            layers = range(self.real.n_layers)
             self.args[name] = {
                 "name": name,
                 "type": kind,
-                "default": self._default(text, fitted.per_layer),
+                "default": [_plain(evaluate(text, self.real, i)) for i in layers]
+                if fitted.per_layer
+                else _plain(evaluate(text, self.real)),
                 "expr": f"tuple({text} for i in range(n_layers))" if fitted.per_layer else text,
                 "doc": doc,
             }
@@ -129,7 +134,7 @@ class Arguments:
         name: str | None = None,
         is_size: bool = False,
     ) -> Any:
-        """Fits an option that is the same in all layers.
+        """Fit an option that is the same in all layers.
 
         Args:
             path: Of the option in the design, for the evidence.
@@ -142,11 +147,9 @@ class Arguments:
         relation = self._relation(measured, relations)
         if relation is not None:
             self._evidence(path, relation, "in every instance that was measured")
-            return (
-                {"expr": relation}
-                if "(" in relation or not _is_name(relation)
-                else {"arg": relation.removeprefix("args.")}
-            )
+            if re.fullmatch(r"args\.\w+", relation):
+                return {"arg": relation.removeprefix("args.")}
+            return {"expr": relation}
         fitted = fit(measured, self.fields, is_size)
         if fitted.missed:
             chosen = self._chosen(path, measured, relations)
@@ -158,7 +161,8 @@ class Arguments:
     def _chosen(
         self, path: str, measured: Sequence[Any], relations: Sequence[str]
     ) -> dict[str, str] | None:
-        """Returns one of two relations under a condition on the configuration, if that fits."""
+        """Return one of two relations under a condition on the configuration, if that fits."""
+        # ABSENT where both relations or none hold: such a case does not decide the condition.
         fits = [
             [r for r in relations if value != ABSENT and self._holds(r, i, value)]
             for i, value in enumerate(measured)
@@ -171,6 +175,7 @@ class Arguments:
                 ABSENT if not f or (first in f and second in f) else first in f for f in fits
             ]
             fitted = fit(answers, self.fields)
+            # The order of the relations decides between a flag and its opposite.
             if fitted.text is None or fitted.missed or fitted.text.startswith("not "):
                 continue
             flag = self._given(f"{path}.is_scaled", fitted, None, answers)
@@ -180,7 +185,7 @@ class Arguments:
     def _stated(
         self, path: str, measured: Sequence[Any], relations: Sequence[str]
     ) -> dict[str, str] | None:
-        """Returns a field with the relation that holds where the field is None, if that fits."""
+        """Return a field with the relation that holds where the field is None, if that fits."""
         for text in self.fields.of(int, float):
             stated = self.fields.values[text]
             if all(v is not None for v in stated):
@@ -197,7 +202,7 @@ class Arguments:
     def _divided_by_layer(
         self, path: str, measured: Sequence[Sequence[Any]], relations: Sequence[str]
     ) -> dict[str, str] | None:
-        """Returns a relation that a condition divides by the layer's number, from 1 on."""
+        """Return a relation that a condition divides by the layer's number, from 1 on."""
         divided = [any(v != ABSENT and not equal(v, row[0]) for v in row) for row in measured]
         undone = [
             [v * (i + 1) if is_divided and v != ABSENT else v for i, v in enumerate(row)]
@@ -222,7 +227,7 @@ class Arguments:
         name: str | None = None,
         is_size: bool = False,
     ) -> Any:
-        """Fits an option that may differ between layers."""
+        """Fit an option that may differ between layers."""
         uniform: list[Any] = []
         for row in measured:
             values = [v for v in row if v != ABSENT]
@@ -241,7 +246,7 @@ class Arguments:
         return self._given(path, fitted, name, flat)
 
     def layout_value(self, path: str, measured: Sequence[Sequence[Any]]) -> Any:
-        """Fits an option that decides what is written, which is what it is in the first case.
+        """Fit an option that decides what is written, which is what it is in the first case.
 
         Cases in which it is something else count as missed, so that the model refuses them.
         """
@@ -263,13 +268,14 @@ class Arguments:
         if fitted.per_layer:
             kind = f"tuple[{kind}, ...]"
         single = re.fullmatch(r"hf_config\.(\w+)", fitted.text)
-        chosen = name or (single.group(1) if single else _option_name(path))
-        if single and not fitted.per_layer and name is None:
-            chosen = single.group(1)
-        return self.add(chosen, kind, fitted, _doc(path))
+        parts = [p for p in path.split(".") if p not in {"modules", "when", "args"}][-2:]
+        option = "_".join(["has", *parts] if path.endswith("when") else parts)
+        chosen = name or (single.group(1) if single else re.sub(r"\W+", "_", option))
+        doc = path.replace("modules.", "").replace(".", " ").replace("_", " ").strip()
+        return self.add(chosen, kind, fitted, f"{doc[:1].upper()}{doc[1:]}.")
 
     def gives(self, value: Any, measured: Sequence[Sequence[Any]]) -> bool:
-        """Says whether a value that was fitted before gives other measurements, too."""
+        """Return whether a value that was fitted before gives other measurements, too."""
         return all(
             m == ABSENT or self._is(value, number, layer, m)
             for number, row in enumerate(measured)
@@ -277,7 +283,7 @@ class Arguments:
         )
 
     def _is(self, value: Any, number: int, layer: int, measured: Any) -> bool:
-        """Says whether a fitted value gives the measurement of a layer of one case."""
+        """Return whether a fitted value gives the measurement of a layer of one case."""
         if not isinstance(value, dict):
             return equal(value, measured)
         if "expr" in value:
@@ -287,7 +293,7 @@ class Arguments:
         return equal(evaluate(text, self.cases[number], layer), measured)
 
     def add_layer_types(self) -> dict[str, Any]:
-        """Adds the layers' types as the configuration names them."""
+        """Add the layers' types as the configuration names them."""
         fitted = Fitted("hf_config.layer_types[i]", per_layer=True)
         return self.add(
             "layer_types", "tuple[str, ...]", fitted, "Kind of attention of each layer."
@@ -301,7 +307,7 @@ class Arguments:
         return None
 
     def _holds(self, relation: str, number: int, value: Any) -> bool:
-        """Says whether an expression over standard arguments gives a measurement of one case."""
+        """Return whether an expression over standard arguments gives a case's measurement."""
         scope = {n: v[number] for n, v in self.known.items()}
         try:
             return equal(eval(relation, {"args": _Names(scope)}), value)
@@ -322,18 +328,8 @@ class Arguments:
     def _evidence(self, path: str, value: str, how: str) -> None:
         self.evidence.append({"decision": path, "value": value, "kind": "probe", "how": how})
 
-    def _free(self, name: str) -> str:
-        if name not in self.args:
-            return name
-        return next(f"{name}_{n}" for n in range(2, 99) if f"{name}_{n}" not in self.args)
-
-    def _default(self, text: str, per_layer: bool) -> Any:
-        if per_layer:
-            return [_plain(evaluate(text, self.real, i)) for i in range(self.real.n_layers)]
-        return _plain(evaluate(text, self.real))
-
     def at(self, case: Case) -> dict[str, Any]:
-        """Returns the values of all arguments under a configuration."""
+        """Return the values of all arguments under a configuration."""
         found: dict[str, Any] = {}
         for (text, per_layer), name in self.by_text.items():
             if per_layer:
@@ -343,7 +339,7 @@ class Arguments:
         return found
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Returns the arguments, the standard ones first."""
+        """Return the arguments, the standard ones first."""
         first = [self.args[n] for n in STANDARD if n in self.args]
         return first + [a for n, a in self.args.items() if n not in STANDARD]
 
@@ -351,10 +347,6 @@ class Arguments:
 class _Names:
     def __init__(self, values: dict[str, Any]) -> None:
         self.__dict__.update(values)
-
-
-def _is_name(text: str) -> bool:
-    return re.fullmatch(r"args\.\w+", text) is not None
 
 
 def _plain(value: Any) -> Any:
@@ -381,16 +373,3 @@ def _type_of(values: Sequence[Any]) -> str:
     else:
         kind = "object"
     return f"{kind} | None" if len(real) < len(present) else kind
-
-
-def _option_name(path: str) -> str:
-    parts = [p for p in path.split(".") if p not in {"modules", "when", "args"}]
-    name = (
-        "_".join(parts[-2:]) if path.endswith("when") is False else "_".join(["has", *parts[-2:]])
-    )
-    return re.sub(r"\W+", "_", name)
-
-
-def _doc(path: str) -> str:
-    text = path.replace("modules.", "").replace(".", " ").replace("_", " ").strip()
-    return text[:1].upper() + text[1:] + "."

@@ -1,4 +1,4 @@
-"""From a configuration to a design: what an Archon model of it has to be.
+"""Derive from a configuration the design of its Archon model.
 
 A tiny instance is measured, and one more for each variation of its configuration. An option that
 never changes is a constant of the design; one that does becomes an argument with the simplest
@@ -9,6 +9,7 @@ that no expression gives, is refused by the generated model.
 from __future__ import annotations
 
 import inspect
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from archon_probe.weight_rules.find import find_rules
 from archon_probe.weight_rules.merge import merge_rules
 
 SCHEMA = 1
+PREFIX_ENDS = r"(ForCausalLM|LMHeadModel|ForConditionalGeneration)$"
 
 Measured = list[tuple[Case, Observation]]
 
@@ -68,22 +70,28 @@ def derive(real: Any) -> dict[str, Any]:
         except UnknownStructureError as error:
             unknown.append(_unknown(variation, error.module, error.what))
             continue
-        measured.append((Case(variation.name, config, len(found.layers)), found))
-        if _may_be_kept_otherwise(variation) or _new_names(found, measured[:-1]):
+        case = Case(variation.name, config, len(found.layers))
+        # Only a switch or a count changes the layout of a checkpoint, and a rotation never does.
+        is_shape = isinstance(variation.value, (bool, int)) or variation.value is None
+        known = {name for _, other in measured for name in other.tensors}
+        ties = {other.head["tied"] for _, other in measured}
+        has_new = not set(found.tensors) <= known or found.head["tied"] not in ties
+        if has_new or (is_shape and not variation.field.startswith("rope")):
             rules, left_over = hub_rules(varied, found)
             if left_over and not found_rules[0][2]:
                 # A checkpoint with tensors that no parameter has is another model.
                 names = ", ".join(sorted({problem["name"] for problem in left_over}))
                 unknown.append(_unknown(variation, "weights", f"no rule for {names}"))
-                measured.pop()
                 continue
-            found_rules.append((measured[-1][0], rules, left_over))
+            found_rules.append((case, rules, left_over))
+        measured.append((case, found))
     stage("fitting expressions")
-    arguments = Arguments(real_case(real), measured)
+    text = _text(real)
+    arguments = Arguments(Case("asked for", text, text.num_hidden_layers), measured)
     design = {
         "schema": SCHEMA,
-        "model_type": _text(real).model_type,
-        "class_prefix": _prefix(model),
+        "model_type": text.model_type,
+        "class_prefix": re.sub(PREFIX_ENDS, "", type(model).__name__),
         "source": source_of(model),
     }
     design |= shape_design(arguments, measured)
@@ -96,7 +104,7 @@ def derive(real: Any) -> dict[str, Any]:
     refusals = [
         narrowed(made, by_name[u["variation"]].config, right)
         for u in unknown
-        if (made := refusal(u, base, _text(real))) is not None
+        if (made := refusal(u, base, text)) is not None
     ]
     design["refusals"] = list({r["condition"]: r for r in reversed(refusals)}.values())[::-1]
     rules, conflicts = merge_rules([(r, arguments.at(case)) for case, r, _ in found_rules])
@@ -108,25 +116,12 @@ def derive(real: Any) -> dict[str, Any]:
     return design
 
 
-def real_case(real: Any) -> Case:
-    """Returns the configuration that defaults are taken from."""
-    config = _text(real)
-    return Case("asked for", config, config.num_hidden_layers)
-
-
 def _text(config: Any) -> Any:
     return config.get_text_config()
 
 
-def _prefix(model: Any) -> str:
-    name = type(model).__name__
-    for ending in ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration"):
-        name = name.removesuffix(ending)
-    return name
-
-
 def source_of(model: Any) -> dict[str, str]:
-    """Returns where the reference stands."""
+    """Return the place of the reference."""
     file = Path(inspect.getfile(type(model)))
     return {
         "transformers": transformers.__version__,
@@ -136,21 +131,8 @@ def source_of(model: Any) -> dict[str, str]:
     }
 
 
-def _may_be_kept_otherwise(variation: Any) -> bool:
-    """Says whether a checkpoint may hold the same parameters in another layout."""
-    is_shape = isinstance(variation.value, (bool, int)) or variation.value is None
-    return is_shape and not variation.field.startswith("rope")
-
-
-def _new_names(found: Observation, before: Measured) -> bool:
-    """Says whether an observation has parameters that none before had, or shares others."""
-    known = {n for _, o in before for n in o.tensors}
-    ties = {o.head["tied"] for _, o in before}
-    return not set(found.tensors) <= known or found.head["tied"] not in ties
-
-
 def hub_rules(model: Any, found: Observation) -> tuple[list[Any], list[Any]]:
-    """Returns how the names on the Hub map to the Archon model's, and what is left over."""
+    """Return how the names on the Hub map to the Archon model's, and what is left over."""
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         hub: dict[str, Tensor] = {}
@@ -160,14 +142,15 @@ def hub_rules(model: Any, found: Observation) -> tuple[list[Any], list[Any]]:
     tied = getattr(model, "all_tied_weights_keys", {}) if found.head.get("tied") else {}
     parameters = {n for n, _ in model.named_parameters()}
     buffers = {n for n, _ in model.named_buffers()} - parameters
-    unused = [n for n in hub if n in buffers and not _is_used(hub[n], archon)]
+    # Some buffers of a checkpoint are tensors of the Archon model; the others are ignored.
+    unused = [
+        n
+        for n, t in hub.items()
+        if n in buffers
+        and not any(t.shape == a.shape and bool((t == a).all()) for a in archon.values())
+    ]
     rules, problems = find_rules(archon, hub, _sizes(found), tied=tied, ignorable=unused)
     return rules, problems
-
-
-def _is_used(tensor: Tensor, archon: dict[str, Tensor]) -> bool:
-    """Says whether a buffer of a checkpoint is a tensor of the Archon model."""
-    return any(t.shape == tensor.shape and bool((t == tensor).all()) for t in archon.values())
 
 
 def _sizes(found: Observation) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Finds, for a measured option, the simplest expression over config fields that always gives it.
+"""Find, for a measured option, the simplest expression over config fields that always gives it.
 
 An option is measured under the tiny config and under variations of it. Candidates are tried from
 the simplest on; the first that gives every measurement wins, else the one that gives most, and the
@@ -7,10 +7,11 @@ variations it misses are what the model will have to refuse.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ TOLERANCE = 5e-5
 
 @dataclass(frozen=True)
 class Case:
-    """Is one configuration that was measured.
+    """One configuration that was measured.
 
     Args:
         name: Of the variation.
@@ -38,13 +39,13 @@ class Case:
 
 @dataclass
 class Fitted:
-    """Is what an option follows from.
+    """What an option follows from.
 
     Args:
         text: Python over ``hf_config``, ``i`` and ``n_layers``; None where it is a constant.
         constant: Its value where it is one.
         missed: Names of the cases whose measurement it does not give.
-        per_layer: It depends on the layer.
+        per_layer: Whether it depends on the layer.
     """
 
     text: str | None
@@ -54,13 +55,11 @@ class Fitted:
 
 
 def equal(found: Any, measured: Any) -> bool:
-    """Compares what an expression gives with what was measured."""
+    """Compare what an expression gives with what was measured."""
     if isinstance(found, bool) or isinstance(measured, bool):
-        return (
-            isinstance(found, (bool, int))
-            and isinstance(measured, bool)
-            and bool(found) == measured
-        )
+        # A configuration may state a switch as 0 or 1; a measured number is never a switch.
+        is_switch = isinstance(found, (bool, int)) and isinstance(measured, bool)
+        return is_switch and bool(found) == measured
     if isinstance(found, (int, float)) and isinstance(measured, (int, float)):
         return math.isclose(found, measured, rel_tol=TOLERANCE, abs_tol=1e-12)
     if found is None and measured is None:
@@ -71,7 +70,7 @@ def equal(found: Any, measured: Any) -> bool:
 
 
 class Fields:
-    """Knows the fields that expressions may read.
+    """The fields that expressions may read.
 
     Args:
         cases: All configurations; a field counts if the first has it.
@@ -109,7 +108,7 @@ class Fields:
             self._add(f"{text}[{key!r}]", [part.get(key) for part in parts])
 
     def prefer(self, path: str) -> None:
-        """Lets fields whose names share a word with an option's come first.
+        """Let fields whose names share a word with an option's come first.
 
         Several fields may have one value in a tiny configuration; the one that is called alike is
         tried before the rest.
@@ -125,7 +124,7 @@ class Fields:
         self.values = {t: self.values[t] for t in order}
 
     def of(self, *kinds: type) -> list[str]:
-        """Returns fields that have a value of one of the kinds in some case."""
+        """Return fields that have a value of one of the kinds in some case."""
         return [
             t
             for t, values in self.values.items()
@@ -136,7 +135,7 @@ class Fields:
 
 
 _PARTS = {"attention", "mlp", "moe", "norm", "head", "embedding", "modules", "block", "when"}
-"""Words of paths that say where an option is and not what it is."""
+"""Words of paths that locate an option and do not name it."""
 
 _NOT_OPTIONS = {
     "transformers_version",
@@ -163,7 +162,7 @@ _NOT_OPTIONS = {
 
 
 def evaluate(text: str, case: Case, i: int = 0) -> Any:
-    """Returns an expression's value, or ABSENT where it has none."""
+    """Return an expression's value, or ABSENT where it has none."""
     scope = {"hf_config": case.config, "n_layers": case.n_layers, "i": i, "math": math}
     try:
         return eval(_compiled(text), scope)
@@ -171,17 +170,13 @@ def evaluate(text: str, case: Case, i: int = 0) -> Any:
         return ABSENT
 
 
-_CODE: dict[str, Any] = {}
-
-
+@functools.cache  # every candidate is tried on every case and layer
 def _compiled(text: str) -> Any:
-    if text not in _CODE:
-        _CODE[text] = compile(text, "<candidate>", "eval")
-    return _CODE[text]
+    return compile(text, "<candidate>", "eval")
 
 
 def fit(measured: Sequence[Any], fields: Fields, is_size: bool = False) -> Fitted:
-    """Fits an option of the model as a whole.
+    """Fit an option of the model as a whole.
 
     Args:
         measured: Its value in each case, ABSENT where it has none.
@@ -202,9 +197,11 @@ def fit(measured: Sequence[Any], fields: Fields, is_size: bool = False) -> Fitte
         for i in present:
             if not equal(evaluate(text, fields.cases[i]), measured[i]):
                 missed.append(fields.cases[i].name)
+                # What misses the default is wrong, whatever else it gives.
                 if i == present[0] or len(missed) >= len(best.missed) + is_size:
                     break
         else:
+            # A size follows from a field even where a constant would miss as few cases.
             if len(missed) < len(best.missed) or (is_size and best.text is None):
                 best = Fitted(text, missed=missed)
                 if not missed:
@@ -266,7 +263,7 @@ def _numbers(fields: Fields) -> Iterator[str]:
 
 
 def _optional(values: Sequence[Any], fields: Fields) -> Iterator[str]:
-    """Yields numbers that are None under a condition."""
+    """Yield numbers that are None under a condition."""
     numbers = fields.of(int, float)
     yield from numbers
     for condition in _conditions(fields):
@@ -275,7 +272,7 @@ def _optional(values: Sequence[Any], fields: Fields) -> Iterator[str]:
 
 
 def _choices(values: Sequence[Any], fields: Fields) -> Iterator[str]:
-    """Yields one of two constants or fields under a condition."""
+    """Yield one of two constants or fields under a condition."""
     distinct: list[Any] = []
     for value in values:
         if not any(equal(value, d) for d in distinct):
@@ -296,7 +293,7 @@ def _choices(values: Sequence[Any], fields: Fields) -> Iterator[str]:
 
 
 def _conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
-    """Yields conditions on the configuration, the simplest first."""
+    """Yield conditions on the configuration, the simplest first."""
     simple: list[str] = []
     for text in fields.of(bool):
         simple += [text, f"not {text}"]
@@ -313,8 +310,12 @@ def _conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
     for text in fields.of(int, float):
         if any(v == 0 for v in fields.values[text] if v is not None and not isinstance(v, bool)):
             simple += [f"bool({text})", f"not {text}"]
-        for value in _edges(fields.values[text]):
-            simple += [f"{text} > {value!r}", f"{text} <= {value!r}"]
+        whole = [v for v in fields.values[text] if isinstance(v, int) and not isinstance(v, bool)]
+        # Where a count begins to matter: above none, or above one.
+        if any(v > 0 for v in whole) and any(v <= 0 for v in whole):
+            simple += [f"{text} > 0", f"{text} <= 0"]
+        elif 1 in whole:
+            simple += [f"{text} > 1", f"{text} <= 1"]
     for text in fields.of(list, tuple):
         simple += [f"bool({text})", f"not {text}"]
     for a, b in itertools.permutations(fields.of(int), 2):
@@ -328,17 +329,6 @@ def _conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
         yield f"{a} or {b}"
 
 
-def _edges(values: Iterable[Any]) -> list[Any]:
-    numbers = {v for v in values if isinstance(v, int) and not isinstance(v, bool)}
-    return (
-        [0]
-        if any(v > 0 for v in numbers) and any(v <= 0 for v in numbers)
-        else [1]
-        if 1 in numbers
-        else []
-    )
-
-
 def _varies(text: str, fields: Fields) -> bool:
     found = {str(evaluate(text, c)) for c in fields.cases}
     return len(found - {ABSENT}) > 1
@@ -348,7 +338,7 @@ def _varies(text: str, fields: Fields) -> bool:
 
 
 def fit_layers(measured: Sequence[Sequence[Any]], fields: Fields) -> Fitted:
-    """Fits an option of layers.
+    """Fit an option of layers.
 
     Args:
         measured: For each case its value in each layer.
@@ -382,7 +372,7 @@ def fit_layers(measured: Sequence[Sequence[Any]], fields: Fields) -> Fitted:
 
 
 def _tells_apart(condition: str, fields: Fields, measured: Sequence[Sequence[Any]]) -> bool:
-    """Says whether in each case a condition gives all layers of one value one answer."""
+    """Return whether in each case a condition gives all layers of one value one answer."""
     for case, row in zip(fields.cases, measured, strict=True):
         answers: dict[bool, Any] = {}
         for i, value in enumerate(row):
@@ -437,7 +427,7 @@ def _layer_candidates(
 
 
 def _layer_numbers(fields: Fields) -> Iterator[str]:
-    """Yields numbers that follow from the layer's number."""
+    """Yield numbers that follow from the layer's number."""
     shifts = ("i + 1", "2 * i + 1", "2 * (i + 1)", "2 * i + 3")
     for shift in shifts:
         yield f"1.0 / ({shift})"
@@ -450,7 +440,7 @@ def _layer_numbers(fields: Fields) -> Iterator[str]:
 
 
 def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
-    """Yields conditions on a layer's number ``i``, the simplest first."""
+    """Yield conditions on a layer's number ``i``, the simplest first."""
     lists = fields.of(list, tuple)
     simple: list[str] = []
     for text in lists:
@@ -499,7 +489,7 @@ def layer_conditions(fields: Fields, deep: bool = True) -> Iterator[str]:
 
 
 def _ends(fields: Fields) -> Iterator[tuple[str, str]]:
-    """Yields that a layer comes no later than the one a field names, and the opposite.
+    """Yield conditions that a layer comes no later than the one a field names, with opposites.
 
     A field that is None ends nothing; one below zero counts from the last layer, as lists do.
     """
@@ -514,11 +504,8 @@ def _ends(fields: Fields) -> Iterator[tuple[str, str]]:
 
 
 def _splits(text: str, fields: Fields) -> bool:
-    """Says whether a condition differs between layers in some case."""
+    """Return whether a condition differs between layers in some case."""
     return any(
         len({str(evaluate(text, c, i)) for i in range(c.n_layers)} - {ABSENT}) > 1
         for c in fields.cases
     )
-
-
-Evaluator = Callable[[str, Case, int], Any]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from archon_probe.measure.tiny import read_field
+
 NEUTRAL = {"partial_rotary_factor": 1.0}
 """What keys of rotary parameters are where they are left out, if that is not None."""
 
 
 def refusal(unknown: dict[str, Any], base: Any, real: Any) -> dict[str, str] | None:
-    """Returns the condition under which a generated model refuses a configuration.
+    """Return the condition under which a generated model refuses a configuration.
 
     Args:
         unknown: A variation that is not reproduced.
@@ -24,17 +26,17 @@ def refusal(unknown: dict[str, Any], base: Any, real: Any) -> dict[str, str] | N
     conditions = [_held(n, v, base, real) for n, v in zip(names, values, strict=True)]
     if None in conditions:
         return None
-    told = ", ".join(f"{n}={{hf_config.{n}!r}}" for n in names)
-    # The message becomes an f-string, whose braces are those of `told` only.
+    shown = ", ".join(f"{n}={{hf_config.{n}!r}}" for n in names)
+    # The message becomes an f-string, whose braces are those of `shown` only.
     why = f"{unknown['module']}: {unknown['what']}"[:120].replace("{", "{{").replace("}", "}}")
     return {
         "condition": " and ".join(filter(None, conditions)),
-        "message": f"{told} is not reproduced ({why})",
+        "message": f"{shown} is not reproduced ({why})",
     }
 
 
 def narrowed(made: dict[str, str], refused: Any, right: list[Any]) -> dict[str, str]:
-    """Returns a refusal that spares reproduced configurations, if a switch tells them.
+    """Return a refusal that spares reproduced configurations, if a switch separates them.
 
     Args:
         made: The refusal.
@@ -51,67 +53,60 @@ def narrowed(made: dict[str, str], refused: Any, right: list[Any]) -> dict[str, 
 
 
 def _held(name: str, value: Any, base: Any, real: Any) -> str | None:
-    """Returns when a field is flipped as it was, or None where that cannot be told."""
+    """Return when a field is flipped as it was, or None where no condition can be written."""
     if name in ("rope_parameters", "rope_scaling"):
         return _held_inside(name, value, base, real)
     field = f"hf_config.{name}"
-    held = _read(base, name)
-    if value is None and None not in (held, _read(real, name)):
+    held = read_field(base, name)
+    if value is None and None not in (held, read_field(real, name)):
         return f"{field} is None"  # whatever its size
-    if isinstance(held, (int, float)) and held != _read(real, name):
-        # A size that was shrunk: only that it is the same as the width says something of real ones.
+    if isinstance(held, (int, float)) and held != read_field(real, name):
+        # A size that was shrunk: of real ones it shows only whether they equal the width.
         width = base.attribute_map.get("hidden_size", "hidden_size")
-        is_width = held == base.hidden_size and _read(real, name) == real.hidden_size
+        is_width = held == base.hidden_size and read_field(real, name) == real.hidden_size
         return f"{field} != hf_config.hidden_size" if is_width and name != width else None
     if isinstance(value, bool) or value is None:
         return f"{field} is {value}"
     if isinstance(held, (int, float)) and not isinstance(held, bool):
         return f"{field} != {held!r}"
     if isinstance(held, list) and isinstance(value, list):
-        return _held_list(field, value, held, _read(real, name) or [])
+        return _held_list(field, value, held, read_field(real, name) or [])
     if held is None and not isinstance(value, str):
         return f"{field} is not None"
     return f"{field} == {value!r}"
 
 
 def _held_list(field: str, value: list[Any], held: list[Any], real: list[Any]) -> str | None:
-    """Returns when a list is as the flipped one is: empty or not, of one kind or of several.
+    """Return when a list is as the flipped one is: empty or not, of one kind or of several.
 
-    Its very items say nothing of a model with other layers.
+    Its very items mean nothing for a model with other layers.
     """
-    kinds, before, asked = ({str(v) for v in row} for row in (value, held, real))
+    kinds, before, wanted = ({str(v) for v in row} for row in (value, held, real))
     if bool(value) != bool(held):
         found, is_asked = (f"bool({field})" if value else f"not {field}"), bool(real) == bool(value)
     elif len(value) != len(held) or kinds == before:
         return None
     elif len(before) == 1 < len(kinds):
-        found, is_asked = f"len(set(map(str, {field} or []))) > 1", len(asked) > 1
+        found, is_asked = f"len(set(map(str, {field} or []))) > 1", len(wanted) > 1
     elif len(kinds) == 1:
-        found, is_asked = f"set(map(str, {field} or [])) == {kinds!r}", asked == kinds
+        found, is_asked = f"set(map(str, {field} or [])) == {kinds!r}", wanted == kinds
     else:
         return None
     return None if is_asked else found
 
 
 def _held_inside(name: str, value: Any, base: Any, real: Any) -> str | None:
-    """Returns when the one key of a dict is flipped that was, None where there were several."""
-    before, asked = ({**NEUTRAL, **(_read(c, name) or {})} for c in (base, real))
+    """Return when the one key of a dict is flipped that was, None where there were several."""
+    before, wanted = ({**NEUTRAL, **(read_field(c, name) or {})} for c in (base, real))
     after = {**NEUTRAL, **(value or {})}
     flipped = [k for k in {**before, **after} if before.get(k) != after.get(k)]
     if len(flipped) != 1 or isinstance(after.get(flipped[0]), dict):
         return None
     key = flipped[0]
     held = before.get(key)
-    if asked.get(key) != held:
+    if wanted.get(key) != held:
         return None
     found = f"(getattr(hf_config, {name!r}, None) or {{}}).get({key!r})"
     if held is None:
         return f"{found} is not None"
     return f"{found} not in (None, {held!r})" if key in NEUTRAL else f"{found} != {held!r}"
-
-
-def _read(config: Any, name: str) -> Any:
-    """Returns a field of a configuration, or of one inside it."""
-    for part in name.split("."):
-        config = getattr(config, part, None)
-    return config

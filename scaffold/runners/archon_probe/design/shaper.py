@@ -47,7 +47,7 @@ def each(rows: list[list[Any]], *keys: Any) -> list[list[Any]]:
 
 
 class Shaper:
-    """Fits the options of observations path by path.
+    """The observations of a model, and the arguments that their options are fitted to.
 
     Args:
         arguments: Collects what is fitted.
@@ -79,7 +79,7 @@ class Shaper:
         used = each(rows, lambda n: n if n.get("when") else ABSENT)
         found: dict[str, Any] = {"when": when}
         kinds = each(used, "kind")
-        # How the norm of what is split is computed, and so of which kind it is, stands in a plan.
+        # The plan of tensor parallelism fixes how the norm of what is split is computed.
         if path.partition(".")[0] in {"attention", "mlp"}:
             found["kind"] = a.layout_value(f"{path}.kind", kinds)
         else:

@@ -1,4 +1,4 @@
-"""Shapes observations into a design: which parts, which steps, which options, of which values."""
+"""Shape observations into a design: which parts, which steps, which options, of which values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCALES = ("args.head_dim**-0.5", "args.dim**0.5", "args.dim**-0.5", "1.0")
 
 
 def shape_design(arguments: Arguments, measured: Measured) -> dict[str, Any]:
-    """Returns the parts of a design that follow from observations."""
+    """Return the parts of a design that follow from observations."""
     shaper = Shaper(arguments, measured)
     _standard(shaper)
     design: dict[str, Any] = {"embedding": _embedding(shaper)}
@@ -37,7 +37,7 @@ def shape_design(arguments: Arguments, measured: Measured) -> dict[str, Any]:
 
 
 def _module_names(measured: Measured) -> list[str]:
-    """Returns modules in the order of the steps that call them."""
+    """Return modules in the order of the steps that call them."""
     names: dict[str, None] = {}
     for _, observation in measured:
         for layer in observation.layers:
@@ -55,18 +55,13 @@ def _kind_of(measured: Measured, name: str) -> str:
     raise KeyError(name)
 
 
+def _of_kind(layer: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [module for module in layer["modules"].values() if module["kind"] == kind]
+
+
 def _first(observation: Observation, kind: str) -> dict[str, Any]:
-    for layer in observation.layers:
-        for module in layer["modules"].values():
-            if module["kind"] == kind:
-                return module
-    raise KeyError(kind)
-
-
-def _of_all(observation: Observation, kind: str, name: str) -> set[Any]:
-    """Returns the values that an option has in the modules of one kind."""
-    modules = [m for layer in observation.layers for m in layer["modules"].values()]
-    return {m[name] for m in modules if m["kind"] == kind}
+    found = [module for layer in observation.layers for module in _of_kind(layer, kind)]
+    return found[0]  # an IndexError makes the option absent
 
 
 def _standard(shaper: Shaper) -> None:
@@ -74,7 +69,10 @@ def _standard(shaper: Shaper) -> None:
     a.standard("dim", shaper.whole(lambda o: o.tensors["tok_embeddings.weight"].shape[1]), "dim")
     a.standard("n_layers", [c.n_layers for c, _ in shaper.measured], "n_layers")
     for name in ("n_heads", "n_kv_heads", "head_dim"):
-        is_of_some = any(len(_of_all(o, "attention", name)) > 1 for _, o in shaper.measured)
+        is_of_some = any(
+            len({m[name] for layer in o.layers for m in _of_kind(layer, "attention")}) > 1
+            for _, o in shaper.measured
+        )
         first = shaper.whole(lambda o, n=name: _first(o, "attention")[n])
         a.standard(name, first, name, is_of_some)
     hidden = shaper.whole(lambda o: _first(o, "mlp")["hidden_dim"])
@@ -151,7 +149,7 @@ def _module(shaper: Shaper, name: str) -> dict[str, Any]:
 
 
 def _outline(steps: list[dict[str, Any]]) -> str:
-    """Returns steps without weights, dense and sparse blocks alike."""
+    """Return steps without weights, dense and sparse blocks alike."""
     text: list[str] = []
     slot = _slots(steps)
     for step in steps:
@@ -163,7 +161,7 @@ def _outline(steps: list[dict[str, Any]]) -> str:
 
 
 def _slots(steps: list[dict[str, Any]]) -> Callable[[str], str]:
-    """Returns what names the feed-forward of a block, one with and one without experts alike."""
+    """Return what names the feed-forward of a block, one with and one without experts alike."""
     has_both = {"moe", "feed_forward"} <= {step.get("call") for step in steps}
     return (lambda name: name) if has_both else _slot
 
@@ -191,7 +189,7 @@ def _variants(shaper: Shaper) -> list[dict[str, Any]]:
 
 
 def _steps(shaper: Shaper, outline: str, weights: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the steps of one outline with fitted weights.
+    """Return the steps of one outline with fitted weights.
 
     Args:
         shaper: Of the model.
@@ -358,7 +356,7 @@ def _moe(shaper: Shaper, name: str) -> dict[str, Any]:
     }
     sizes = {"num_experts", "top_k", "shared_expert_intermediate_size"}
     if all(m == ABSENT or m["score_func"] == "sparsemixer" for row in rows for m in row):
-        # It chooses two experts whatever the config says.
+        # It chooses two experts whatever the configuration asks for.
         sizes.remove("top_k")
     for key in keys:
         found["args"][key] = a.layer_value(
@@ -392,7 +390,7 @@ def _head(shaper: Shaper) -> dict[str, Any]:
 
 
 def _transform(shaper: Shaper, found: dict[str, Any]) -> None:
-    """Adds the dense block before the output projection to a head that has one."""
+    """Add the dense block before the output projection to a head that has one."""
     a = shaper.arguments
     parts = shaper.whole(lambda o: o.head["transform"])
     when = a.value("head.transform.when", [p["when"] for p in parts])

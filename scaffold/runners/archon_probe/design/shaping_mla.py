@@ -1,4 +1,4 @@
-"""Shapes measured latent attention into the attention of a design."""
+"""Shape measured latent attention into the attention of a design."""
 
 from __future__ import annotations
 
@@ -6,46 +6,45 @@ import math
 from typing import Any
 
 from archon_probe.design.expressions import ABSENT
-from archon_probe.design.shaper import Shaper
+from archon_probe.design.shaper import Shaper, each
 
 SIZES = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 BIASES = ("q_a_bias", "q_b_bias", "q_bias", "kv_a_bias", "kv_b_bias", "o_bias")
 
 
 def shape_mla(shaper: Shaper, rows: list[list[Any]]) -> dict[str, Any]:
-    """Returns the attention of a design, from the features of its modules by case and layer."""
+    """Return the attention of a design, from the features of its modules by case and layer."""
     a = shaper.arguments
 
-    def each(key: str) -> list[list[Any]]:
-        return [[m.get(key, ABSENT) if m != ABSENT else ABSENT for m in row] for row in rows]
-
     found: dict[str, Any] = {"kind": "mla"}
-    found["n_heads"] = a.layer_value("attention.n_heads", each("n_heads"), ("args.n_heads",))
-    found["head_dim"] = a.layer_value("attention.head_dim", each("head_dim"), ("args.head_dim",))
+    found["n_heads"] = a.layer_value("attention.n_heads", each(rows, "n_heads"), ("args.n_heads",))
+    found["head_dim"] = a.layer_value(
+        "attention.head_dim", each(rows, "head_dim"), ("args.head_dim",)
+    )
     for key in SIZES:
-        found[key] = a.layer_value(f"attention.{key}", each(key), name=key, is_size=True)
+        found[key] = a.layer_value(f"attention.{key}", each(rows, key), name=key, is_size=True)
     found["q_lora_rank"] = a.layer_value(
-        "attention.q_lora_rank", each("q_lora_rank"), name="q_lora_rank", is_size=True
+        "attention.q_lora_rank", each(rows, "q_lora_rank"), name="q_lora_rank", is_size=True
     )
     for key in BIASES:
-        if any(v != ABSENT for row in each(key) for v in row):
-            found[key] = a.layer_value(f"attention.{key}", each(key))
+        if any(v != ABSENT for row in each(rows, key) for v in row):
+            found[key] = a.layer_value(f"attention.{key}", each(rows, key))
     for key in ("q_norm", "kv_norm"):
-        found[key] = shaper.norm(f"attention.{key}", each(key))
+        found[key] = shaper.norm(f"attention.{key}", each(rows, key))
     for key in ("q_multiplier", "kv_multiplier"):
-        value = a.layer_value(f"attention.{key}", each(key), ("1.0",), name=key)
+        value = a.layer_value(f"attention.{key}", each(rows, key), ("1.0",), name=key)
         if value != {"expr": "1.0"}:
             found[key] = value
-    found["scale"] = _scale(shaper, each("scale"))
+    found["scale"] = _scale(shaper, each(rows, "scale"))
     for key in ("softcap", "window", "chunk"):
-        value = a.layer_value(f"attention.{key}", each(key))
+        value = a.layer_value(f"attention.{key}", each(rows, key))
         if value is not None:
             found[key] = value
     return found
 
 
 def _scale(shaper: Shaper, rows: list[list[Any]]) -> Any:
-    """Returns the scale; scaled rotations may raise it (YaRN's mscale over all dimensions)."""
+    """Return the scale; scaled rotations may raise it (YaRN's mscale over all dimensions)."""
     a = shaper.arguments
     sizes = a.known["head_dim"]
     expected = [
@@ -62,7 +61,7 @@ def _scale(shaper: Shaper, rows: list[list[Any]]) -> Any:
 
 
 def score_multiplier(config: Any) -> float:
-    """Returns the square of (0.1 * mscale_all_dim * log(factor) + 1), 1 where it is not asked for.
+    """Return the square of (0.1 * mscale_all_dim * log(factor) + 1), 1 where it is not asked for.
 
     Source:
         YaRN, as DeepSeek-V2's technical report uses it.

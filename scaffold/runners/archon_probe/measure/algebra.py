@@ -1,9 +1,9 @@
-"""Finds how one tensor follows from others: equal, a sum with coefficients, a choice of columns."""
+"""Find how one tensor follows from others: equal, a sum with coefficients, a choice of columns."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ MAX_TERMS = 3
 
 
 def is_close(found: Tensor, expected: Tensor, tolerance: float = TOLERANCE) -> bool:
-    """Says whether two tensors of one shape differ by rounding alone."""
+    """Return whether two tensors differ by rounding alone; False where their shapes do."""
     if found.shape != expected.shape:
         return False
     difference = (found.double() - expected.double()).norm()
@@ -23,7 +23,7 @@ def is_close(found: Tensor, expected: Tensor, tolerance: float = TOLERANCE) -> b
 
 
 def explain(target: Tensor, known: Mapping[str, Tensor]) -> list[tuple[str, float]] | None:
-    """Writes a tensor as the shortest weighted sum of known ones.
+    """Write a tensor as the shortest weighted sum of known ones.
 
     Args:
         target: Any shape.
@@ -43,9 +43,10 @@ def explain(target: Tensor, known: Mapping[str, Tensor]) -> list[tuple[str, floa
             error = float((matrix @ weights - flat).norm() / flat.norm().clamp_min(1e-12))
             if error > TOLERANCE:
                 continue
+            # A term that hardly counts explains rounding: the sum is one of fewer terms.
             if float(weights.abs().min()) < 1e-4 * float(weights.abs().max()):
                 continue
-            # What was normed twice is almost what was normed once: rounding tells them apart.
+            # What was normed twice is almost what was normed once: rounding separates them.
             if best is None or error < 0.2 * best[0]:
                 order = sorted(range(count), key=lambda i: names.index(chosen[i]))
                 best = (error, [(chosen[i], rounded(float(weights[i]))) for i in order])
@@ -55,7 +56,7 @@ def explain(target: Tensor, known: Mapping[str, Tensor]) -> list[tuple[str, floa
 
 
 def rounded(value: float) -> float:
-    """Returns a measured number without its rounding noise where it is a short decimal."""
+    """Return a measured number without its rounding noise where it is a short decimal."""
     for digits in range(1, 6):
         short = float(f"{value:.{digits}g}")
         if abs(short - value) <= 2e-6 * abs(value):
@@ -66,7 +67,7 @@ def rounded(value: float) -> float:
 def match_columns(
     wanted: Tensor, sources: Mapping[str, Tensor], tolerance: float = 1e-5
 ) -> list[tuple[str, int]] | None:
-    """Finds each element of one row among the elements of other rows.
+    """Find each element of one row among the elements of other rows.
 
     Args:
         wanted: [N].
@@ -90,7 +91,7 @@ def match_columns(
 def match_scaled(
     wanted: Tensor, sources: Mapping[str, Tensor]
 ) -> tuple[float, list[tuple[str, int]]] | None:
-    """Finds each element of a row among others, all of them times one positive factor.
+    """Find each element of a row among others, all of them times one positive factor.
 
     Returns:
         The factor and the matches; None if there are none.
@@ -115,7 +116,7 @@ def match_scaled(
 def match_partly_scaled(
     wanted: Tensor, sources: Mapping[str, Tensor]
 ) -> tuple[float, list[tuple[str, int]]] | None:
-    """Finds each element of a row among others, as it is or times one factor.
+    """Find each element of a row among others, as it is or times one factor.
 
     A rotation of a part of a head scales that part alone.
     """
@@ -134,11 +135,3 @@ def match_partly_scaled(
         if found is not None:
             return rounded(factor), found
     return None
-
-
-def single_source(matches: Sequence[tuple[str, int]]) -> tuple[str, list[int]] | None:
-    """Returns the one source and the indices of matches, None if they come from several."""
-    names = {name for name, _ in matches}
-    if len(names) != 1:
-        return None
-    return names.pop(), [index for _, index in matches]

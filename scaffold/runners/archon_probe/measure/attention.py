@@ -1,4 +1,4 @@
-"""Finds how an attention module turns its input into queries, keys, values, scores and an output.
+"""Find how an attention module turns its input into queries, keys, values, scores and an output.
 
 Shape letters: T tokens, H query heads, K key-value heads, D size of a head.
 """
@@ -19,7 +19,7 @@ from archon_probe.measure.algebra import (
     rounded,
 )
 from archon_probe.measure.gates import observe_gate
-from archon_probe.measure.hooks import Call, Function, Trace
+from archon_probe.measure.hooks import Call, Trace
 from archon_probe.measure.norm import observe_norm
 from archon_probe.measure.roles import UnknownStructureError
 from archon_probe.measure.rotary import observe_rotation, observe_temperature
@@ -28,20 +28,27 @@ from archon_probe.measure.scores import MASKED, Products, observe_scores
 
 @dataclass
 class Observed:
-    """Is what was found of a module: features by name, and the tensors of its Archon twin."""
+    """What was found of a module: features by name, and the tensors of its Archon twin."""
 
     features: dict[str, Any]
     tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
 def products_of(trace: Trace, path: str) -> Products:
-    """Returns the products of an attention module.
+    """Return the products of an attention module.
 
     Raises:
         UnknownStructureError: There are not two products around one softmax.
     """
     functions = trace.functions_under(path)
-    softmaxes = [i for i, f in enumerate(functions) if f.name == "softmax" and _is_square(f)]
+    # Over keys, of which there are as many as queries, or more with sinks.
+    softmaxes = [
+        i
+        for i, f in enumerate(functions)
+        if f.name == "softmax"
+        and f.inputs[0].ndim >= 3
+        and f.inputs[0].shape[-1] >= f.inputs[0].shape[-2] > 1
+    ]
     if len(softmaxes) != 1:
         raise UnknownStructureError(path, f"{len(softmaxes)} softmaxes over keys where 1 is known")
     at = softmaxes[0]
@@ -50,6 +57,7 @@ def products_of(trace: Trace, path: str) -> Products:
     if not before or not after:
         raise UnknownStructureError(path, "no product before or after its softmax")
     length = trace.tokens.shape[1]
+    # `baddbmm` takes what is added first, so operands are counted from the end.
     q, kt = before[-1].inputs[-2:]
     v = after[0].inputs[-1]
     scores = functions[at].inputs[0]
@@ -63,13 +71,8 @@ def products_of(trace: Trace, path: str) -> Products:
     )
 
 
-def _is_square(function: Function) -> bool:
-    x = function.inputs[0]
-    return x.ndim >= 3 and x.shape[-1] >= x.shape[-2] > 1
-
-
 def _shared(x: Tensor, heads: int) -> Tensor:
-    """Repeats keys or values that a product broadcasts over its query heads."""
+    """Repeat keys or values that a product broadcasts over its query heads."""
     return x.repeat_interleave(heads // len(x), dim=0)
 
 
@@ -80,7 +83,7 @@ def _heads(x: Tensor, length: int, path: str) -> Tensor:
 
 
 def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
-    """Describes an attention module whose queries, keys and values are projected from its input.
+    """Describe an attention module whose queries, keys and values are projected from its input.
 
     Args:
         trace: The run.
@@ -119,6 +122,7 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
         features["clip_qkv"]["after_norm"] = any(side.is_clipped_late for side in parts.values())
     for role in ("q", "k", "v"):
         side = parts[role]
+        # Keys and values that several query heads share have each row of the weight once.
         rows = list(dict.fromkeys(side.columns)) if role != "q" else side.columns
         weight, bias = linear_weight(side.source.module), linear_bias(side.source.module)
         assert weight is not None
@@ -144,12 +148,13 @@ def observe_attention(trace: Trace, call: Call, config: Any) -> Observed:
             call.path, "queries are neither rotated nor left as projected and normed"
         )
     if not rotation["when"]:
-        # Where nothing rotates, the order of norm and rotation shows nothing.
+        # Where nothing rotates, the order of norm and rotation cannot be seen.
         for role in ("q_norm", "k_norm"):
             features[role].pop("after_rope", None)
     features["temperature"] = observe_temperature(rotation.pop("temperature"), config)
     features["rope"] = rotation
     features |= observe_scores(products, config)
+    # What multiplies projected queries or keys is part of the scale in Archon's attention.
     features["scale"] *= parts["q"].factor * parts["k"].factor
     _output(trace, call, products, linears, observed, config)
     features["value_scale"] *= parts["v"].factor
@@ -167,7 +172,7 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def linear_weight(module: nn.Module) -> Tensor | None:
-    """Returns the weight of a linear map as [out, in], also of one that keeps it transposed."""
+    """Return the weight of a linear map as [out, in], also of one that keeps it transposed."""
     weight = getattr(module, "weight", None)
     if not isinstance(weight, Tensor) or weight.ndim != 2 or isinstance(module, nn.Embedding):
         return None
@@ -177,7 +182,7 @@ def linear_weight(module: nn.Module) -> Tensor | None:
 
 
 def linear_bias(module: nn.Module) -> Tensor | None:
-    """Returns the bias of a linear map."""
+    """Return the bias of a linear map."""
     bias = getattr(module, "bias", None)
     return bias.detach() if isinstance(bias, Tensor) else None
 
@@ -186,9 +191,10 @@ def linear_bias(module: nn.Module) -> Tensor | None:
 
 
 def _rotation_of(q: Side, k: Side) -> dict[str, Any] | None:
-    """Describes the rotation; a common factor is the rotation's own, another is the scale's."""
+    """Describe the rotation; a common factor is the rotation's own, another is the scale's."""
     found = observe_rotation((q.before_rope, q.rotated), (k.before_rope, k.rotated))
     growth = found["temperature"] if found is not None else []
+    # A factor that is the same for every position is no temperature: it belongs to the scale.
     is_growing = bool(growth) and max(growth) > 1.00001 * min(growth)
     if found is not None and (found["when"] or is_growing):
         q.factor = k.factor = 1.0
@@ -199,20 +205,20 @@ def _rotation_of(q: Side, k: Side) -> dict[str, Any] | None:
 
 @dataclass
 class Side:
-    """Says where one of queries, keys and values comes from.
+    """The origin of queries, keys or values.
 
     Args:
         source: The projection.
         columns: Of the projection's output, for each head and dimension.
         norm: The call of its norm, None without one.
-        norm_kind: What ``observe_norm`` says of it.
+        norm_kind: What ``observe_norm`` returns for it.
         over: "head" or "projection", what one norm is taken over.
-        after_rope: The norm follows the rotation.
+        after_rope: Whether the norm follows the rotation.
         clip: Bound of the absolute value, None without one.
         before_rope: [H, T, D], what is rotated.
         rotated: [H, T, D], what comes out of that.
         factor: On the projection's numbers, part of the scale.
-        is_clipped_late: The bound is that of the norm's output.
+        is_clipped_late: Whether the bound is that of the norm's output.
     """
 
     source: Call
@@ -228,18 +234,18 @@ class Side:
     is_clipped_late: bool = False
 
     def norm_feature(self) -> dict[str, Any]:
-        """Returns the norm as a feature."""
+        """Return the norm as a feature."""
         if self.norm_kind is None:
             return {"when": False}
         found = {"when": True, **self.norm_kind, "over": self.over, "after_rope": self.after_rope}
         if len(set(self.columns)) == self.before_rope.shape[-1]:
-            # One head is the whole projection: it says nothing of what several would share.
+            # One head is the whole projection, which leaves open what several would share.
             del found["over"]
         return found
 
 
 def norms_under(trace: Trace, call: Call) -> list[tuple[Call, dict[str, Any]]]:
-    """Returns the calls of norms inside a module, with what they are."""
+    """Return the calls of norms inside a module, with what they are."""
     found: list[tuple[Call, dict[str, Any]]] = []
     for inner in trace.under(call.path):
         if not inner.inputs or linear_weight(inner.module) is not None:
@@ -257,7 +263,7 @@ def find_side(
     norms: list[tuple[Call, dict[str, Any]]],
     path: str,
 ) -> Side:
-    """Traces queries, keys or values back to the projection they come from.
+    """Trace queries, keys or values back to the projection they come from.
 
     The first token is not rotated, so there they are the projection's own numbers.
 
@@ -273,6 +279,7 @@ def find_side(
     """
     length = values.shape[1]
     groups = _repeats(values)
+    # Searched once for a group: matching is quadratic in the numbers of a token.
     if groups > 1:
         side = find_side(role, values[::groups], projections, norms, path)
         size = values.shape[-1]
@@ -311,6 +318,7 @@ def find_side(
         limit = None
         scaled = match_scaled(inputs, sources) if after_rope else None
         columns = scaled[1] if scaled is not None else match_columns(inputs, sources)
+        # Numbers at the bound of a clamp equal no projected ones.
         if columns is None:
             bounded = _clipped(inputs, sources)
             if bounded is None:
@@ -336,7 +344,7 @@ def find_side(
 def match_one_source(
     wanted: Tensor, sources: dict[str, Tensor]
 ) -> tuple[float, list[tuple[str, int]]] | None:
-    """Matches numbers, scaled or not, with those of one source if that goes.
+    """Match numbers, scaled or not, with those of one source if that goes.
 
     Among many numbers one may be next to another source's by chance.
     """
@@ -349,8 +357,9 @@ def match_one_source(
 
 
 def _repeats(values: Tensor) -> int:
-    """Returns how many consecutive heads are the same."""
+    """Return how many consecutive heads are the same."""
     heads = len(values)
+    # Bit for bit: repeated heads are copies, and others differ somewhere.
     for groups in range(heads, 1, -1):
         if heads % groups == 0:
             first = values[::groups].repeat_interleave(groups, dim=0)
@@ -360,7 +369,7 @@ def _repeats(values: Tensor) -> int:
 
 
 def _token_major(x: Tensor, length: int) -> Tensor | None:
-    """Returns [T, rest] of a tensor [1, T, ...] or [1, H, T, D]; None if it has no such axis."""
+    """Return [T, rest] of a tensor [1, T, ...] or [1, H, T, D]; None if it has no such axis."""
     if x.ndim >= 2 and x.shape[0] == 1:
         x = x[0]
     if x.shape[0] == length:
@@ -373,7 +382,7 @@ def _token_major(x: Tensor, length: int) -> Tensor | None:
 def _clipped(
     wanted: Tensor, sources: dict[str, Tensor]
 ) -> tuple[float, list[tuple[str, int]]] | None:
-    """Matches numbers that were clamped: where several stand at one bound, neighbours tell."""
+    """Match numbers that were clamped; among several at one bound, neighbours decide."""
     limit = float(wanted.abs().max())
     for name, row in sources.items():
         clamped = row.clamp(-limit, limit)
@@ -384,7 +393,7 @@ def _clipped(
 
 
 def _pick(flat: Tensor, columns: list[int], like: Tensor) -> Tensor:
-    """Returns columns of [T, N] as [H, T, D]."""
+    """Return columns of [T, N] as [H, T, D]."""
     heads, _, size = like.shape
     return flat[:, torch.tensor(columns)].view(-1, heads, size).transpose(0, 1)
 
@@ -423,7 +432,7 @@ def _output(
     observed: Observed,
     config: Any,
 ) -> None:
-    """Finds the output projection, and what happens before it."""
+    """Find the output projection, and what happens before it."""
     result = _rows(call.y)
     out, extra_bias = _last_map(call, linears, result)
     merged = products.output.transpose(0, 1).reshape(products.output.shape[1], -1)
@@ -451,6 +460,7 @@ def _output(
             for name, tensor in inner.module.named_parameters():
                 observed.tensors[f"out_norm.{name}"] = tensor.detach()
             return
+    # The factor that fits best in least squares; it fits exactly or the result is gated.
     factor = (given * merged).sum() / merged.square().sum()
     if is_close(given, merged * factor):
         features["value_scale"] = rounded(float(factor))
@@ -470,7 +480,8 @@ def _output(
 
 
 def _last_map(call: Call, linears: list[Call], result: Tensor) -> tuple[Call, Tensor | None]:
-    """Returns the linear map whose output is the module's, and a bias that is added to it."""
+    """Return the linear map whose output is the module's, and a bias that is added to it."""
+    # From the last on: an earlier map may have the same output where nothing follows it.
     for linear in reversed(linears):
         if is_close(_rows(linear.y), result):
             return linear, None
@@ -483,7 +494,7 @@ def _last_map(call: Call, linears: list[Call], result: Tensor) -> tuple[Call, Te
 
 
 def _sinks_as_factor(call: Call, products: Products, given: Tensor) -> Tensor | None:
-    """Finds sinks that scale the result by 1 - the share of the softmax they would take."""
+    """Find sinks that scale the result by 1 - the share of the softmax they would take."""
     heads, length, _ = products.output.shape
     merged = products.output.transpose(0, 1)
     shaped = given.reshape(length, heads, -1)

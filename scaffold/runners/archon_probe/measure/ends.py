@@ -1,4 +1,4 @@
-"""Finds what stands before the first layer and after the last."""
+"""Find what comes before the first layer and after the last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from archon_probe.measure.scores import config_numbers
 def observe_embedding(
     model: Any, trace: Trace, skeleton: Skeleton, observation: Observation
 ) -> None:
-    """Describes token embedding, its multiplier, norm and positions.
+    """Describe token embedding, its multiplier, norm and positions.
 
     Raises:
         UnknownStructureError: The first layer's input is none of what is known.
@@ -65,6 +65,7 @@ def observe_embedding(
         if y.shape == plain.shape and not is_close(y, plain) and not passes_on:
             known[call.path] = y
             tables[call.path] = call
+    # Tokens alone first: a table next to them could take part by chance.
     terms = explain(target, {"tokens": plain})
     if terms is None:
         terms = explain(target, known)
@@ -82,7 +83,7 @@ def observe_embedding(
 
 
 def _positions(call: Call, length: int, features: dict[str, Any], observation: Observation) -> None:
-    """Describes a table of positions, learned or fixed."""
+    """Describe a table of positions, learned or fixed."""
     y = call.y.reshape(-1, call.y.shape[-1])
     weight = getattr(call.module, "weight", getattr(call.module, "weights", None))
     if not isinstance(weight, Tensor):
@@ -109,17 +110,18 @@ def _positions(call: Call, length: int, features: dict[str, Any], observation: O
 
 
 def _sinusoid_form(table: Tensor, offset: int) -> dict[str, Any] | None:
-    """Returns how sines and cosines stand in a table that begins at a position."""
+    """Return the layout of sines and cosines in a table that begins at a position."""
     for layout in ("concatenated", "interleaved"):
         for reaches_base in (False, True):
             made = _sinusoids(offset + len(table), table.shape[1], layout, reaches_base)
+            # Sines in fp32 of angles up to the number of positions.
             if is_close(made[offset:], table, 1e-4):
                 return {"layout": layout, "reaches_base": reaches_base}
     return None
 
 
 def _fixed_positions(target: Tensor, plain: Tensor, features: dict[str, Any]) -> None:
-    """Accepts sinusoids that a model adds without a module."""
+    """Accept sinusoids that a model adds without a module."""
     length, dim = plain.shape
     for layout in ("concatenated", "interleaved"):
         for reaches_base in (False, True):
@@ -135,7 +137,7 @@ def _fixed_positions(target: Tensor, plain: Tensor, features: dict[str, Any]) ->
 
 
 def _sinusoids(length: int, dim: int, layout: str, reaches_base: bool) -> Tensor:
-    """Returns sines and cosines of position over wavelengths up to 10000, [length, dim].
+    """Return sines and cosines of position over wavelengths up to 10000, [length, dim].
 
     Args:
         reaches_base: The slowest rate is 1 / 10000 itself, and not one step before it.
@@ -149,7 +151,7 @@ def _sinusoids(length: int, dim: int, layout: str, reaches_base: bool) -> Tensor
 
 
 def observe_head(model: Any, trace: Trace, skeleton: Skeleton, observation: Observation) -> None:
-    """Describes final norm, output projection, and what happens to its logits.
+    """Describe final norm, output projection, and what happens to its logits.
 
     Raises:
         UnknownStructureError: The logits are not capped or scaled outputs of the projection.
@@ -191,10 +193,10 @@ def observe_head(model: Any, trace: Trace, skeleton: Skeleton, observation: Obse
 
 
 def _transformed(trace: Trace, last: Call, head: Call, observation: Observation) -> float:
-    """Describes a linear map, an activation and a norm between the final norm and the projection.
+    """Describe a linear map, an activation and a norm between the final norm and the projection.
 
     Raises:
-        UnknownStructureError: Something else stands there.
+        UnknownStructureError: It is something else.
     """
     after = [c for c in trace.calls if last.order < c.order < head.order and c.inputs]
     norms = [(c, k) for c in after if (k := observe_norm(c.module, c.x)) is not None]
@@ -227,7 +229,7 @@ def _transformed(trace: Trace, last: Call, head: Call, observation: Observation)
 
 
 def trace_config(trace: Trace) -> Any:
-    """Returns the configuration of the model that was run."""
+    """Return the configuration of the model that was run."""
     return trace.of("")[-1].module.config
 
 
@@ -242,10 +244,12 @@ def _logits(produced: Tensor, logits: Tensor, config: Any) -> dict[str, Any]:
     factor = _ratio(logits, produced)
     if factor is not None:
         return {"multiplier": factor, "softcap": None}
+    # Caps of the configuration, and those that models have as constants of their code.
     numbers = {*config_numbers(config), 15.0, 20.0, 30.0, 50.0}
     for cap in sorted(numbers):
         if cap < float(logits.abs().max()):
             continue
+        # The inverse of the cap; its argument stays inside of what rounding makes of 1.
         inner = cap * torch.atanh((logits.double() / cap).clamp(-1 + 1e-12, 1 - 1e-12))
         factor = _ratio(inner, produced.double())
         if factor is not None:

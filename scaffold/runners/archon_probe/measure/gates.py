@@ -1,4 +1,4 @@
-"""Finds a gate on the attention's result.
+"""Find a gate on the attention's result.
 
 Shape letters: H heads, T tokens, D size of a head.
 """
@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 def observe_gate(
     call: Call, output: Tensor, given: Tensor, linears: list[Call]
 ) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-    """Describes the gate between attention's result and the output projection.
+    """Describe the gate between attention's result and the output projection.
 
     Args:
         call: Of the attention module.
@@ -45,10 +45,12 @@ def observe_gate(
         logits = linear.y.reshape(length, -1)
         if not is_close(linear.x.reshape(length, -1), call.x.reshape(length, -1)):
             continue
+        # One number for a head, or one for each of its dimensions.
         for per, width in (("head", heads), ("dim", heads * size)):
             if logits.shape[-1] != width:
                 continue
             shaped = logits.view(length, heads, -1)
+            # A bias may be a parameter of the attention module and not of the map.
             for name, bias in [("", None), *own.items()]:
                 if bias is not None and bias.shape != (heads,):
                     continue

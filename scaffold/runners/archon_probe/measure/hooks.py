@@ -1,4 +1,4 @@
-"""Records what a Hugging Face model computes: module calls, and the functions attention is made of.
+"""Record what a Hugging Face model computes: module calls, and the functions attention is made of.
 
 Shape letters: T tokens of the one sequence that is run, D features.
 """
@@ -14,13 +14,14 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
+# Attention in eager mode is made of these; fused kernels would hide the scores.
 PRODUCTS = {"matmul", "bmm", "baddbmm", "__matmul__", "einsum"}
 """The functions that scores and attention outputs are products of."""
 
 
 @dataclass
 class Call:
-    """Is one call of a module.
+    """One call of a module.
 
     Args:
         path: Of the module in the model, "" for the model itself.
@@ -40,7 +41,8 @@ class Call:
 
     @property
     def x(self) -> Tensor:
-        """Is the first input."""
+        """The first input."""
+        # By name where it is one: transformers passes some inputs by keyword and others not.
         for name in ("hidden_states", "x", "0"):
             if name in self.inputs:
                 return self.inputs[name]
@@ -48,13 +50,13 @@ class Call:
 
     @property
     def y(self) -> Tensor:
-        """Is the first output."""
+        """The first output."""
         return self.outputs[0]
 
 
 @dataclass
 class Function:
-    """Is one call of a recorded function inside a module.
+    """One call of a recorded function inside a module.
 
     Args:
         name: Of the function, without its module.
@@ -73,7 +75,7 @@ class Function:
 
 @dataclass
 class Trace:
-    """Is one recorded run.
+    """One recorded run.
 
     Args:
         tokens: [1, T], what went in.
@@ -86,16 +88,16 @@ class Trace:
     functions: list[Function] = field(default_factory=list)
 
     def of(self, path: str) -> list[Call]:
-        """Returns the calls of one module."""
+        """Return the calls of one module."""
         return [c for c in self.calls if c.path == path]
 
     def under(self, path: str) -> list[Call]:
-        """Returns the calls of a module's descendants."""
+        """Return the calls of a module's descendants."""
         prefix = f"{path}." if path else ""
         return [c for c in self.calls if c.path.startswith(prefix) and c.path != path]
 
     def functions_under(self, path: str) -> list[Function]:
-        """Returns the functions that a module or its descendants called."""
+        """Return the functions that a module or its descendants called."""
         return [f for f in self.functions if f.path == path or f.path.startswith(f"{path}.")]
 
 
@@ -122,6 +124,7 @@ class _Recorder(TorchFunctionMode):
         if name not in PRODUCTS and name != "softmax":
             return func(*args, **kwargs)
         values = [*args, *kwargs.values()]
+        # Copied before the call, which may change its inputs in place.
         inputs = [v.detach().clone() for v in values if isinstance(v, Tensor)]
         output = func(*args, **kwargs)
         here = self.stack[-1] if self.stack else ""
@@ -171,20 +174,9 @@ def _copy(x: Tensor) -> Tensor:
     return x.detach().clone()
 
 
-def paths_of_repeats(model: nn.Module) -> dict[str, str]:
-    """Returns modules that stand at several places, by path, with the first of their paths."""
-    first: dict[int, str] = {}
-    repeats: dict[str, str] = {}
-    for path, module in model.named_modules(remove_duplicate=False):
-        owner = first.setdefault(id(module), path)
-        if owner != path:
-            repeats[path] = owner
-    return repeats
-
-
 @torch.no_grad()
 def record(model: Any, tokens: Tensor) -> Trace:
-    """Runs a model on one sequence, with eager attention and without a cache.
+    """Run a model on one sequence, with eager attention and without a cache.
 
     Args:
         model: A causal language model, in evaluation mode.
@@ -197,6 +189,7 @@ def record(model: Any, tokens: Tensor) -> Trace:
     recorder = _Recorder(trace)
     with _hooks(model, recorder), recorder:
         out = model(input_ids=tokens, use_cache=False)
+    # The model's own call ends last; its result is an object and no tensor.
     root = trace.calls[-1]
     root.outputs.insert(0, out.logits.detach().clone())
     return trace

@@ -1,4 +1,4 @@
-"""Finds how latent attention makes its keys and values from a compressed state.
+"""Find how latent attention makes its keys and values from a compressed state.
 
 Shape letters: H heads, T tokens, N dimensions of a head that are not rotated, R that are, V of a
 value.
@@ -34,7 +34,7 @@ from archon_probe.measure.scores import Products, observe_scores
 
 @dataclass
 class _Parts:
-    """Collects what is found while a module is read.
+    """The parts of a module, and what is found of them.
 
     Args:
         path: Of the module.
@@ -51,7 +51,7 @@ class _Parts:
     observed: Observed
 
     def keep(self, name: str, call: Call, feature: str) -> None:
-        """Notes a linear map's tensors and whether it has a bias."""
+        """Keep a linear map's tensors, and whether it has a bias."""
         weight, bias = linear_weight(call.module), linear_bias(call.module)
         assert weight is not None
         self.observed.tensors[f"{name}.weight"] = weight
@@ -61,7 +61,7 @@ class _Parts:
 
 
 def observe_mla(trace: Trace, call: Call, config: Any) -> Observed | None:
-    """Describes latent attention; None if keys do not come from a normed latent state.
+    """Describe latent attention; None if keys do not come from a normed latent state.
 
     Raises:
         UnknownStructureError: They do, and something else cannot be explained.
@@ -94,7 +94,7 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _expansion(parts: _Parts, products: Products) -> Call | None:
-    """Returns the linear map that makes values, where its input is no input of the module."""
+    """Return the linear map that makes values, where its input is no input of the module."""
     wanted = products.v[:, 0].flatten()
     for linear in parts.linears:
         if is_close(_rows(linear.x), parts.x):
@@ -105,12 +105,13 @@ def _expansion(parts: _Parts, products: Products) -> Call | None:
 
 
 def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call:
-    """Describes what keys and values are made of, and returns the map to the latent state."""
+    """Describe what keys and values are made of, and return the map to the latent state."""
     features = parts.observed.features
     heads, _, size = products.k.shape
     row = _rows(expansion.y)[0]
     first = products.k[0, 0]
     values = row.view(heads, -1)
+    # Those dimensions of a key that the expanded state has too are not rotated.
     nope = sum(int(bool((values[0] - v).abs().min() < 1e-6 * values.abs().mean())) for v in first)
     width = products.v.shape[-1]
     expected = torch.cat([products.k[:, 0, :nope], products.v[:, 0]], dim=-1)
@@ -134,7 +135,7 @@ def _keys_and_values(parts: _Parts, products: Products, expansion: Call) -> Call
 
 
 def _norm_before(parts: _Parts, given: Tensor) -> tuple[Call, dict[str, Any], float]:
-    """Returns the norm whose output, times a factor, is what a map gets."""
+    """Return the norm whose output, times a factor, is what a map gets."""
     for norm, kind in parts.norms:
         made = _rows(norm.y)
         if made.shape != given.shape:
@@ -151,7 +152,7 @@ def _keep_norm(parts: _Parts, name: str, norm: Call) -> None:
 
 
 def _queries(parts: _Parts, products: Products) -> float:
-    """Describes what queries are made of, and returns the factor on them."""
+    """Describe what queries are made of, and return the factor on them."""
     features = parts.observed.features
     nope = features["qk_nope_head_dim"]
     wanted = products.q[:, 0, :nope].flatten()
@@ -176,12 +177,12 @@ def _queries(parts: _Parts, products: Products) -> float:
 
 
 def _rotation(parts: _Parts, products: Products, latent: Call) -> None:
-    """Describes the rotation of the rest of each head; pairs may have been put in halves before."""
+    """Describe the rotation of the rest of each head; pairs may have been put in halves before."""
     features = parts.observed.features
     nope, size = features["qk_nope_head_dim"], features["qk_rope_head_dim"]
     rank = features["kv_lora_rank"]
     before = _rows(latent.y)[:, rank:]
-    after = products.k[:1, :, nope:]
+    after = products.k[:1, :, nope:]  # the same for all heads
     wanted, row = after[0, 0], {"y": before[0]}
     matched = match_scaled(wanted, row) or match_partly_scaled(wanted, row)
     if matched is None:
@@ -194,6 +195,7 @@ def _rotation(parts: _Parts, products: Products, latent: Call) -> None:
     found = observe_rotation(pair, pair)
     if found is None:
         raise UnknownStructureError(parts.path, "a part of its keys is neither rotated nor kept")
+    # Put in halves before it turns, as a table of interleaved pairs needs it.
     if order == halves and size > 2:
         found["pairing"] = "interleaved"
     features["temperature"] = {"when": False}

@@ -1,4 +1,4 @@
-"""Finds how a dense feed-forward block computes its output.
+"""Find how a dense feed-forward block computes its output.
 
 Shape letters: T tokens, F inner features.
 """
@@ -20,7 +20,7 @@ from archon_probe.measure.roles import UnknownStructureError
 
 
 def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
-    """Describes a block of linear maps with an activation between them.
+    """Describe a block of linear maps with an activation between them.
 
     Args:
         calls: The block's own calls: one module, or its linear maps one after the other.
@@ -41,7 +41,7 @@ def observe_mlp(calls: list[Call], inner: list[Call], config: Any) -> Observed:
     ups = [c for c in linears if is_close(_rows(c.x), x)]
     if not downs or not ups:
         raise UnknownStructureError(path, "no linear map of its input, or none to its output")
-    down = downs[-1]
+    down = downs[-1]  # an inner map may return the same where nothing follows it
     given = _rows(down.x)
     features: dict[str, Any] = {"inner_norm": {"when": False}, "hidden_dim": given.shape[-1]}
     tensors: dict[str, Tensor] = {}
@@ -82,7 +82,7 @@ def _add_down(down: Call, features: dict[str, Any], tensors: dict[str, Tensor]) 
 def activations(
     modules: list[nn.Module], config: Any
 ) -> Iterator[tuple[str, Any, dict[str, Tensor]]]:
-    """Yields activations by the names of configurations, those with weights of their own first."""
+    """Yield activations by the names of configurations, those with weights of their own first."""
     for module in modules:
         own = {n: p.detach() for n, p in module.named_parameters(recurse=False)}
         state = dict(module.named_buffers(recurse=False))
@@ -90,6 +90,7 @@ def activations(
             kind = factory[0] if isinstance(factory, tuple) else factory
             if own and isinstance(kind, type) and type(module) is kind:
                 yield name, module, own | state
+    # Several names mean one function: the one that the configuration uses wins.
     used = [v for v in config.to_dict().values() if isinstance(v, str) and v in ACT2FN]
     for name in dict.fromkeys([*used, *ACT2FN]):
         function = ACT2FN[name]
@@ -102,7 +103,7 @@ def activations(
 def _combination(
     function: Any, ups: list[Call], given: Tensor
 ) -> dict[str, tuple[Call, Any]] | None:
-    """Returns which rows of which linear map are activated, and which multiply the result."""
+    """Return which rows of which linear map are activated, and which multiply the result."""
     width = given.shape[-1]
     pieces: list[tuple[Call, Any, Tensor]] = []
     for call in ups:
@@ -110,12 +111,13 @@ def _combination(
         if y.shape[-1] == width:
             pieces.append((call, slice(None), y))
         if y.shape[-1] == 2 * width:
+            # Gate and up in one map: side by side, or row by row in turns.
             halves = (slice(0, width), slice(width, None), slice(0, None, 2), slice(1, None, 2))
             pieces += [(call, rows, y[:, rows]) for rows in halves]
     try:
         activated = [function(y) for _, _, y in pieces]
     except (RuntimeError, TypeError, AttributeError):
-        return None
+        return None  # an activation that needs more than numbers
     for (call, rows, _), a in zip(pieces, activated, strict=True):
         if is_close(a, given):
             return {"w1": (call, rows)}

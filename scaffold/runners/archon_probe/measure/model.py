@@ -1,7 +1,9 @@
-"""Describes a whole model: one observation of one instance under one configuration."""
+"""Describe a whole model: one observation of one instance under one configuration."""
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter, defaultdict
 from typing import Any
 
 import torch
@@ -28,29 +30,25 @@ LENGTH = 37
 
 
 def tokens_for(config: Any, length: int = LENGTH) -> Tensor:
-    """Returns one sequence [1, T] of different tokens, none of them special."""
-    special = {
-        v
-        for n in ("pad_token_id", "eos_token_id", "bos_token_id")
-        for v in _as_list(getattr(config, n, None))
-    }
+    """Return one sequence [1, T] of different tokens, none of them special."""
+    special: set[Any] = set()
+    for name in ("pad_token_id", "eos_token_id", "bos_token_id"):
+        value = getattr(config, name, None)
+        special |= set(value) if isinstance(value, (list, tuple)) else {value}
     usual = [t for t in range(config.vocab_size) if t not in special]
     order = torch.randperm(len(usual), generator=torch.Generator().manual_seed(3))
     return torch.tensor([[usual[int(i)] for i in order[:length]]])
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, (list, tuple)) else [value]
-
-
 @torch.no_grad()
 def observe(model: Any) -> Observation:
-    """Measures a model in evaluation mode.
+    """Measure a model in evaluation mode.
 
     Raises:
         UnknownStructureError: It has a part that is not known; the error names it.
     """
     config = model.config.get_text_config()
+    # No special tokens: a model may mask some of them, or treat them apart.
     trace = record(model, tokens_for(config))
     skeleton = find_skeleton(model, trace)
     observation = Observation({}, {}, [])
@@ -65,7 +63,7 @@ def observe(model: Any) -> Observation:
 def observe_layer(
     trace: Trace, path: str, config: Any, observation: Observation, prefix: str
 ) -> dict[str, Any]:
-    """Describes one decoder layer, its modules under their Archon names."""
+    """Describe one decoder layer, its modules under their Archon names."""
     attentions = attention_paths(trace, path)
     calls = direct_calls(trace, path, attentions)
     wiring = wire(trace.of(path)[0], calls)
@@ -88,6 +86,7 @@ def _kind(trace: Trace, name: str, group: list[Call], attentions: list[str]) -> 
     if len(group) == 1 and observe_norm(call.module, call.x) is not None:
         return "norm"
     parameters = [p for g in group for p in g.module.parameters()]
+    # Before "mlp": experts are made of linear maps, too.
     if any(p.ndim == 3 for p in parameters) or _has_experts(group):
         return "moe"
     if any(linear_weight(m) is not None for g in group for m in g.module.modules()):
@@ -96,7 +95,7 @@ def _kind(trace: Trace, name: str, group: list[Call], attentions: list[str]) -> 
 
 
 def _has_experts(group: list[Call]) -> bool:
-    """Says whether experts stand in a list, or in matrices that no linear map holds."""
+    """Return whether experts are kept in a list, or in matrices that no linear map holds."""
     for module in (m for g in group for m in g.module.modules()):
         if isinstance(module, nn.ModuleList) and len(module) > 1:
             return True
@@ -111,10 +110,10 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
     if kind == "attention":
         try:
             return observe_attention(trace, call, config)
-        except UnknownStructureError as error:
+        except UnknownStructureError:
             latent = observe_mla(trace, call, config)
             if latent is None:
-                raise error
+                raise
             return latent
     if kind == "norm":
         features = observe_norm(call.module, call.x)
@@ -131,17 +130,14 @@ def _observe_module(trace: Trace, kind: str, group: list[Call], config: Any) -> 
 
 
 def _names(wiring: Wiring, kinds: dict[str, str]) -> dict[str, str]:
-    """Gives modules their Archon names, by what they are and what they feed."""
+    """Give modules their Archon names, by what they are and what they feed."""
     names: dict[str, str] = {}
     made = {s["out"]: s["call"] for s in wiring.steps if "call" in s}
     fed_by = {s["call"]: made.get(s["in"]) for s in wiring.steps if "call" in s}
     for module, kind in kinds.items():
-        if kind == "attention":
-            names[module] = "attention"
-        elif kind == "mlp":
-            names[module] = "feed_forward"
-        elif kind == "moe":
-            names[module] = "moe"
+        if kind != "norm":
+            names[module] = {"mlp": "feed_forward"}.get(kind, kind)
+    # Norms by their neighbours, as models call them by many names.
     for module, kind in kinds.items():
         if kind != "norm":
             continue
@@ -161,32 +157,22 @@ def _names(wiring: Wiring, kinds: dict[str, str]) -> dict[str, str]:
 
 
 def _unique(names: dict[str, str]) -> dict[str, str]:
-    counts: dict[str, int] = {}
-    repeated = {n for n in names.values() if list(names.values()).count(n) > 1}
-    unique: dict[str, str] = {}
-    for module, name in names.items():
-        if name in repeated:
-            counts[name] = counts.get(name, -1) + 1
-            unique[module] = f"{name}_{counts[name]}"
-        else:
-            unique[module] = name
-    return unique
+    totals, numbers = Counter(names.values()), defaultdict(itertools.count)
+    return {
+        module: f"{name}_{next(numbers[name])}" if totals[name] > 1 else name
+        for module, name in names.items()
+    }
 
 
 def _renamed(steps: list[dict[str, Any]], names: dict[str, str]) -> list[dict[str, Any]]:
-    """Returns steps with Archon module names, and short names for what they compute."""
+    """Return steps with Archon module names, and short names for what they compute."""
     values = {"x": "x"}
     renamed: list[dict[str, Any]] = []
     for step in steps:
         if "call" in step:
             values[step["out"]] = f"{names[step['call']]}_out"
-            renamed.append(
-                {
-                    "out": values[step["out"]],
-                    "call": names[step["call"]],
-                    "in": values[step["in"]],
-                }
-            )
+            call, given = names[step["call"]], values[step["in"]]
+            renamed.append({"out": values[step["out"]], "call": call, "in": given})
         else:
             terms = [[values[n], w] for n, w in step["sum"]]
             values[step["out"]] = f"h{sum('sum' in s for s in renamed)}"

@@ -1,4 +1,4 @@
-"""What a request names: a model of transformers that can be ported, or the reason why not."""
+"""Resolve a request to a model of transformers that can be ported, or refuse it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODALITIES = ("vision", "visual", "audio", "speech", "image", "video")
 
 
 def resolve(request: dict[str, Any]) -> Any:
-    """Returns the configuration of the language model that a request names.
+    """Return the configuration of the language model that a request names.
 
     Args:
         request: ``model_type``; ``config``, the content of a config.json, or None;
@@ -50,7 +50,7 @@ def resolve(request: dict[str, Any]) -> Any:
 
 
 def decoder_types() -> dict[str, str]:
-    """Returns every model_type of a decoder that transformers has, with a hash of its source."""
+    """Return every model_type of a decoder that transformers has, with a hash of its source."""
     models = Path(transformers.__file__).parent / "models"
     found: dict[str, str] = {}
     for model_type in sorted(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES):
@@ -59,6 +59,7 @@ def decoder_types() -> dict[str, str]:
         except ProbeError:
             continue
         folder = models / model_type_to_module_name(model_type)
+        # Sorted, so that a hash is the same on every file system.
         texts = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
         found[model_type] = hashlib.sha256(b"\0".join(texts)).hexdigest()
     return found
@@ -86,7 +87,7 @@ def _check_own_code(model_type: str, given: dict[str, Any] | None, is_trusted: b
 
 
 def _check_decoder(model_type: str) -> None:
-    """Refuses what is no decoder of text, by the tasks that transformers has a class for."""
+    """Refuse what is no decoder of text, by the tasks that transformers has a class for."""
     if model_type not in CONFIG_MAPPING_NAMES:
         return  # of a checkpoint's own code, which somebody trusts
     if model_type in modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
@@ -137,7 +138,7 @@ def _check_rope(given: dict[str, Any] | None) -> None:
 
 
 def _rope_kinds(config: dict[str, Any]) -> set[str]:
-    """Returns every rope type that a configuration names, at the top or for a type of layer."""
+    """Return every rope type that a configuration names, at the top or for a type of layer."""
     found: set[str] = set()
     for name, value in config.items():
         if name in ROPE_FIELDS and isinstance(value, dict):
@@ -149,7 +150,7 @@ def _rope_kinds(config: dict[str, Any]) -> set[str]:
 
 
 def _check_heads(config: Any, model_type: str) -> None:
-    """Refuses what has no attention; a configuration may call the number of heads otherwise."""
+    """Refuse what has no attention; a configuration may call the number of heads otherwise."""
     if "num_attention_heads" not in {*config.to_dict(), *config.attribute_map}:
         raise ProbeError(
             f"{model_type!r} has no attention heads by its configuration "
@@ -172,7 +173,7 @@ def _check_text_tensors(checkpoint: str | None, model_type: str) -> None:
 
 
 def tensor_names(folder: Path) -> list[str]:
-    """Returns the names of the tensors in a checkpoint, from its index or the files' heads.
+    """Return the names of the tensors in a checkpoint, from its index or the files' heads.
 
     Raises:
         ProbeError: A file cannot be read.
@@ -184,6 +185,7 @@ def tensor_names(folder: Path) -> list[str]:
         found: list[str] = []
         for path in sorted(folder.glob("*.safetensors")):
             with path.open("rb") as file:
+                # The head of a safetensors file: its length, then JSON; no tensor is read.
                 size = int.from_bytes(file.read(8), "little")
                 found += [name for name in json.loads(file.read(size)) if name != "__metadata__"]
         return sorted(found)

@@ -1,4 +1,4 @@
-"""Finds which mixture of experts a module is.
+"""Find which mixture of experts a module is.
 
 Shape letters: T tokens, E experts, K experts per token, D features.
 """
@@ -34,7 +34,7 @@ TOKENS = 256
 
 @dataclass
 class Routed:
-    """Is the call that ran the routed experts.
+    """The call that ran the routed experts.
 
     Args:
         call: Of the module that holds them.
@@ -50,7 +50,7 @@ class Routed:
 
 
 def observe_moe(module: nn.Module, x: Tensor, config: Any = None) -> dict[str, Any]:
-    """Finds the options of MoEArgs under which Archon's layer computes what a module computes.
+    """Find the options of MoEArgs under which Archon's layer computes what a module computes.
 
     Args:
         module: The layer, as transformers builds it.
@@ -89,6 +89,7 @@ def _observe(bench: Bench, found: dict[str, Any]) -> None:
     if routing is None:
         raise UnknownStructureError("", "no known router makes these choices with these weights")
     if routing.args["score_func"] == "sparsemixer":
+        # Its threshold lies between logits of two tokens: many of them leave it little room.
         many = bench.run(bench.tokens(16384, seed=8))
         choice = _choice(many)
         routing = choice and find_routing(bench, many, choice, f"{routed.call.path}.")
@@ -99,6 +100,7 @@ def _observe(bench: Bench, found: dict[str, Any]) -> None:
     experts = _experts(bench, routed)
     _write_router(bench, routed, routing, found)
     _write_experts(experts, found)
+    # The router may choose experts that compute nothing, which no parameter has.
     zero = found["args"]["num_routes"] - found["args"]["num_experts"]
     found["args"]["num_zero_experts"] = zero
     del found["args"]["num_routes"]
@@ -110,7 +112,7 @@ def _observe(bench: Bench, found: dict[str, Any]) -> None:
 
 
 def _idle(args: dict[str, Any]) -> set[str]:
-    """Names options whose value changes nothing beside the others' values."""
+    """Return the options whose value changes nothing beside the others' values."""
     norm = {"route_norm_p", "route_norm_eps", "route_norm_min"}
     groups = {"num_limited_groups", "group_score_func"}
     shared = {"shared_expert_intermediate_size", "shared_activation", "shared_bias"}
@@ -137,7 +139,7 @@ def _idle(args: dict[str, Any]) -> set[str]:
 
 
 def read_routed(run: Run) -> Routed | None:
-    """Finds the call that ran the experts: it got experts per token, or every token per expert."""
+    """Find the call that ran the experts: it got experts per token, or every token per expert."""
     for call in run.calls:
         indices = [t for t in call.inputs.values() if t.dtype == torch.int64 and t.ndim == 2]
         for index in indices:
@@ -156,11 +158,12 @@ def read_routed(run: Run) -> Routed | None:
 
 
 def _read_dense(call: Call, run: Run) -> Routed | None:
-    """Reads weights from what each expert got of each token."""
+    """Read weights from what each expert got of each token."""
     given = call.x.reshape(-1, *run.x.shape)
     factors = (given * run.x).sum(-1) / run.x.square().sum(-1)
     if not is_close(factors.unsqueeze(-1) * run.x, given):
         return None
+    # An expert that was not chosen gets zeros.
     is_chosen = factors.t() != 0
     counts = is_chosen.sum(-1)
     if int(counts.min()) != int(counts.max()) or given.shape[0] == int(counts.max()):
@@ -196,7 +199,7 @@ def _router_rows(bench: Bench, routed: Routed) -> int:
 
 
 def _asker(bench: Bench, routed: Routed) -> Any:
-    """Returns a function that calls the experts with arguments in the places they were seen in."""
+    """Return a function that calls the experts with arguments in the places they were seen in."""
     inputs, module = routed.call.inputs, dict(bench.module.named_modules())[routed.call.path]
 
     def ask(x: Tensor, experts: Tensor, weights: Tensor) -> Tensor:
@@ -261,7 +264,7 @@ def _write_experts(experts: Experts, found: dict[str, Any]) -> None:
 
 
 def _combine(bench: Bench, run: Run, routed: Routed, found: dict[str, Any]) -> Tensor:
-    """Finds what is added to the routed experts; returns it, scaled, or zeros."""
+    """Find what is added to the routed experts; return it, scaled, or zeros."""
     args = found["args"]
     target = _find_post_norm(run, found)
     known = {"routed": routed.output}
@@ -269,6 +272,7 @@ def _combine(bench: Bench, run: Run, routed: Routed, found: dict[str, Any]) -> T
     for call in branches:
         known[call.path] = call.y.reshape(run.x.shape)
         for gate in gates:
+            # A gate of shared experts is one sigmoid for each token.
             known[f"{call.path} * {gate.path}"] = known[call.path] * gate.y.reshape(-1, 1).sigmoid()
     terms = dict(explain(target, known) or [])
     if "routed" not in terms or len(terms) > 2:
@@ -302,7 +306,7 @@ def _combine(bench: Bench, run: Run, routed: Routed, found: dict[str, Any]) -> T
 
 
 def _find_post_norm(run: Run, found: dict[str, Any]) -> Tensor:
-    """Returns what the norm at the end gets, the output itself if there is none."""
+    """Return what the norm at the end gets, the output itself if there is none."""
     found["args"]["post_norm_eps"] = None
     for call in run.calls:
         if not call.outputs or call.y.numel() != run.y.numel():
@@ -319,7 +323,7 @@ def _find_post_norm(run: Run, found: dict[str, Any]) -> Tensor:
 
 
 def _branches(bench: Bench, run: Run, routed: Routed) -> tuple[list[Call], list[Call]]:
-    """Returns modules that map all tokens to outputs, and linear maps to one number per token."""
+    """Return modules that map all tokens to outputs, and linear maps to one number per token."""
     branches: list[Call] = []
     gates: list[Call] = []
     for call in run.calls:
@@ -360,7 +364,7 @@ def _check(
     rest: Tensor,
     found: dict[str, Any],
 ) -> None:
-    """Computes the output from the findings alone, but for the shared experts."""
+    """Compute the output from the findings alone, but for the shared experts."""
     args, x = found["args"], run.x
     logits = logits_of(bench, routing, x)
     chosen = routed.choice.experts
@@ -381,15 +385,15 @@ def _check(
         part = torch.where((index < count).unsqueeze(-1), part, given)
         total += part if args["score_before_experts"] else part * weight
     difference = float((total - routed.output).norm() / routed.output.norm())
-    if difference > 2e-5:
+    if difference > 2e-5:  # fp32 through three products, summed over the experts of a token
         raise UnknownStructureError("", f"routed output is off by {difference:.2g}")
     found["evidence"].append(f"routed output from these findings is off by {difference:.1g}")
 
 
 @torch.no_grad()
 def _find_unused(bench: Bench, run: Run, found: dict[str, Any]) -> None:
-    """Lists tensors that may be anything without a change of the output."""
-    few = bench.run(run.x[:48])
+    """List tensors that may be anything without a change of the output."""
+    few = bench.run(run.x[:48])  # one run for each tensor
     for name, tensor in bench.tensors():
         if tensor.numel() == 0:
             continue

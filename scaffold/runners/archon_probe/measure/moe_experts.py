@@ -1,4 +1,4 @@
-"""Finds how routed experts compute, and which parts of their parameters do what.
+"""Find how routed experts compute, and which parts of their parameters do what.
 
 Shape letters: T tokens, E experts, K experts per token, H an expert's width, D features.
 """
@@ -24,7 +24,7 @@ _SMALL = 0.0625
 
 @dataclass
 class Layout:
-    """Is one reading of the experts' parameters, as views: writes reach the module.
+    """One reading of the experts' parameters, as views: writes reach the module.
 
     Args:
         w1: [E, H, D], whose product is activated.
@@ -47,7 +47,7 @@ class Layout:
 
 @dataclass
 class Experts:
-    """Is what the experts were found to be.
+    """What the experts were found to be.
 
     Args:
         layout: Of their parameters.
@@ -64,7 +64,7 @@ class Experts:
 
 @dataclass
 class ExpertCall:
-    """Runs the experts' module by itself.
+    """The experts' module, which can be run by itself.
 
     Args:
         module: The experts.
@@ -80,7 +80,7 @@ class ExpertCall:
 
 
 def find_experts(bench: Bench, call: ExpertCall) -> Experts | None:
-    """Searches layouts and gate functions for one that gives the module's output.
+    """Search layouts and gate functions for one that gives the module's output.
 
     Args:
         bench: Holds the module.
@@ -90,9 +90,13 @@ def find_experts(bench: Bench, call: ExpertCall) -> Experts | None:
     named = [(name, function) for name, function, _ in activations([], bench.config)]
     for layout in layouts_of(call):
         for name, function in named:
-            gate = _named(function)
+
+            def gate(given: Tensor, up: Tensor, function: Any = function) -> Tensor:
+                return function(given) * up
+
             if judge.accepts(layout, gate):
-                args = {"activation": name, **_plain_args(layout)}
+                plain = {"gate_alpha": None, "gate_limit": None, "up_limit": None, "up_offset": 0.0}
+                args = {"activation": name, **plain, "expert_bias_terms": layout.b2 is not None}
                 return Experts(layout, args, gate, [f"{layout.how}; {name}(gate) * up"])
     for layout in layouts_of(call):
         found = _measured(bench, call, judge, layout)
@@ -121,7 +125,7 @@ class _Judge:
 
     @torch.no_grad()
     def accepts(self, layout: Layout, gate: Gate) -> bool:
-        """Says whether a layout and a gate give what the experts return."""
+        """Return whether a layout and a gate give what the experts return."""
         for x, expected, tolerance in self.cases:
             try:
                 found = compute(layout, gate, x, self.experts)
@@ -132,25 +136,11 @@ class _Judge:
         return True
 
 
-def _named(function: Any) -> Gate:
-    return lambda gate, up: function(gate) * up
-
-
-def _plain_args(layout: Layout) -> dict[str, Any]:
-    return {
-        "gate_alpha": None,
-        "gate_limit": None,
-        "up_limit": None,
-        "up_offset": 0.0,
-        "expert_bias_terms": layout.b2 is not None,
-    }
-
-
 # --- layouts
 
 
 def layouts_of(call: ExpertCall) -> Iterator[Layout]:
-    """Yields the readings of the parameters that the shapes allow."""
+    """Yield the readings of the parameters that the shapes allow."""
     named = [(n, p.detach()) for n, p in call.module.named_parameters()]
     matrices = [(n, p) for n, p in named if p.ndim == 3]
     if not matrices:
@@ -218,7 +208,7 @@ def _biases(
 
 
 def compute(layout: Layout, gate: Gate, x: Tensor, experts: Tensor) -> Tensor:
-    """Runs each token [T, D] through one expert [T]: [T, D]."""
+    """Run each token [T, D] through one expert [T]: [T, D]."""
     up = torch.einsum("td,thd->th", x, layout.w3[experts])
     given = torch.einsum("td,thd->th", x, layout.w1[experts])
     if layout.b1 is not None and layout.b3 is not None:
@@ -229,7 +219,7 @@ def compute(layout: Layout, gate: Gate, x: Tensor, experts: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _measured(bench: Bench, call: ExpertCall, judge: _Judge, layout: Layout) -> Experts | None:
-    """Measures limits, offset and slope by feeding one hidden unit chosen numbers."""
+    """Measure limits, offset and slope by feeding one hidden unit chosen numbers."""
 
     def unit(gate: Tensor, up: Tensor) -> Tensor:
         with bench.changed():
@@ -271,7 +261,11 @@ def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str,
     points = torch.tensor([_SMALL, -0.5, -1.0])
     alpha = _swish_slope(module, points, activation(points))
     if alpha is not None:
-        return _gate(module, "silu", _swish(alpha), alpha, largest, up_limit, offset)
+
+        def swish(gate: Tensor) -> Tensor:
+            return gate * (gate * alpha).sigmoid()
+
+        return _gate(module, "silu", swish, alpha, largest, up_limit, offset)
     grid = torch.linspace(-3, _SMALL, 50)
     values = activation(grid)
     for name, function, _ in activations([], config):
@@ -284,12 +278,8 @@ def _measure_gate(module: nn.Module, config: Any, unit: Gate) -> tuple[dict[str,
     return None
 
 
-def _swish(alpha: float) -> Callable[[Tensor], Tensor]:
-    return lambda gate: gate * (gate * alpha).sigmoid()
-
-
 def _swish_slope(module: nn.Module, points: Tensor, values: Tensor) -> float | None:
-    """Returns alpha of ``g * sigmoid(alpha * g)`` if the module holds such a number."""
+    """Return alpha of ``g * sigmoid(alpha * g)`` if the module holds such a number."""
     shares = values.double() / points.double()
     if not bool(((shares > 0) & (shares < 1)).all()):
         return None
@@ -297,12 +287,8 @@ def _swish_slope(module: nn.Module, points: Tensor, values: Tensor) -> float | N
     alpha = declared(module, float(alphas.median()))
     if float((alphas - alpha).abs().max()) > 1e-3 * abs(alpha):
         return None
-    return alpha if alpha in _numbers(module) else None
-
-
-def _numbers(module: nn.Module) -> set[float]:
     values = [v for part in module.modules() for v in vars(part).values()]
-    return {float(v) for v in values if isinstance(v, float)}
+    return alpha if alpha in [v for v in values if isinstance(v, float)] else None
 
 
 def _gate(
@@ -316,6 +302,7 @@ def _gate(
 ) -> tuple[dict[str, Any], Gate]:
     limit = None
     if largest < 0.9 * float(function(torch.tensor(1e4))):
+        # Bisection for what goes into the activation where its output stops to grow.
         low, high = 0.0, 1e4
         for _ in range(80):
             middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""Remembers what was found of a module, for the next one that is built and set up the same way.
+"""Cache what was found of a module, for the next one that is built and set up the same way.
 
 Two modules of the same classes, attributes and shapes of tensors compute the same
 function of their weights if the fields of the config that they read while they run are equal
@@ -18,7 +18,7 @@ _PLAIN = (int, float, str, bool, type(None), torch.dtype)
 
 
 class WatchedConfig:
-    """Is a config that notes which of its fields are read.
+    """A config that records which of its fields are read.
 
     Args:
         config: Whose fields it shows.
@@ -37,7 +37,7 @@ class WatchedConfig:
 
 @dataclass(frozen=True)
 class Place:
-    """Says where a tensor's numbers stand in another one.
+    """The place of a tensor's numbers in another one.
 
     Args:
         name: Of the other one.
@@ -52,13 +52,13 @@ class Place:
     offset: int
 
     def read(self, tensors: dict[str, Tensor]) -> Tensor:
-        """Returns the tensor, of a module of the same shapes."""
+        """Return the tensor, of a module of the same shapes."""
         source = tensors[self.name].detach().contiguous().float()
         return source.as_strided(self.size, self.stride, self.offset).clone()
 
 
 def place_of(view: Tensor, tensors: dict[str, Tensor]) -> Place:
-    """Returns where a view's numbers stand."""
+    """Return the place of a view's numbers."""
     for name, tensor in tensors.items():
         if tensor.untyped_storage().data_ptr() == view.untyped_storage().data_ptr():
             return Place(name, tuple(view.shape), view.stride(), view.storage_offset())
@@ -76,7 +76,7 @@ _findings: dict[Any, list[_Finding]] = {}
 
 
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:
-    """Returns parameters and buffers of real numbers by name."""
+    """Return parameters and buffers of real numbers by name."""
     named = [*module.named_parameters(), *module.named_buffers()]
     return {n: t for n, t in named if t.is_floating_point()}
 
@@ -86,7 +86,7 @@ def remembered(
     config: Any,
     look: Callable[[set[str]], tuple[dict[str, Any], dict[str, Place]]],
 ) -> dict[str, Any]:
-    """Returns what is known of a module like this one, or looks and remembers it.
+    """Return what is known of a module like this one, or looks and remembers it.
 
     Args:
         module: To describe.
@@ -96,8 +96,13 @@ def remembered(
     Returns:
         The description, with the module's own tensors.
     """
-    key = (_signature(module), _strings(config))
-    configs = _configs(module)
+    parts = tuple((n, type(p), tuple(_attributes(p))) for n, p in module.named_modules())
+    shapes = tuple((n, tuple(t.shape)) for n, t in tensors_of(module).items())
+    # Activations are called by the name that the config uses, so its words count too.
+    fields = config.to_dict().values() if hasattr(config, "to_dict") else ()
+    key = (parts, shapes, tuple(v for v in fields if isinstance(v, str)))
+    kept = (getattr(part, "config", None) for part in module.modules())
+    configs = [c for c in kept if c is not None]
     for finding in _findings.get(key, ()):
         if all(_value(configs, n) == v for n, v in finding.fields.items()):
             return _with_tensors(finding, module)
@@ -110,23 +115,13 @@ def remembered(
 
 def _with_tensors(finding: _Finding, module: nn.Module) -> dict[str, Any]:
     tensors = tensors_of(module)
+    # Callers write into what they get.
     copied = {k: v.copy() if isinstance(v, (dict, list)) else v for k, v in finding.found.items()}
     return copied | {"tensors": {n: place.read(tensors) for n, place in finding.places.items()}}
 
 
-def _configs(module: nn.Module) -> list[Any]:
-    found = (getattr(part, "config", None) for part in module.modules())
-    return [c for c in found if c is not None]
-
-
 def _value(configs: list[Any], name: str) -> str:
     return repr(getattr(configs[0], name, None)) if configs else ""
-
-
-def _signature(module: nn.Module) -> tuple[Any, ...]:
-    parts = tuple((n, type(p), tuple(_attributes(p))) for n, p in module.named_modules())
-    shapes = tuple((n, tuple(t.shape)) for n, t in tensors_of(module).items())
-    return parts, shapes
 
 
 def _attributes(part: nn.Module) -> Iterator[tuple[str, str]]:
@@ -136,10 +131,4 @@ def _attributes(part: nn.Module) -> Iterator[tuple[str, str]]:
         if isinstance(value, (*_PLAIN, list, tuple)):
             yield name, repr(value)
         elif callable(value) and not isinstance(value, nn.Module):
-            yield name, f"{id(value)}"
-
-
-def _strings(config: Any) -> tuple[str, ...]:
-    """Returns the words of a config: activations are called by the name that it uses."""
-    values = config.to_dict().values() if hasattr(config, "to_dict") else ()
-    return tuple(v for v in values if isinstance(v, str))
+            yield name, f"{id(value)}"  # a function has no other identity

@@ -1,4 +1,4 @@
-"""Finds which router chose these experts with these weights.
+"""Find which router chose these experts with these weights.
 
 Shape letters: T tokens, E experts, K experts per token, D features.
 """
@@ -20,21 +20,21 @@ NORM_ORDERS = (1.0, 2.0, 3.0, 4.0)
 
 @dataclass
 class Choice:
-    """Is what tokens chose: experts [T, K] in ascending order, and their weights [T, K]."""
+    """What tokens chose: experts [T, K] in ascending order, and their weights [T, K]."""
 
     experts: Tensor
     weights: Tensor
 
     @classmethod
     def of(cls, experts: Tensor, weights: Tensor) -> Choice:
-        """Sorts each token's experts."""
+        """Sort each token's experts."""
         experts, order = experts.sort(dim=-1)
         return cls(experts, weights.float().gather(-1, order))
 
 
 @dataclass
 class Routing:
-    """Is a router that explains a choice.
+    """A router that explains a choice.
 
     Args:
         args: Fields of MoEArgs.
@@ -52,7 +52,7 @@ class Routing:
 
 
 def find_routing(bench: Bench, run: Run, choice: Choice, skip: str) -> Routing | None:
-    """Searches the routers that MoEArgs can express.
+    """Search the routers that MoEArgs can express.
 
     Args:
         bench: Holds the module.
@@ -62,12 +62,16 @@ def find_routing(bench: Bench, run: Run, choice: Choice, skip: str) -> Routing |
     """
     named = dict(t for t in bench.tensors() if not t[0].startswith(skip))
     top_k = choice.experts.shape[1]
-    least = max(int(choice.experts.max()) + 1, top_k)
+    least = max(int(choice.experts.max()) + 1, top_k)  # rows of a router
     for name, weight in named.items():
         if weight.ndim != 2 or weight.shape[1] != bench.dim or weight.shape[0] < least:
             continue
         vectors = [n for n, v in named.items() if v.numel() == weight.shape[0] and n != name]
-        for bias, expert_bias in _roles(vectors):
+        options = [*vectors, None]
+        pairs = [p for p in itertools.product(options, options) if p[0] != p[1] or p[0] is None]
+        # The fullest assignment first: a bias that is left out may not change these choices.
+        pairs.sort(key=lambda p: (p[0] is None) + (p[1] is None))
+        for bias, expert_bias in pairs:
             for args in _candidates(run, weight.shape[0], top_k):
                 found = Routing(dict(args), name, bias, expert_bias)
                 if _explains(bench, run, choice, named, found):
@@ -75,15 +79,8 @@ def find_routing(bench: Bench, run: Run, choice: Choice, skip: str) -> Routing |
     return None
 
 
-def _roles(vectors: list[str]) -> Iterator[tuple[str | None, str | None]]:
-    """Yields assignments of vectors to the two biases, the fullest first."""
-    options = [*vectors, None]
-    pairs = [p for p in itertools.product(options, options) if p[0] != p[1] or p[0] is None]
-    yield from sorted(pairs, key=lambda p: (p[0] is None) + (p[1] is None))
-
-
 def _candidates(run: Run, width: int, top_k: int) -> Iterator[dict[str, Any]]:
-    """Yields routers, those first that call functions of the shapes that were seen."""
+    """Yield routers, those first that call functions of the shapes that were seen."""
     functions = [s for s in run.steps if s.name in ("softmax", "sigmoid")]
     sizes = [(s.name, s.inputs[0].shape[-1]) for s in functions if s.inputs[0].ndim == 2]
     # Of the chosen alone, or of all: a fact where the numbers agree.
@@ -116,7 +113,7 @@ def _groups(run: Run, width: int) -> Iterator[dict[str, Any]]:
 
 
 def logits_of(bench: Bench, found: Routing, x: Tensor) -> Tensor:
-    """Computes [T, E]."""
+    """Return the router's logits, [T, E]."""
     named = dict(bench.tensors())
     logits = x @ named[found.weight].detach().t()
     if found.bias is not None:
@@ -136,6 +133,7 @@ def _explains(
         return bias is None and _is_sparsemixer(bench, run, choice, found)
     experts, scores = choose(logits, args, bias, choice.experts.shape[1])
     experts, order = experts.sort(dim=-1)
+    # First the choice, which is exact; then the weights, which are rounded.
     if not torch.equal(experts, choice.experts):
         return False
     return _find_norm(bench, found, choice, scores.gather(-1, order))
@@ -155,7 +153,7 @@ def _softcap(bench: Bench, run: Run, found: Routing) -> float:
 def choose(
     logits: Tensor, args: dict[str, Any], bias: Tensor | None, top_k: int
 ) -> tuple[Tensor, Tensor]:
-    """Routes as MoEArgs says, without the norm: experts [T, K] and scores [T, K]."""
+    """Route by MoEArgs, without the norm: experts [T, K] and scores [T, K]."""
     scores = logits if args["score_after_topk"] else score(logits, args["score_func"])
     value = scores if bias is None else scores + bias
     groups = args.get("num_expert_groups")
@@ -173,16 +171,17 @@ def choose(
 
 
 def score(logits: Tensor, function: str) -> Tensor:
-    """Applies a score function over the last axis."""
+    """Apply a score function over the last axis."""
     return logits.sigmoid() if function == "sigmoid" else logits.softmax(-1)
 
 
 def _find_norm(bench: Bench, found: Routing, choice: Choice, scores: Tensor) -> bool:
-    """Finds norm and scale between scores and weights, and writes them down."""
+    """Return whether a norm and a scale lead from scores to weights; record them if so."""
     for order, least in _norms(bench):
         norm = 1.0 if order is None else scores.norm(order, -1, keepdim=True).clamp(min=least)
         ratio = choice.weights / (scores / norm)
         scale, spread = float(ratio.median()), float(ratio.max() - ratio.min())
+        # The ratio is the same for every token but for a few roundings of fp32.
         if spread < 2e-5 * abs(scale):
             found.args |= {
                 "route_norm": order is not None,
@@ -200,7 +199,7 @@ def _find_norm(bench: Bench, found: Routing, choice: Choice, scores: Tensor) -> 
 
 
 def _norms(bench: Bench) -> Iterator[tuple[float | None, float]]:
-    """Yields orders of norms with the least value they may have."""
+    """Yield orders of norms with the least value they may have."""
     yield None, 0.0
     yield from ((order, 0.0) for order in NORM_ORDERS)
     values = [v for part in bench.module.modules() for v in vars(part).values()]
@@ -210,7 +209,7 @@ def _norms(bench: Bench) -> Iterator[tuple[float | None, float]]:
 
 
 def _is_sparsemixer(bench: Bench, run: Run, choice: Choice, found: Routing) -> bool:
-    """Narrows the threshold down, by which logits took part, over many tokens."""
+    """Return whether it is the sparse mixer; narrow its threshold by the logits that took part."""
     found.args["sparsemixer_eps"] = 0.0
     low, high = 0.0, float("inf")
     logits = logits_of(bench, found, run.x)
@@ -259,7 +258,7 @@ def _between(bench: Bench, low: float, high: float) -> float:
 
 @torch.no_grad()
 def find_guards(bench: Bench, found: Routing, read: Any, top_k: int) -> None:
-    """Measures what keeps the norm from being zero, on tokens whose chosen scores nearly vanish.
+    """Measure what keeps the norm from being zero, on tokens whose chosen scores nearly vanish.
 
     Args:
         bench: Its router's weights are overwritten for the while.
@@ -269,6 +268,7 @@ def find_guards(bench: Bench, found: Routing, read: Any, top_k: int) -> None:
     """
     args = found.args
     args |= {"route_norm_eps": 0.0}
+    # Where the norm is not a plain sum, or its scores cannot vanish, there is nothing to guard.
     if (
         not args["route_norm"]
         or args["route_norm_min"] > 1e-3
@@ -304,7 +304,7 @@ def find_guards(bench: Bench, found: Routing, read: Any, top_k: int) -> None:
 def _shrunk(
     bench: Bench, found: Routing, read: Any, top_k: int, c: float
 ) -> tuple[float, float] | None:
-    """Returns the sum of the chosen scores and of their weights where chosen logits are near -c."""
+    """Return the sum of the chosen scores and of their weights where chosen logits are near -c."""
     named = dict(bench.tensors())
     weight = named[found.weight]
     direction = bench.tokens(1, seed=11)[0]
@@ -336,10 +336,10 @@ def _shrunk(
 
 @torch.no_grad()
 def find_router_dtype(bench: Bench, found: Routing) -> str | None:
-    """Returns the dtype of the projection in a bfloat16 model if it is not bfloat16."""
+    """Return the dtype of the projection in a bfloat16 model if it is not bfloat16."""
     shape = dict(bench.tensors())[found.weight].shape
     other = Bench(bench.module, bench.dim)
-    other.module.to(torch.bfloat16)
+    other.module.to(torch.bfloat16)  # a copy: what is measured stays in float32
     try:
         run = other.run(bench.tokens(8).to(torch.bfloat16))
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Runs a mixture-of-experts module by itself, with weights of our choice, and records the run.
+"""Run a mixture-of-experts module by itself, with weights of our choice, and record the run.
 
 Shape letters: T tokens, D features, K experts per token.
 """
@@ -23,7 +23,7 @@ WATCHED = {"topk", "softmax", "sigmoid", "tanh", "linear", "matmul", "mm"}
 
 @dataclass
 class Step:
-    """Is one call of a watched function.
+    """One call of a watched function.
 
     Args:
         name: Of the function.
@@ -40,7 +40,7 @@ class Step:
 
 @dataclass
 class Run:
-    """Is one recorded forward.
+    """One recorded forward.
 
     Args:
         x: [T, D], what went in.
@@ -56,7 +56,7 @@ class Run:
 
 
 class Bench:
-    """Holds a copy of a module whose weights may be overwritten.
+    """A copy of a module whose weights may be overwritten.
 
     Args:
         module: Stays as it is.
@@ -81,15 +81,16 @@ class Bench:
                 part.config = WatchedConfig(plain, set() if read is None else read)
 
     def tensors(self) -> list[tuple[str, Tensor]]:
-        """Lists parameters and buffers of real numbers."""
+        """Return parameters and buffers of real numbers."""
         return list(tensors_of(self.module).items())
 
     @torch.no_grad()
     def randomise(self) -> None:
-        """Gives every tensor values under which all of them matter and logits are of order one."""
+        """Give every tensor values under which all of them matter and logits are of order one."""
         generator = torch.Generator().manual_seed(3)
         for name, tensor in self.tensors():
             noise = torch.randn(tensor.shape, generator=generator)
+            # Norms stay near one and biases near zero, so that logits are of order one.
             vector = tensor.numel() == max(tensor.shape, default=1)
             if vector and "norm" in name:
                 tensor.copy_(1 + noise * 0.2)
@@ -100,7 +101,7 @@ class Bench:
 
     @contextmanager
     def changed(self) -> Iterator[None]:
-        """Keeps what is written into weights from outlasting the block."""
+        """Keep what is written into weights from outlasting the block."""
         kept = [t.detach().clone() for _, t in self.tensors()]
         try:
             yield
@@ -110,17 +111,20 @@ class Bench:
                     tensor.copy_(value)
 
     def tokens(self, count: int, seed: int = 5) -> Tensor:
-        """Draws [T, D]."""
+        """Draw random tokens, [T, D]."""
         generator = torch.Generator().manual_seed(seed)
         return torch.randn(count, self.dim, generator=generator)
 
     @torch.no_grad()
     def run(self, x: Tensor) -> Run:
-        """Runs tokens [T, D] as one sequence."""
+        """Run tokens [T, D] as one sequence."""
         run = Run(x, x)
         with _hooks(self.module, run), _Watch(run):
             out = self.module(x.clone().unsqueeze(0))
-        run.y = _output(out, x.numel()).reshape(x.shape)
+        # Some modules return their router's logits beside the output.
+        flat = out if isinstance(out, (tuple, list)) else (out,)
+        sized = (o for o in flat if isinstance(o, Tensor) and o.numel() == x.numel())
+        run.y = next(sized).detach().reshape(x.shape)
         return run
 
 
@@ -182,13 +186,8 @@ def _hooks(module: nn.Module, run: Run) -> Iterator[None]:
             handle.remove()
 
 
-def _output(out: Any, size: int) -> Tensor:
-    flat = out if isinstance(out, (tuple, list)) else (out,)
-    return next(o for o in flat if isinstance(o, Tensor) and o.numel() == size).detach()
-
-
 def declared(module: nn.Module, measured: float, tolerance: float = 1e-4) -> float:
-    """Returns the number that a measured one stands for.
+    """Return the number that a measured one is meant to be.
 
     Args:
         module: Its parts' numeric attributes are tried first.

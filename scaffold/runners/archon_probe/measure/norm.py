@@ -1,4 +1,4 @@
-"""Finds what kind of norm a module is, from what it does to numbers."""
+"""Find what kind of norm a module is, from what it does to numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPS_SHARE = 3e-2
 
 
 def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
-    """Describes a norm over the last axis.
+    """Describe a norm over the last axis.
 
     Args:
         module: Any module.
@@ -35,7 +35,9 @@ def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
         return None
     if any(True for _ in module.named_buffers()) or isinstance(module, nn.Linear):
         return None
-    probe = _probe_of(x)
+    generator = torch.Generator().manual_seed(7)
+    # A mean that is not zero separates a layer norm from an RMS norm.
+    probe = torch.randn(x.shape, generator=generator, dtype=torch.float32) + 0.7
     try:
         y = module(probe)
     except Exception:
@@ -45,7 +47,7 @@ def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
     for kind in _KINDS:
         for offset in (0.0, 1.0):
             if offset and weight is None:
-                continue
+                continue  # an offset is added to the weight
             if not is_close(_norm(kind, probe, 0.0, offset, weight, bias), y, EPS_SHARE):
                 continue
             eps = _eps(module, kind, probe, offset, weight, bias)
@@ -62,13 +64,6 @@ def observe_norm(module: nn.Module, x: Tensor) -> dict[str, Any] | None:
                     "heads": weight.shape[0] if weight is not None and weight.ndim == 2 else 0,
                 }
     return None
-
-
-def _probe_of(x: Tensor) -> Tensor:
-    generator = torch.Generator().manual_seed(7)
-    probe = torch.randn(x.shape, generator=generator, dtype=torch.float32)
-    # A mean that is not zero tells a layer norm from an RMS norm.
-    return probe + 0.7
 
 
 def _norm(
@@ -92,7 +87,7 @@ def _eps(
     weight: Tensor | None,
     bias: Tensor | None,
 ) -> float | None:
-    """Solves for eps on inputs so small that it decides the result."""
+    """Solve for eps on inputs so small that it decides the result."""
     for scale in (1e-3, 1e-2, 1e-4, 1e-1):
         x = probe * scale
         y = module(x).double()
@@ -105,25 +100,11 @@ def _eps(
         ratio = ((z * y).sum(-1) / y.square().sum(-1)).square()
         eps = float((ratio - square).median())
         mean = float(square.mean())
+        # Far below the mean square eps drowns in rounding; far above it only eps is left.
         if 1e-2 * mean < eps < 1e3 * mean:
-            return _declared(module, eps)
-    return 0.0 if _is_without(module, kind, probe, offset, weight, bias) else None
-
-
-def _declared(module: nn.Module, measured: float) -> float:
-    """Returns the attribute that a measured eps stands for, else the number to three digits."""
-    declared = [v for v in vars(module).values() if isinstance(v, float)]
-    close = [v for v in declared if abs(v - measured) <= 1e-2 * measured]
-    return close[0] if close else float(f"{measured:.3g}")
-
-
-def _is_without(
-    module: nn.Module,
-    kind: str,
-    probe: Tensor,
-    offset: float,
-    weight: Tensor | None,
-    bias: Tensor | None,
-) -> bool:
+            declared = [v for v in vars(module).values() if isinstance(v, float)]
+            close = [v for v in declared if abs(v - eps) <= 1e-2 * eps]
+            return close[0] if close else float(f"{eps:.3g}")
     x = probe * 1e-2
-    return is_close(_norm(kind, x, 0.0, offset, weight, bias), module(x))
+    is_without = is_close(_norm(kind, x, 0.0, offset, weight, bias), module(x))
+    return 0.0 if is_without else None

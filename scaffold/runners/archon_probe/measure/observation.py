@@ -10,11 +10,11 @@ from torch import Tensor
 
 @dataclass
 class Observation:
-    """Is what was found of a model.
+    """What was found of a model.
 
     Args:
-        embedding: Features of what stands before the layers.
-        head: Of what stands after them.
+        embedding: Features of what comes before the layers.
+        head: Of what comes after them.
         layers: Of each layer: ``steps`` and ``modules`` by their Archon names.
         tensors: Archon parameter name -> value.
         paths: Archon module name -> Hugging Face module path.

@@ -21,7 +21,7 @@ EXPERTS_SCALE = 0.5  # the same for stacked experts, all of whose projections ar
 
 
 def build_model(config: PretrainedConfig, attention: str = "eager") -> Any:
-    """Returns a fresh float32 causal language model, also of a composite config's text part."""
+    """Return a fresh float32 causal language model, also of a composite config's text part."""
     torch.manual_seed(0)
     config = copy.deepcopy(config)  # transformers notes the dtype and the attention in it
     try:
@@ -37,7 +37,7 @@ def build_model(config: PretrainedConfig, attention: str = "eager") -> Any:
 
 
 def _own_class(config: PretrainedConfig) -> Any:
-    """Returns the causal model that the modeling module beside a text config has for it."""
+    """Return the causal model that the modeling module beside a text config has for it."""
     name = type(config).__module__.replace(".configuration_", ".modeling_")
     __import__(name)
     for _, cls in inspect.getmembers(sys.modules[name], inspect.isclass):
@@ -47,7 +47,7 @@ def _own_class(config: PretrainedConfig) -> Any:
 
 
 def random_model(config: PretrainedConfig, seed: int = 0, attention: str = "eager") -> Any:
-    """Returns a model in evaluation mode all of whose parameters and state are random.
+    """Return a model in evaluation mode all of whose parameters and state are random.
 
     Weights whose output goes straight into a norm are small: there the norm's epsilon shows.
 
@@ -63,15 +63,21 @@ def random_model(config: PretrainedConfig, seed: int = 0, attention: str = "eage
 
 @torch.no_grad()
 def randomise(model: nn.Module, seed: int = 0) -> None:
-    """Gives a model random weights, in place."""
+    """Give a model random weights, in place."""
     generator = torch.Generator().manual_seed(seed)
     embeddings = {id(m.weight): m for m in model.modules() if isinstance(m, nn.Embedding)}
-    inputs = {id(m.weight): _inputs(m) for m in model.modules() if hasattr(m, "weight")}
+    inputs: dict[int, int] = {}
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            inputs[id(module.weight)] = module.in_features
+        elif type(module).__name__ == "Conv1D":  # its weight is [inputs, outputs]
+            inputs[id(module.weight)] = module.weight.shape[0]
     for parameter in model.parameters():
         noise = torch.randn(parameter.shape, generator=generator)
         if id(parameter) in embeddings:
             parameter.copy_(noise * EMBEDDING_STD)
         elif parameter.dim() < 2 or _is_constant(parameter):
+            # Some classes leave parameters uninitialised, where any number may be in memory.
             fresh = torch.nan_to_num(parameter, 0.0, 0.0, 0.0).clamp(-4, 4)
             parameter.copy_(fresh + noise * NOISE_STD)
         else:
@@ -83,19 +89,12 @@ def randomise(model: nn.Module, seed: int = 0) -> None:
     _shrink_before_norms(model)
 
 
-def _inputs(module: nn.Module) -> int | None:
-    if isinstance(module, nn.Linear):
-        return module.in_features
-    # transformers' Conv1D keeps its weight as [inputs, outputs].
-    return module.weight.shape[0] if type(module).__name__ == "Conv1D" else None
-
-
 def _is_constant(tensor: Tensor) -> bool:
     return tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all())
 
 
 def _state_buffers(model: nn.Module) -> list[Tensor]:
-    """Returns the buffers that a checkpoint holds and that are no table of frequencies."""
+    """Return the buffers that a checkpoint holds and that are no table of frequencies."""
     saved = model.state_dict()
     return [
         buffer
@@ -105,7 +104,7 @@ def _state_buffers(model: nn.Module) -> list[Tensor]:
 
 
 def _shrink_before_norms(model: nn.Module) -> None:
-    """Scales down what goes into norms: straight, or by way of the stream that layers add to."""
+    """Scale down what goes into norms: straight, or by way of the stream that layers add to."""
     tokens = torch.arange(6)[None] % model.config.get_text_config().vocab_size
     with _Writers(model) as writers:
         model(input_ids=tokens, use_cache=False)
@@ -149,15 +148,12 @@ class _Writers(TorchFunctionMode):
                     self._note(tensor)
         output = func(*args, **(kwargs or {}))
         if getattr(func, "__name__", "") in ("mul", "__mul__", "__rmul__") and len(args) == 2:
-            self._scaled(args, output)
+            # An output may be multiplied by a number before it is added.
+            tensors = [a for a in args if isinstance(a, Tensor) and a.dim() > 0]
+            maker = self._makers.get(tensors[0].untyped_storage().data_ptr()) if tensors else None
+            if len(tensors) == 1 and maker is not None:
+                self._made(maker, None, output)
         return output
-
-    def _scaled(self, factors: tuple[Any, ...], output: Any) -> None:
-        """Follows an output that is multiplied by a number before it is added."""
-        tensors = [f for f in factors if isinstance(f, Tensor) and f.dim() > 0]
-        maker = self._makers.get(tensors[0].untyped_storage().data_ptr()) if tensors else None
-        if len(tensors) == 1 and maker is not None:
-            self._made(maker, None, output)
 
     def _made(self, module: nn.Module, args: Any, output: Any) -> None:
         if isinstance(output, Tensor):

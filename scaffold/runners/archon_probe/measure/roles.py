@@ -1,4 +1,4 @@
-"""Finds the parts every decoder has: embeddings, layers, the head, and attention in a layer."""
+"""Find the parts every decoder has: embeddings, layers, the head, and attention in a layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archon_probe.measure.hooks import Call, Trace
 
 
 class UnknownStructureError(Exception):
-    """Is raised where a model is built in a way that the probe does not know.
+    """A model that is built in a way that the probe cannot describe.
 
     Args:
         module: Path of the module.
@@ -27,7 +27,7 @@ class UnknownStructureError(Exception):
 
 @dataclass(frozen=True)
 class Skeleton:
-    """Names the parts of a model.
+    """The parts of a model.
 
     Args:
         embed: Path of the token embedding.
@@ -41,7 +41,7 @@ class Skeleton:
 
 
 def find_skeleton(model: Any, trace: Trace) -> Skeleton:
-    """Finds embeddings, layers and head.
+    """Find embeddings, layers and head.
 
     Raises:
         UnknownStructureError: One of them is missing.
@@ -58,12 +58,13 @@ def find_skeleton(model: Any, trace: Trace) -> Skeleton:
     ]
     if not lists:
         raise UnknownStructureError("", "no list of layers that feed each other")
+    # The outermost list: a layer may hold one that runs in sequence, too.
     path, layers = min(lists, key=lambda item: item[0].count("."))
     return Skeleton(embed, [f"{path}.{i}" for i in range(len(layers))], head)
 
 
 def _runs_in_sequence(path: str, count: int, trace: Trace) -> bool:
-    """Says whether each member of a list is called once and mixes tokens."""
+    """Return whether each member of a list is called once and mixes tokens."""
     for i in range(count):
         if len(trace.of(f"{path}.{i}")) != 1:
             return False
@@ -73,7 +74,7 @@ def _runs_in_sequence(path: str, count: int, trace: Trace) -> bool:
 
 
 def attention_paths(trace: Trace, layer: str) -> list[str]:
-    """Returns the modules of a layer that mix tokens, innermost, in the order of their calls."""
+    """Return the modules of a layer that mix tokens, innermost, in the order of their calls."""
     found: list[str] = []
     for function in trace.functions_under(layer):
         scores = function.inputs[0] if function.inputs else None
@@ -86,7 +87,7 @@ def attention_paths(trace: Trace, layer: str) -> list[str]:
 
 
 def direct_calls(trace: Trace, layer: str, attentions: list[str]) -> list[Call]:
-    """Returns the calls that a layer is made of, containers around attention opened up.
+    """Return the calls that a layer is made of, containers around attention opened up.
 
     Args:
         layer: Path of the layer.
@@ -112,7 +113,7 @@ def direct_calls(trace: Trace, layer: str, attentions: list[str]) -> list[Call]:
 
 
 def without_additions(trace: Trace, call: Call) -> Call:
-    """Returns a call as if the layer, and not the module, added what it adds.
+    """Return a call as if the layer, and not the module, added what it adds.
 
     Some modules get the residual and add it to their result; one returns a bias beside it.
     """

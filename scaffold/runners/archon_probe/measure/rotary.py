@@ -1,4 +1,4 @@
-"""Finds whether and how queries and keys are rotated by position.
+"""Find whether and how queries and keys are rotated by position.
 
 Shape letters: H heads, T tokens, D size of a head, P pairs.
 """
@@ -20,7 +20,7 @@ Pair = tuple[Tensor, Tensor]
 
 
 def observe_rotation(q: Pair, k: Pair) -> dict[str, Any] | None:
-    """Describes the rotation between projected and multiplied queries and keys.
+    """Describe the rotation between projected and multiplied queries and keys.
 
     Args:
         q: [H, T, D] before and after.
@@ -32,8 +32,6 @@ def observe_rotation(q: Pair, k: Pair) -> dict[str, Any] | None:
         queries by position, [] where there are none. None if it is no rotation of pairs.
     """
     temperature = _temperature(q, k)
-    if temperature is None:
-        return None
     q = (q[0] * torch.tensor(temperature)[None, :, None] if temperature else q[0], q[1])
     if is_close(*q) and is_close(*k):
         return {"when": False, "temperature": temperature}
@@ -44,7 +42,7 @@ def observe_rotation(q: Pair, k: Pair) -> dict[str, Any] | None:
 
 
 def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
-    """Describes factors on queries that grow with the logarithm of the position.
+    """Describe factors on queries that grow with the logarithm of the position.
 
     Args:
         factors: By position, [] where there are none.
@@ -85,10 +83,11 @@ def observe_temperature(factors: list[float], config: Any) -> dict[str, Any]:
 
 
 def _power_of_position(factors: list[float], lengths: list[int]) -> dict[str, Any] | None:
-    """Writes factors as (1 + (position + offset) / length) ** power, as well as it goes."""
+    """Write factors as (1 + (position + offset) / length) ** power, as well as it goes."""
     logarithms = torch.tensor(factors, dtype=torch.float64).log()
     positions = torch.arange(len(factors), dtype=torch.float64)
     best: tuple[float, dict[str, Any]] | None = None
+    # Lengths of the configuration first: for short sequences others fit nearly as well.
     for length in [*sorted(lengths), *(2**k for k in range(5, 21))]:
         for offset in (0, 1):
             growth = torch.log1p((positions + offset) / length)
@@ -100,24 +99,20 @@ def _power_of_position(factors: list[float], lengths: list[int]) -> dict[str, An
     return best[1] if best is not None else None
 
 
-def _temperature(q: Pair, k: Pair) -> list[float] | None:
-    """Returns the growth of the queries by position beside that of the keys."""
+def _temperature(q: Pair, k: Pair) -> list[float]:
+    """Return the growth of the queries by position beside that of the keys."""
     growth = [(after.norm(dim=-1) / before.norm(dim=-1)).double() for before, after in (q, k)]
     if any(not is_close(g, g.mean(0, keepdim=True).expand_as(g), 1e-3) for g in growth):
-        return _of_rotated_part(growth)
+        return []  # a factor on the rotated part alone: heads grow differently, both sides alike
     ratio = growth[0].mean(0) / growth[1].mean(0)
     if is_close(ratio, torch.ones_like(ratio), 1e-5):
         return []
     return [float(r) for r in ratio]
 
 
-def _of_rotated_part(growth: list[Tensor]) -> list[float] | None:
-    """Accepts a factor on the rotated part alone: heads then grow differently, both sides alike."""
-    return []
-
-
 def _rotation(before: Tensor, after: Tensor) -> dict[str, Any] | None:
     size = before.shape[-1]
+    # A dimension that any position changes is rotated.
     threshold = 1e-7 * before.abs().amax()
     changed = ((before - after).abs().amax(dim=(0, 1)) > threshold).nonzero().flatten()
     if not len(changed) or int(changed.min()) > 1:
@@ -133,7 +128,7 @@ def _rotation(before: Tensor, after: Tensor) -> dict[str, Any] | None:
 
 
 def _paired(x: Tensor, dim: int, pairing: str) -> Tensor:
-    """Returns the rotated part as complex numbers [H, T, P]."""
+    """Return the rotated part as complex numbers [H, T, P]."""
     x = x[..., :dim].double()
     if pairing == "half":
         return torch.complex(x[..., : dim // 2], x[..., dim // 2 :])
@@ -148,7 +143,7 @@ def _angles(before: Tensor, after: Tensor) -> dict[str, Any] | None:
     factor = turn.abs()
     if not is_close(factor, factor.mean().expand_as(factor), 1e-4):
         return None
-    inv_freq = turn[1].angle()
+    inv_freq = turn[1].angle()  # position 1 turns by the frequency itself
     positions = torch.arange(turn.shape[0], dtype=torch.float64)
     expected = torch.polar(factor.mean().expand_as(factor), positions[:, None] * inv_freq)
     if float((expected - turn).abs().max()) > ANGLE_TOLERANCE * 20:

@@ -1,4 +1,4 @@
-"""Finds how scores follow from queries and keys: scale, cap, mask, sinks, position bias.
+"""Find how scores follow from queries and keys: scale, cap, mask, sinks, position bias.
 
 Shape letters: H heads, T tokens, D size of a head.
 """
@@ -21,7 +21,7 @@ MASKED = -1e4
 
 @dataclass
 class Products:
-    """Is the core of one attention call, as the model computed it.
+    """The core of one attention call, as the model computed it.
 
     Args:
         q: [H, T, D], as multiplied with the keys.
@@ -39,7 +39,7 @@ class Products:
 
 
 def observe_scores(products: Products, config: Any) -> dict[str, Any]:
-    """Describes what stands between a product of queries and keys and the softmax.
+    """Describe what comes between the product of queries and keys and the softmax.
 
     Args:
         products: Of one attention call.
@@ -52,13 +52,13 @@ def observe_scores(products: Products, config: Any) -> dict[str, Any]:
         UnknownStructureError: No combination of them gives the scores.
     """
     length = products.q.shape[1]
+    # In double precision, so that what is left is the rounding of the model alone.
     raw = products.q.double() @ products.k.double().transpose(-1, -2)
     extra = products.scores.shape[-1] - length
     scores = products.scores[..., :length].double()
     visible = scores > MASKED
     features: dict[str, Any] = {"sinks": {"when": extra == 1}, "softcap": None}
     features |= _mask(visible)
-    # A score in the future, or masked, says nothing of the rest.
     features["alibi"] = {"when": False}
     if extra == 1:
         # Sinks come with the row's maximum taken off, which a softmax does not see.
@@ -66,26 +66,22 @@ def observe_scores(products: Products, config: Any) -> dict[str, Any]:
     x, y = raw[visible], scores[visible]
     scale = float((x * y).sum() / x.square().sum())
     if is_close(x * scale, y):
-        return features | {"scale": _scale(scale)}
+        return features | {"scale": rounded(scale)}
     for cap in config_numbers(config):
         if cap <= float(y.abs().max()):
-            continue
+            continue  # capped scores stay below the cap
         inner = cap * torch.atanh((y / cap).clamp(-1 + 1e-12, 1 - 1e-12))
         scale = float((x * inner).sum() / x.square().sum())
         if is_close(cap * torch.tanh(x * scale / cap), y):
-            return features | {"scale": _scale(scale), "softcap": cap}
+            return features | {"scale": rounded(scale), "softcap": cap}
     bias = _position_bias(raw, scores, visible)
     if bias is not None:
         return features | bias
     raise UnknownStructureError("attention", "scores are no scaled, capped or biased product")
 
 
-def _scale(value: float) -> float:
-    return rounded(value)
-
-
 def _beside_sinks(scores: Tensor, raw: Tensor, visible: Tensor) -> Tensor:
-    """Adds the sink of each head back to scores that it was taken off.
+    """Add the sink of each head back to scores that it was taken off.
 
     Beside it they are scaled products, so it is what is off in a head, whatever a row holds.
     """
@@ -97,7 +93,7 @@ def _beside_sinks(scores: Tensor, raw: Tensor, visible: Tensor) -> Tensor:
 
 
 def _mask(visible: Tensor) -> dict[str, Any]:
-    """Reads window or chunk off what each token sees; all heads see the same.
+    """Read window or chunk off what each token sees; all heads see the same.
 
     Raises:
         UnknownStructureError: It is neither, or a token sees nothing, not even itself.
@@ -105,7 +101,7 @@ def _mask(visible: Tensor) -> dict[str, Any]:
     length = visible.shape[-1]
     seen = visible[0]
     if not bool(visible.any(-1).all()):
-        # No score is left that tells a scale, and a softmax of such a row mixes what is masked.
+        # No score is left that shows a scale, and a softmax of such a row mixes what is masked.
         raise UnknownStructureError("attention", "a token sees no key at all")
     if not bool((visible == seen).all()):
         raise UnknownStructureError("attention", "heads see different keys")
@@ -123,7 +119,7 @@ def _mask(visible: Tensor) -> dict[str, Any]:
 
 
 def _position_bias(raw: Tensor, scores: Tensor, visible: Tensor) -> dict[str, Any] | None:
-    """Finds a bias that is linear in the distance, one slope for each head."""
+    """Find a bias that is linear in the distance, one slope for each head."""
     heads, length, _ = raw.shape
     distance = (torch.arange(length)[None, :] - torch.arange(length)[:, None]).double()
     slopes: list[float] = []
@@ -142,17 +138,17 @@ def _position_bias(raw: Tensor, scores: Tensor, visible: Tensor) -> dict[str, An
         scales.append(float(solution[0]))
         slopes.append(float(solution[1]))
     if max(abs(s) for s in slopes) < 1e-5:
-        return {"scale": _scale(sum(scales) / heads)}
+        return {"scale": rounded(sum(scales) / heads)}
     if max(scales) - min(scales) > 1e-4 * abs(max(scales)):
         return None
     return {
-        "scale": _scale(sum(scales) / heads),
+        "scale": rounded(sum(scales) / heads),
         "alibi": {"when": True, **_rule(slopes)},
     }
 
 
 def _rule(slopes: list[float]) -> dict[str, Any]:
-    """Describes slopes as powers of two: multiplier * 2 ** (-max_bias * (head + 1) / heads).
+    """Describe slopes as powers of two: multiplier * 2 ** (-max_bias * (head + 1) / heads).
 
     Raises:
         UnknownStructureError: They are no such powers.
@@ -176,6 +172,6 @@ def _row_means(x: Tensor, rows: Tensor, length: int) -> Tensor:
 
 
 def config_numbers(config: Any) -> list[float]:
-    """Returns the positive numbers of a configuration, once each."""
+    """Return the positive numbers of a configuration, once each."""
     values = [v for v in config.to_dict().values() if isinstance(v, (int, float))]
     return sorted({float(v) for v in values if not isinstance(v, bool) and v > 0})

@@ -56,13 +56,13 @@ FILLED: tuple[tuple[str, int], ...] = (
     (r"num_experts_per_tok|moe_top_?k|moe_k|top_k", TOP_K - 1),
 )
 ABSENT: tuple[tuple[str, int], ...] = ((r"n_shared_experts", 1), (r"head_dim", HEAD_DIM))
-# Parts that a default leaves out: without them, what shapes them could not be told from a constant.
+# Parts that a default leaves out: without them, what shapes them would pass for a constant.
 LEFT_OUT: tuple[tuple[str, int], ...] = ((r"(moe_)?(num|n)_shared_experts", 2),)
 DROPOUTS = r".*(dropout|pdrop|drop_rate|layerdrop).*"
 
 
 def tiny_config(model_type_or_config: str | PretrainedConfig, seed: int = 0) -> PretrainedConfig:
-    """Returns a tiny config that shows every layer pattern of the default.
+    """Return a tiny config that shows every layer pattern of the default.
 
     Args:
         model_type_or_config: A model type of transformers, or a config to shrink.
@@ -81,22 +81,26 @@ def _shrink(source: PretrainedConfig, seed: int) -> PretrainedConfig:
     values = _small_values(source) | _special_tokens(source, VOCAB, seed)
     kinds = _layer_kinds(source)
     name = layer_count_field(source)
-    for layers in range(_fewest_layers(source), MOST_LAYERS + 1):
+    # Four layers, or two where the class counts each as two.
+    count = getattr(source, name)
+    canonical_count = getattr(source, "num_hidden_layers", count)
+    fewest = LAYERS if canonical_count == count else max(2, LAYERS * count // canonical_count)
+    for layers in range(fewest, MOST_LAYERS + 1):
         made = _build(source, values | {name: layers} | _layer_numbers(source, layers))
         if _layer_kinds(made) >= kinds:
-            return made
+            return made  # the fewest layers that show every kind
     lists = _chosen_layers(source, LAYERS)
     return _build(source, values | {name: LAYERS} | _layer_numbers(source, LAYERS) | lists)
 
 
 def _build(source: PretrainedConfig, values: dict[str, Any]) -> PretrainedConfig:
-    """Builds a config, keeping what the source sets itself beyond its class's defaults."""
+    """Build a config, keeping what the source sets itself beyond its class's defaults."""
     kept = {k: v for k, v in explicit_values(source).items() if k not in values}
     return type(source)(**kept, **values)
 
 
 def explicit_values(config: PretrainedConfig) -> dict[str, Any]:
-    """Returns the fields that differ from a config of the class's defaults.
+    """Return the fields that differ from a config of the class's defaults.
 
     What the class derives (lists per layer, a head's size) is the same in both and is left out,
     so that it is derived again from the new sizes.
@@ -109,39 +113,46 @@ def explicit_values(config: PretrainedConfig) -> dict[str, Any]:
 
 
 def field_names(config: PretrainedConfig) -> list[str]:
-    """Returns the config's own fields: those that its class, not every config, declares."""
+    """Return the config's own fields: those that its class, not every config, declares."""
     general = {f.name for f in dataclasses.fields(PretrainedConfig)}
-    general -= {"tie_word_embeddings", "chunk_size_feed_forward"}
+    general -= {"tie_word_embeddings", "chunk_size_feed_forward"}  # some models read these
     declared = [f.name for f in dataclasses.fields(config) if f.name not in general]
     extra = [k for k in config.to_dict() if k not in declared and k not in general]
     ignored = {"model_type", "transformers_version", "architectures"}
     return declared + [k for k in extra if k not in ignored and not k.startswith("_")]
 
 
+def read_field(config: Any, name: str) -> Any:
+    """Return a field of a config, or of one inside it by a dotted name; None without one."""
+    for part in name.split("."):
+        config = getattr(config, part, None)
+    return config
+
+
 def same(left: Any, right: Any) -> bool:
-    """Says whether two config values are equal, also when they are configs."""
+    """Return whether two config values are equal, also when they are configs."""
     if isinstance(left, PretrainedConfig) and isinstance(right, PretrainedConfig):
         return left.to_dict() == right.to_dict()
     return type(left) is type(right) and left == right
 
 
 def canonical(config: PretrainedConfig, name: str) -> str:
-    """Returns the name that transformers' attribute map gives a field, or the field's own."""
+    """Return the name that transformers' attribute map gives a field, or the field's own."""
     return next((k for k, v in config.attribute_map.items() if v == name), name)
 
 
 def matches(pattern: str, config: PretrainedConfig, name: str) -> bool:
-    """Says whether the pattern matches a field's own name or its canonical one whole."""
+    """Return whether the pattern matches a field's own name or its canonical one whole."""
     return any(re.fullmatch(pattern, n) for n in {name, canonical(config, name)})
 
 
 def layer_count_field(config: PretrainedConfig) -> str:
-    """Returns the field that holds the number of layers."""
+    """Return the field that holds the number of layers."""
     return next(f for f in field_names(config) if matches(LAYER_COUNTS, config, f))
 
 
 def class_default(config: PretrainedConfig, name: str) -> Any:
-    """Returns the default that the class declares; None where it derives the value."""
+    """Return the default that the class declares; None where it derives the value."""
     for field in dataclasses.fields(config):
         if field.name == name:
             made = field.default_factory
@@ -160,12 +171,12 @@ def _annotation(config: PretrainedConfig, name: str) -> Any:
 
 
 def allowed_types(config: PretrainedConfig, name: str) -> set[Any]:
-    """Returns the plain types that a field's annotation allows, NoneType among them."""
+    """Return the plain types that a field's annotation allows, NoneType among them."""
     return {typing.get_origin(t) or t for t in _alternatives(_annotation(config, name))}
 
 
 def literals(config: PretrainedConfig, name: str) -> list[str]:
-    """Returns the strings that a field's annotation lists."""
+    """Return the strings that a field's annotation lists."""
     notes = _alternatives(_annotation(config, name))
     found = [typing.get_args(t) for t in notes if typing.get_origin(t) is typing.Literal]
     return [value for values in found for value in values if isinstance(value, str)]
@@ -208,7 +219,9 @@ def _small_value(source: PretrainedConfig, name: str) -> Any:
     if matches(WINDOWS, source, name) and (value or default):
         return 4 + (value or default) % 2
     if matches(KEY_VALUE_HEADS, source, name) and not matches("num_attention_heads", source, name):
-        return _key_value_heads(source, name)
+        if value == 1:
+            return 1
+        return HEADS if hasattr(source, "kv_lora_rank") else KV_HEADS  # a latent gives all of them
     if not number:
         return None
     for pattern, size in SIZES:
@@ -218,7 +231,7 @@ def _small_value(source: PretrainedConfig, name: str) -> Any:
 
 
 def _positions(source: PretrainedConfig) -> int:
-    """Returns a length that sequences can pass where positions are computed, not looked up."""
+    """Return a length that sequences can pass where positions are computed, not looked up."""
     rope = getattr(source, "rope_parameters", None)
     if not isinstance(rope, dict) or _has_key(rope, "original_max_position_embeddings"):
         return TABLE_POSITIONS
@@ -231,15 +244,8 @@ def _has_key(tree: dict[str, Any], key: str) -> bool:
     return key in tree or any(isinstance(v, dict) and _has_key(v, key) for v in tree.values())
 
 
-def _key_value_heads(source: PretrainedConfig, name: str) -> int:
-    """Returns two heads, or as many as queries where a latent gives all of them."""
-    if getattr(source, name) == 1:
-        return 1
-    return HEADS if hasattr(source, "kv_lora_rank") else KV_HEADS
-
-
 def _head_sizes(source: PretrainedConfig) -> dict[str, Any]:
-    """Returns a head size other than hidden / heads where the default's differs from it."""
+    """Return a head size other than hidden / heads where the default's differs from it."""
     head, value_head = class_default(source, "head_dim"), getattr(source, "v_head_dim", None)
     if head is None:
         return {}
@@ -248,6 +254,7 @@ def _head_sizes(source: PretrainedConfig) -> dict[str, Any]:
     fractions = _partial_factors(getattr(source, "rope_parameters", None) or {})
     usual = head * source.num_attention_heads == source.hidden_size
     wanted = (HEAD_DIM, 12, 24) if usual else (12, 24, 8, 32)
+    # Rotations pair dimensions, so every rotated share of a head is even, and not tiny.
     even = [d for d in wanted if all(int(d * f) % 2 == 0 and int(d * f) >= 4 for f in fractions)]
     size = even[0] if even else HEAD_DIM
     return {"head_dim": size} | ({"v_head_dim": 8} if value_head not in (None, head) else {})
@@ -259,7 +266,7 @@ def _partial_factors(rope: dict[str, Any]) -> list[float]:
 
 
 def _rope(source: PretrainedConfig) -> dict[str, Any]:
-    """Returns rope parameters whose trained length the proof's longest sequence passes."""
+    """Return rope parameters whose trained length the proof's longest sequence passes."""
     made: dict[str, Any] = {}
     if isinstance(class_default(source, "original_max_position_embeddings"), int):
         made["original_max_position_embeddings"] = ORIGINAL_POSITIONS
@@ -283,7 +290,7 @@ def _shorter(rope: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nested(source: PretrainedConfig) -> dict[str, Any]:
-    """Returns the small values of configs inside this one."""
+    """Return the small values of configs inside this one."""
     made: dict[str, Any] = {}
     for name in source.sub_configs:
         inner = getattr(source, name, None)  # a part such as attention's, not a text config
@@ -291,12 +298,13 @@ def _nested(source: PretrainedConfig) -> dict[str, Any]:
             values = {f: _small_value(inner, f) for f in field_names(inner)}
             kept = {f: v for f, v in values.items() if v is not None and f != "hidden_size"}
             kept |= {f: KV_HEADS for f in values if re.fullmatch(r"kv_n_heads|n_kv_heads", f)}
-            made[name] = {**_plain(inner), **_needed(source, name, inner), **kept}
+            plain = {f: getattr(inner, f) for f in field_names(inner) if not f.startswith("_")}
+            made[name] = {**plain, **_needed(source, name, inner), **kept}
     return made
 
 
 def _needed(source: PretrainedConfig, name: str, inner: PretrainedConfig) -> dict[str, float]:
-    """Returns what the model needs of an inner config and its defaults leave out.
+    """Return what the model needs of an inner config and its defaults leave out.
 
     A rope base that the class does not declare, and a clip that is applied without an `if`.
     """
@@ -309,28 +317,24 @@ def _needed(source: PretrainedConfig, name: str, inner: PretrainedConfig) -> dic
     return made
 
 
-@functools.cache
-def _module_source(module: str) -> str:
-    return inspect.getsource(importlib.import_module(module))
-
-
 def modeling_source(config: PretrainedConfig) -> str:
-    """Returns the source text of the modeling module beside the config's module."""
+    """Return the source text of the modeling module beside the config's module."""
     package, _, module = type(config).__module__.rpartition(".")
     return _module_source(f"{package}.{module.replace('configuration_', 'modeling_')}")
 
 
+@functools.cache  # asked once for every field that is flipped
+def _module_source(module: str) -> str:
+    return inspect.getsource(importlib.import_module(module))
+
+
 def config_source(config: PretrainedConfig) -> str:
-    """Returns the source text of the config's class."""
+    """Return the source text of the config's class."""
     return inspect.getsource(type(config))
 
 
-def _plain(config: PretrainedConfig) -> dict[str, Any]:
-    return {f: getattr(config, f) for f in field_names(config) if not f.startswith("_")}
-
-
 def _special_tokens(source: PretrainedConfig, vocab: int, seed: int) -> dict[str, Any]:
-    """Returns token numbers inside the vocabulary, different from one another."""
+    """Return token numbers inside the vocabulary, different from one another."""
     made: dict[str, Any] = {}
     names = [f for f in field_names(source) if re.fullmatch(r".*_token_(id|index)", f)]
     names += [f for f in ("pad_token_id", "bos_token_id", "eos_token_id") if f not in names]
@@ -343,22 +347,19 @@ def _special_tokens(source: PretrainedConfig, vocab: int, seed: int) -> dict[str
     return made
 
 
-def _fewest_layers(source: PretrainedConfig) -> int:
-    """Returns four layers, or two where each counts as two."""
-    count = getattr(source, layer_count_field(source))
-    canonical_count = getattr(source, "num_hidden_layers", count)
-    return LAYERS if canonical_count == count else max(2, LAYERS * count // canonical_count)
-
-
 def _layer_numbers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
-    """Returns fields that name or count layers, scaled to fewer of them."""
+    """Return fields that name or count layers, scaled to fewer of them."""
     total = getattr(source, layer_count_field(source))
     made: dict[str, Any] = {}
     for name in field_names(source):
         value = getattr(source, name)
         if matches(LAYER_COUNTS, source, name):
             continue
-        if class_default(source, name) is not None and _is_layer_number(name, value) and value > 1:
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value > 1
+        # A period, such as every fourth layer, stays as it is.
+        is_period = re.search(r"step|interval|every|pattern", name)
+        is_of_layers = re.search(r"(^|_)layers?(_|$)|first_k_dense", name) and not is_period
+        if is_number and is_of_layers and class_default(source, name) is not None:
             last = re.search(r"end_index", name) is not None
             made[name] = layers - 1 if last else max(1, math.ceil(value * layers / total) - 1)
         if is_counted_pattern(value):
@@ -366,15 +367,8 @@ def _layer_numbers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
     return made
 
 
-def _is_layer_number(name: str, value: Any) -> bool:
-    number = isinstance(value, int) and not isinstance(value, bool)
-    step = re.search(r"step|interval|every|pattern", name)
-    counted = re.search(r"(^|_)layers?(_|$)|first_k_dense", name)
-    return number and bool(counted) and not step
-
-
 def is_counted_pattern(value: Any) -> bool:
-    """Says whether a value is a list of [kinds, repetitions]."""
+    """Return whether a value is a list of [kinds, repetitions]."""
     if not isinstance(value, list) or not value:
         return False
     return all(
@@ -384,14 +378,14 @@ def is_counted_pattern(value: Any) -> bool:
 
 
 def layer_lists(config: PretrainedConfig) -> dict[str, list[Any]]:
-    """Returns the fields that hold one value per layer."""
+    """Return the fields that hold one value per layer."""
     count = getattr(config, layer_count_field(config))
     lists = {f: getattr(config, f) for f in field_names(config)}
     return {f: v for f, v in lists.items() if isinstance(v, list) and len(v) == count > 0}
 
 
 def _layer_kinds(config: PretrainedConfig) -> set[tuple[Any, ...]]:
-    """Returns the different kinds of layers: the values that lists give one layer, together."""
+    """Return the different kinds of layers: the values that lists give one layer, together."""
     lists = {f: v for f, v in layer_lists(config).items() if not _is_size_list(v)}
     if not lists:
         return set()
@@ -400,14 +394,14 @@ def _layer_kinds(config: PretrainedConfig) -> set[tuple[Any, ...]]:
 
 
 def _is_size_list(values: list[Any]) -> bool:
-    """Says whether per-layer values are sizes or bases, all of them equal or each its own."""
+    """Return whether per-layer values are sizes or bases, all of them equal or each its own."""
     return len(set(map(str, values))) == 1 or all(
         isinstance(v, int | float) and not isinstance(v, bool) and v > 1 for v in values
     )
 
 
 def _chosen_layers(source: PretrainedConfig, layers: int) -> dict[str, Any]:
-    """Returns per-layer lists that hold one layer of each kind of the default's."""
+    """Return per-layer lists that hold one layer of each kind of the default's."""
     lists = {f: v for f, v in layer_lists(source).items() if not _is_size_list(v)}
     rows = list(zip(*lists.values(), strict=True))
     first = {str(row): number for number, row in reversed(list(enumerate(rows)))}

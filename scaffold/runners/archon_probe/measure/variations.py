@@ -61,7 +61,7 @@ class Variation:
     """One flip of a config.
 
     Attributes:
-        name: Says what was flipped, such as "hidden_act=gelu"; unique in one list.
+        name: What was flipped, such as "hidden_act=gelu"; unique in one list.
         field: The config's field; a dotted path into a nested config; two joined by " + ".
         value: What it was set to.
         config: The whole flipped config.
@@ -74,7 +74,7 @@ class Variation:
 
 
 def variations(config: PretrainedConfig, *, is_checked: bool = True) -> list[Variation]:
-    """Returns one variation for each flip of a field, then a few of two fields.
+    """Return one variation for each flip of a field, then a few of two fields.
 
     Args:
         config: A tiny config.
@@ -85,15 +85,16 @@ def variations(config: PretrainedConfig, *, is_checked: bool = True) -> list[Var
     """
     values = base_values(config)
     flips = list(_flips(config))
-    seen = {_key(config)}
+    seen = {_key(config)}  # a config class may undo a flip, or derive another one's values
     singles = list(_made(config, values, ((f,) for f in flips), seen, is_checked))
+    # A mix of layers may be refused alone and run beside a window that is switched on.
     mixes = [flip for flip in flips if flip[0] == "layer_types"][-1:]
     pairs = [*_odd_heads(config), *_pairs([*((v.field, v.value) for v in singles), *mixes])]
     return singles + list(_made(config, values, pairs, seen, is_checked))
 
 
 def base_values(config: PretrainedConfig) -> dict[str, Any]:
-    """Returns few constructor arguments that make this config; what the class derives is left out.
+    """Return few constructor arguments that make this config; what the class derives is left out.
 
     A window that another option turns off is there, so that turning it on gives a small one.
     """
@@ -115,7 +116,7 @@ def base_values(config: PretrainedConfig) -> dict[str, Any]:
 
 
 def runs(config: PretrainedConfig) -> bool:
-    """Says whether transformers builds a model of this config and computes finite logits.
+    """Return whether transformers builds a model of this config and computes finite logits.
 
     A model with matrices that have no numbers does not count: nobody trains or saves one.
     """
@@ -150,18 +151,14 @@ def _made(
         if is_checked and not runs(made):
             continue
         fields = " + ".join(field for field, _ in flip)
-        name = " + ".join(f"{field}={_short(_read(config, field), v)}" for field, v in flip)
+        name = " + ".join(
+            f"{field}={_short(tiny.read_field(config, field), v)}" for field, v in flip
+        )
         yield Variation(name, fields, flip[0][1] if len(flip) == 1 else [v for _, v in flip], made)
 
 
-def _read(config: PretrainedConfig, field: str) -> Any:
-    outer, _, inner = field.partition(".")
-    value = getattr(config, outer, None)
-    return getattr(value, inner, None) if inner else value
-
-
 def _short(old: Any, value: Any) -> str:
-    """Returns what is different in a new value, in few words."""
+    """Return what is different in a new value, in few words."""
     if isinstance(value, dict) and isinstance(old, dict):
         changed = {k: v for k, v in value.items() if k not in old or not tiny.same(v, old[k])}
         dropped = [f"no {k}" for k in old if k not in value]
@@ -181,12 +178,9 @@ def _with(
     if not inner:
         return values | {field: value}
     part = values.get(outer, getattr(config, outer))
-    part = part if isinstance(part, dict) else _public(part)
+    if not isinstance(part, dict):
+        part = {f: getattr(part, f) for f in tiny.field_names(part)}
     return values | {outer: {**part, inner: value}}
-
-
-def _public(config: PretrainedConfig) -> dict[str, Any]:
-    return {f: getattr(config, f) for f in tiny.field_names(config)}
 
 
 def _try_build(config: PretrainedConfig, values: dict[str, Any]) -> PretrainedConfig | None:
@@ -198,7 +192,7 @@ def _try_build(config: PretrainedConfig, values: dict[str, Any]) -> PretrainedCo
 
 
 def _copied(value: Any) -> Any:
-    """Copies dicts, lists and nested configs, which config classes change in place."""
+    """Copy dicts, lists and nested configs, which config classes change in place."""
     if isinstance(value, PretrainedConfig):
         return copy.deepcopy(value)
     if isinstance(value, dict):
@@ -211,7 +205,7 @@ def _key(config: PretrainedConfig) -> str:
 
 
 def _flips(config: PretrainedConfig, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields (field, other value) for every field that a forward may read."""
+    """Yield (field, other value) for every field that a forward may read."""
     for name in tiny.field_names(config):
         value = getattr(config, name, None)
         if re.fullmatch(UNREAD, name):
@@ -225,7 +219,7 @@ def _flips(config: PretrainedConfig, prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _others(config: PretrainedConfig, name: str, value: Any) -> list[Any]:
-    """Returns other values of a field: by its value, else by what its annotation allows."""
+    """Return other values of a field: by its value, else by what its annotation allows."""
     allowed = tiny.allowed_types(config, name)
     if name == "rope_parameters":
         return list(_ropes(config, value)) if isinstance(value, dict) else []
@@ -261,7 +255,7 @@ def _numbers(config: PretrainedConfig, name: str, value: float) -> list[Any]:
 
 
 def _absent(config: PretrainedConfig, name: str, allowed: set[Any]) -> list[Any]:
-    """Returns values for a field that is None."""
+    """Return values for a field that is None."""
     if re.search(r"cap", name):
         return [2.0]
     for pattern, values in NUMBERS if int in allowed else ():
@@ -279,7 +273,7 @@ def _absent(config: PretrainedConfig, name: str, allowed: set[Any]) -> list[Any]
 
 
 def _strings(config: PretrainedConfig, name: str) -> list[str]:
-    """Returns other strings: activations, or literals that the sources compare a field with."""
+    """Return other strings: activations, or literals that the sources compare a field with."""
     value = getattr(config, name, None)
     if re.search(r"act|afn", name) and isinstance(value, str):
         return [a for a in ACTIVATIONS if a != value]
@@ -296,7 +290,7 @@ def _strings(config: PretrainedConfig, name: str) -> list[str]:
 
 
 def _lists(config: PretrainedConfig, name: str, value: list[Any]) -> list[list[Any]]:
-    """Returns other lists: other layers chosen, or other values per layer."""
+    """Return other lists: other layers chosen, or other values per layer."""
     count = getattr(config, tiny.layer_count_field(config), 0)
     if tiny.is_counted_pattern(value):
         kinds = value[0][0]
@@ -315,7 +309,7 @@ def _lists(config: PretrainedConfig, name: str, value: list[Any]) -> list[list[A
 
 
 def _kind_lists(config: PretrainedConfig, value: list[str]) -> list[list[str]]:
-    """Returns lists of one kind only and of each kind with each other, in turn."""
+    """Return lists of one kind only and of each kind with each other, in turn."""
     known = LAYER_TYPES if value[0].endswith("_attention") else ("dense", "sparse")
     text = tiny.modeling_source(config) + tiny.config_source(config)
     kinds = [k for k in dict.fromkeys([*known, *value]) if k in value or f'"{k}"' in text]
@@ -327,9 +321,11 @@ def _kind_lists(config: PretrainedConfig, value: list[str]) -> list[list[str]]:
 
 
 def _ropes(config: PretrainedConfig, rope: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields other rope parameters: every kind of scaling, other bases, other rotated shares."""
+    """Yield other rope parameters: every kind of scaling, other bases, other rotated shares."""
     nested = [k for k, v in rope.items() if isinstance(v, dict)]
-    size = _rotated(config, rope if not nested else rope[nested[0]])
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    flat = rope[nested[0]] if nested else rope
+    size = int(head * flat.get("partial_rotary_factor", 1.0))
     for change in _rope_changes(size):
         if not nested:
             yield _changed_rope(rope, change)
@@ -344,13 +340,9 @@ def _ropes(config: PretrainedConfig, rope: dict[str, Any]) -> Iterator[dict[str,
 
 def _changed_rope(rope: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     kept = {"rope_theta", "partial_rotary_factor", "rope_type", "mrope_section"}
+    # Parameters of one kind of scaling mean nothing to another.
     own = {k: v for k, v in rope.items() if k in kept} if "rope_type" in change else rope
     return {**own, **{k: v(rope) if callable(v) else v for k, v in change.items()}}
-
-
-def _rotated(config: PretrainedConfig, rope: dict[str, Any]) -> int:
-    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return int(head * rope.get("partial_rotary_factor", 1.0))
 
 
 def _rope_changes(size: int) -> Iterator[dict[str, Any]]:
@@ -377,7 +369,7 @@ def _rope_changes(size: int) -> Iterator[dict[str, Any]]:
 
 
 def _odd_heads(config: PretrainedConfig) -> Iterator[tuple[tuple[str, Any], ...]]:
-    """Yields six heads, which are no power of two, on a width that they divide."""
+    """Yield six heads, which are no power of two, on a width that they divide."""
     names = tiny.field_names(config)
     wide = next((f for f in names if tiny.matches("hidden_size", config, f)), None)
     heads = next((f for f in names if tiny.matches("num_attention_heads", config, f)), None)
@@ -386,12 +378,17 @@ def _odd_heads(config: PretrainedConfig) -> Iterator[tuple[tuple[str, Any], ...]
 
 
 def _pairs(singles: list[tuple[str, Any]]) -> Iterator[tuple[tuple[str, Any], ...]]:
-    """Yields pairs of options that meet in one computation."""
+    """Yield pairs of options that meet in one computation."""
     first: dict[str, tuple[str, Any]] = {}
     for field, value in singles:
         for role, pattern in _ROLES:
-            if re.fullmatch(pattern, field) and (role != "scaling" or _scales(value)):
-                first.setdefault(role, (field, value))
+            if not re.fullmatch(pattern, field):
+                continue
+            if role == "scaling":  # the one that changes the most: frequencies and the factor
+                inner = next((v for v in value.values() if isinstance(v, dict)), value)
+                if inner.get("rope_type") != "yarn":
+                    continue
+            first.setdefault(role, (field, value))
     for left, right in _ROLE_PAIRS:
         if left in first and right in first and first[left][0] != first[right][0]:
             yield first[left], first[right]
@@ -421,8 +418,3 @@ _ROLE_PAIRS = (
     ("top", "scale"),
     ("parallel", "heads"),
 )
-
-
-def _scales(value: Any) -> bool:
-    inner = next((v for v in value.values() if isinstance(v, dict)), value)
-    return inner.get("rope_type") == "yarn"

@@ -1,4 +1,4 @@
-"""Finds how a decoder layer combines its modules: order, residuals, multipliers."""
+"""Find how a decoder layer combines its modules: order, residuals, multipliers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from torch import Tensor
 
 from archon_probe.measure.algebra import explain, is_close
-from archon_probe.measure.hooks import Call, Trace
+from archon_probe.measure.hooks import Call
 from archon_probe.measure.roles import UnknownStructureError
 
 
 @dataclass
 class Wiring:
-    """Is a layer as a list of steps.
+    """A layer as a list of steps.
 
     Args:
         steps: ``{"out", "call", "in"}`` or ``{"out", "sum": [[name, weight], ...]}``; the input is
@@ -27,7 +27,7 @@ class Wiring:
 
 
 def wire(layer: Call, calls: list[Call]) -> Wiring:
-    """Explains every module's input, and the layer's output, by what was computed before it.
+    """Explain every module's input, and the layer's output, by what was computed before it.
 
     Args:
         layer: The call of the layer.
@@ -47,6 +47,7 @@ def wire(layer: Call, calls: list[Call]) -> Wiring:
         known[out] = _rows(group[-1].y)
         wiring.steps.append({"out": out, "call": name, "in": step_in})
         wiring.calls[name] = group
+    # The last residual is a sum that no module computes.
     final = _step(wiring, known, _rows(layer.y), f"{layer.path} output")
     if wiring.steps and wiring.steps[-1]["out"] != final:
         wiring.steps.append({"out": f"{layer.path}:y", "sum": [[final, 1.0]]})
@@ -58,15 +59,13 @@ def _rows(x: Tensor) -> Tensor:
 
 
 def _blocks(calls: list[Call]) -> list[list[Call]]:
-    """Leaves out what changes nothing, and joins linear maps with an activation between them."""
+    """Leave out what changes nothing, and join linear maps with an activation between them."""
     blocks: list[list[Call]] = []
     for call in calls:
         if not call.inputs or not call.outputs:
             continue
-        is_identity = is_close(_rows(call.y), _rows(call.x), 0.0) and not any(
-            True for _ in call.module.parameters()
-        )
-        if is_identity:
+        # Dropout in evaluation, or a residual's identity.
+        if not list(call.module.parameters()) and is_close(_rows(call.y), _rows(call.x), 0.0):
             continue
         blocks.append([call])
     joined: list[list[Call]] = []
@@ -84,7 +83,7 @@ def _blocks(calls: list[Call]) -> list[list[Call]]:
 
 
 def _step(wiring: Wiring, known: dict[str, Tensor], target: Tensor, what: str) -> str:
-    """Returns the name of a known tensor that equals the target, after adding a sum if needed."""
+    """Return the name of a known tensor that equals the target, after adding a sum if needed."""
     terms = explain(target, known)
     if terms is None:
         raise UnknownStructureError(what, f"is no weighted sum of {', '.join(known)}")
@@ -94,8 +93,3 @@ def _step(wiring: Wiring, known: dict[str, Tensor], target: Tensor, what: str) -
     wiring.steps.append({"out": name, "sum": [[n, w] for n, w in terms]})
     known[name] = target
     return name
-
-
-def layer_call(trace: Trace, path: str) -> Call:
-    """Returns the one call of a layer."""
-    return trace.of(path)[0]

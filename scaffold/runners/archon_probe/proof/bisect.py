@@ -1,4 +1,4 @@
-"""Where a port first differs: the module, the tensor, and the source lines of both sides.
+"""Find where a port first differs: the module, the tensor, and the source lines of both sides.
 
 Modules are paired by the tensors of the checkpoint that they hold, so that no names are compared.
 """
@@ -41,7 +41,7 @@ class Traced:
 
 
 def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any]:
-    """Finds the first module and tensor in which an Archon model differs from transformers.
+    """Find the first module and tensor in which an Archon model differs from transformers.
 
     Args:
         spec: The model's spec.
@@ -51,7 +51,7 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
     Returns:
         ``variation``; ``hf`` and ``archon``: module, class, file, line and source of each side;
         ``tensor``, ``error``, ``token``, ``values``, ``input_differs``; ``text`` for people.
-        ``unknown`` says why where nothing was found.
+        ``unknown`` is the reason where nothing was found.
     """
     hf_model = random_model(config)
     with tempfile.TemporaryDirectory() as folder:
@@ -62,17 +62,20 @@ def bisect(spec: Any, config: PretrainedConfig, variation: str) -> dict[str, Any
     try:
         built = build(spec, args, saved)
     except Exception as error:
-        # What is wrong is then in the constructor or the adapter, and the error says it.
+        # What is wrong is then in the constructor or the adapter, and the error names it.
         return _unknown(variation, f"the weights do not load: {type(error).__name__}: {error}")
     pairs = pair_modules(hf_model, built)
     batch = make_batch(config.vocab_size)
     truth = _capture_alone(hf_model, [h for h, _ in pairs], batch)
     try:
-        found = _capture_packed(built.model, [a for _, a in pairs], batch)
+        with _Capture(built.model, [a for _, a in pairs]) as capture:
+            (forward_packed(built.model, batch) * batch.cotangent).sum().backward()
+        found = _traced([capture], (sum(batch.lengths),))
     except Exception as error:
         return _unknown(variation, f"its forward fails: {type(error).__name__}: {error}")
     kind, first = "output", _first_difference(pairs, truth.outputs, found.outputs)
     if first is None:
+        # Gradients flow from the last module to the first one.
         kind, backwards = "gradient of the output", dict(reversed(truth.gradients.items()))
         first = _first_difference(pairs, backwards, found.gradients)
     if first is None:
@@ -90,7 +93,7 @@ def _unknown(variation: str, why: str) -> dict[str, Any]:
 
 
 def pair_modules(hf_model: Any, built: Any) -> list[tuple[str, str]]:
-    """Returns (transformers' module, Archon's module) that hold the same tensors of a checkpoint.
+    """Return (transformers' module, Archon's module) that hold the same tensors of a checkpoint.
 
     Of several modules around the same tensors, the outermost are paired with each other, and the
     innermost.
@@ -108,12 +111,13 @@ def pair_modules(hf_model: Any, built: Any) -> list[tuple[str, str]]:
 
 
 def _by_tensors(model: nn.Module, hub: dict[str, set[str]]) -> dict[frozenset[str], list[str]]:
-    """Returns the modules, outermost first, by the checkpoint's tensors below them."""
+    """Return the modules, outermost first, by the checkpoint's tensors below them."""
     found: dict[frozenset[str], list[str]] = defaultdict(list)
     for name, module in model.named_modules():
         prefix = f"{name}." if name else ""
         held = {prefix + n for n, _ in module.named_parameters(remove_duplicate=False)}
         tensors = frozenset(t for n in held for t in hub.get(n, ()))
+        # Containers are never called, so no hook of theirs runs.
         if tensors and not isinstance(module, nn.ModuleList | nn.ModuleDict):
             found[tensors].append(name)
     return found
@@ -146,7 +150,7 @@ def _archon_hub_names(built: Any) -> dict[str, set[str]]:
 
 
 class _Capture:
-    """Collects, as modules finish, their outputs, the gradients of these, and their inputs."""
+    """The outputs of modules, the gradients of these, and their inputs, as modules finish."""
 
     def __init__(self, model: nn.Module, names: Iterable[str]) -> None:
         self.outputs: dict[str, Tensor] = {}
@@ -167,13 +171,14 @@ class _Capture:
             handle.remove()
 
     def all_gradients(self) -> dict[str, Tensor]:
-        """Returns gradients in the order of the outputs; zeros where the loss needs none."""
+        """Return gradients in the order of the outputs; zeros where the loss needs none."""
         return {n: self.gradients.get(n, torch.zeros_like(t)) for n, t in self.outputs.items()}
 
     def _hook(self, name: str) -> Any:
         def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             given, tensor = _first_tensor([args, kwargs]), _first_tensor(output)
             if given is not None:
+                # The first call counts: a shared module is called again.
                 self.inputs.setdefault(name, given.detach().clone())
             if tensor is None:
                 return
@@ -194,7 +199,7 @@ def _first_tensor(output: Any) -> Tensor | None:
 
 
 def _capture_alone(model: Any, names: list[str], batch: Batch) -> Traced:
-    """Runs transformers on each sequence alone and lays what its modules gave end to end."""
+    """Run transformers on each sequence alone and lay what its modules gave end to end."""
     runs: list[_Capture] = []
     for start, end in batch.spans:
         with _Capture(model, names) as capture, fresh_state(model):
@@ -205,7 +210,7 @@ def _capture_alone(model: Any, names: list[str], batch: Batch) -> Traced:
 
 
 def _traced(runs: list[_Capture], lengths: tuple[int, ...]) -> Traced:
-    """Joins what several runs captured; what cannot be told apart by tokens is left out."""
+    """Join what several runs captured; what has no dimension of tokens is left out."""
 
     def rows(parts: list[dict[str, Tensor]]) -> Rows:
         shared = [name for name in parts[0] if all(name in part for part in parts)]
@@ -219,14 +224,8 @@ def _traced(runs: list[_Capture], lengths: tuple[int, ...]) -> Traced:
     )
 
 
-def _capture_packed(model: Any, names: list[str], batch: Batch) -> Traced:
-    with _Capture(model, names) as capture:
-        (forward_packed(model, batch) * batch.cotangent).sum().backward()
-    return _traced([capture], (sum(batch.lengths),))
-
-
 def _joined(tensors: list[Tensor], lengths: tuple[int, ...]) -> Tensor | None:
-    """Returns [T, rest]: the dimension of tokens is the one whose size is always the length."""
+    """Return [T, rest]: the dimension of tokens is the one whose size is always the length."""
     for dim in range(tensors[0].dim()):
         if all(t.dim() > dim and t.shape[dim] == n for t, n in zip(tensors, lengths, strict=True)):
             rows = [t.movedim(dim, 0).reshape(n, -1) for t, n in zip(tensors, lengths, strict=True)]
@@ -280,7 +279,7 @@ def _report(
 
 
 def _side(model: nn.Module, name: str) -> dict[str, Any]:
-    """Describes a module, with the source of its forward; of its owner's if it is torch's own."""
+    """Describe a module, with the source of its forward; of its owner's if it is torch's own."""
     module = model.get_submodule(name)
     described = module
     while type(described).__module__.startswith("torch.") and name:
@@ -302,7 +301,7 @@ def _side(model: nn.Module, name: str) -> dict[str, Any]:
 
 
 def describe(found: dict[str, Any]) -> str:
-    """Returns a bisection as text."""
+    """Return a bisection as text."""
     hf, archon = found["hf"], found["archon"]
     numbers = {k: " ".join(f"{v:.5g}" for v in found["values"][k]) for k in ("hf", "archon")}
     before = {True: "its input already differs", False: "its input is the same", None: ""}

@@ -23,13 +23,14 @@ class Built:
 
 
 def load_spec(path: str) -> Any:
-    """Returns the model's spec, given as ``module:NAME``."""
+    """Return the model's spec, given as ``module:NAME``."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def read_args(spec: Any, config: PretrainedConfig) -> tuple[Any, str | None]:
-    """Returns the model's arguments, or why the model refuses the config."""
+    """Return the model's arguments, or why the model refuses the config."""
+    # Late, as the package is the target's, and staged modules may come before its own.
     errors = importlib.import_module("areal.api.errors")
     try:
         return spec.model_args_class.from_hf_config(config), None
@@ -38,7 +39,7 @@ def read_args(spec: Any, config: PretrainedConfig) -> tuple[Any, str | None]:
 
 
 def build(spec: Any, args: Any, saved: dict[str, Tensor]) -> Built:
-    """Builds the Archon model and loads a checkpoint's tensors through its adapter."""
+    """Build the Archon model and load a checkpoint's tensors through its adapter."""
     model = spec.model_class(args)
     adapter = spec.state_dict_adapter_class(args)
     # What is state, such as the bias that picks experts, comes with the checkpoint.
@@ -48,11 +49,12 @@ def build(spec: Any, args: Any, saved: dict[str, Tensor]) -> Built:
 
 
 def run_packed(built: Built, batch: Batch) -> Run:
-    """Runs an Archon model once on all sequences, and its loss backwards."""
+    """Run an Archon model once on all sequences, and its loss backwards."""
     model = built.model
     model.zero_grad(set_to_none=True)
     logits = forward_packed(model, batch)
     (logits * batch.cotangent).sum().backward()
+    # Tied parameters under all of their names, as the adapter reads a whole state.
     given = {
         name: torch.zeros_like(p) if p.grad is None else p.grad
         for name, p in model.named_parameters(remove_duplicate=False)
@@ -62,6 +64,6 @@ def run_packed(built: Built, batch: Batch) -> Run:
 
 
 def forward_packed(model: Any, batch: Batch) -> Tensor:
-    """Returns the logits [T, vocab] of an Archon model for a packed batch."""
+    """Return the logits [T, vocab] of an Archon model for a packed batch."""
     positions, cu_seqlens = batch.positions[None], batch.cu_seqlens
     return model(batch.tokens[None], positions, cu_seqlens, max(batch.lengths))[0]

@@ -1,7 +1,4 @@
-"""Says in which ways a model can be split, and whether it then computes what one process does.
-
-Also the program that torchrun starts on each process, ``python -m archon_probe.proof.parallel``.
-"""
+"""Measure the ways to split a model over processes against the whole model."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ TIME_LIMIT_S = 240
 
 
 def measure_split(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Splits a tiny model over two processes in every way, and compares it with the whole one.
+    """Split a tiny model over two processes in every way, and compare it with the whole one.
 
     Args:
         request: As for a proof: ``model_type`` and ``spec``; optionally ``config``, ``package`` and
@@ -27,24 +24,25 @@ def measure_split(request: dict[str, Any]) -> dict[str, dict[str, Any]]:
     Returns:
         For each way ("fsdp", "tp", "cp", "pp", "ep"; the last only for models with experts):
         ``status``: "equal"; "refused", where the model's sizes do not divide or its embedding and
-        head are one; "failed". ``message`` says why; ``logits`` and ``gradient`` are the errors.
+        head are one; "failed". ``message`` is the reason; ``logits`` and ``gradient`` are errors.
     """
     with tempfile.TemporaryDirectory() as folder:
-        asked, answered = Path(folder) / "request.json", Path(folder) / "result.json"
-        asked.write_text(json.dumps(request, default=str), encoding="utf-8")
+        request_path, result_path = Path(folder) / "request.json", Path(folder) / "result.json"
+        request_path.write_text(json.dumps(request, default=str), encoding="utf-8")
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         command += ["--nproc-per-node", str(PROCESSES), "-m", "archon_probe.proof.parallel_worker"]
-        done = _run([*command, str(asked), str(answered)])
-        if answered.exists():
-            return json.loads(answered.read_text(encoding="utf-8"))
+        done = _run([*command, str(request_path), str(result_path)])
+        if result_path.exists():
+            return json.loads(result_path.read_text(encoding="utf-8"))
     return {"fsdp": {"status": "failed", "message": done}}
 
 
 def _run(command: list[str]) -> str:
-    """Runs the processes; returns the first error that they wrote."""
+    """Run the processes; return the first error that they wrote."""
     env = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
+        # torchrun starts new interpreters, which have to find the probe and the target.
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
     try:
@@ -58,7 +56,7 @@ def _run(command: list[str]) -> str:
 
 
 def verdict(ranks: list[dict[str, Any]], tolerance: float) -> dict[str, Any]:
-    """Returns what all processes' findings of one way come to."""
+    """Return the verdict on one way to split, from the findings of all processes."""
     failures = [found["failure"].strip().splitlines()[-1] for found in ranks if "failure" in found]
     if failures:
         refused = all("ConfigError" in failure for failure in failures)

@@ -1,4 +1,4 @@
-"""Compares a model that is split over processes with the whole one; runs on all of them.
+"""Compare a model that is split over processes with the whole one, on all of them.
 
 Every case builds the model from one seed on every process: whole, and split. Each process of data
 parallelism has a row of its own; the gradient must be the mean of the rows' gradients.
@@ -51,7 +51,7 @@ ROW_INPUTS = ("tokens", "positions", "cu_seqlens", "max_seqlen")
 
 @dataclass
 class Case:
-    """Is one model, one way to split it, and its options.
+    """One model, one way to split it, and its options.
 
     Attributes:
         config: What ``args_of`` makes the model's arguments from.
@@ -71,7 +71,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Subject:
-    """Is what is split: a spec, and arguments of its model."""
+    """What is split: a spec, and arguments of its model."""
 
     spec: Any
     args: Any
@@ -79,7 +79,7 @@ class Subject:
 
 @dataclass
 class Row:
-    """Is one packed row: tokens and labels [1, T], and what a model needs to know of it."""
+    """One packed row: tokens and labels [1, T], and what a model needs beside them."""
 
     tokens: Tensor
     labels: Tensor
@@ -100,7 +100,7 @@ class Row:
 
 
 def build(subject: Subject) -> nn.Module:
-    """Returns the whole model with weights that depend on the seed alone."""
+    """Return the whole model with weights that depend on the seed alone."""
     torch.manual_seed(1)
     model = subject.spec.model_class(subject.args)
     model.init_buffers("cpu")
@@ -118,7 +118,7 @@ def build(subject: Subject) -> nn.Module:
 
 
 def loss_of(output: Tensor, labels: Tensor) -> Tensor:
-    """Returns the mean over tokens of a row's loss; a critic's has one output for each token."""
+    """Return the mean over tokens of a row's loss; a critic's has one output for each token."""
     if output.shape[-1] == 1:
         return (output.squeeze(-1) - labels.float() / 50).pow(2).mean()
     return F.cross_entropy(output.flatten(0, 1), labels.flatten())
@@ -126,7 +126,7 @@ def loss_of(output: Tensor, labels: Tensor) -> Tensor:
 
 @dataclass
 class Expected:
-    """Is what one process computes.
+    """What one process computes.
 
     Attributes:
         outputs: Logits of each row.
@@ -140,7 +140,7 @@ class Expected:
 
 
 def expect(subject: Subject, rows: list[Row]) -> Expected:
-    """Runs the whole model on all rows, and once more with every parameter a rounding away."""
+    """Run the whole model on all rows, and once more with every parameter a rounding away."""
     outputs, gradients = run_whole(build(subject), rows)
     near = build(subject)
     with torch.no_grad():
@@ -153,7 +153,7 @@ def expect(subject: Subject, rows: list[Row]) -> Expected:
 
 
 def run_whole(model: nn.Module, rows: list[Row]) -> tuple[list[Tensor], dict[str, Tensor]]:
-    """Returns each row's logits and the mean of the rows' gradients."""
+    """Return each row's logits and the mean of the rows' gradients."""
     outputs = []
     for row in rows:
         logits = model(row.tokens, row.positions, row.cu_seqlens, row.max_seqlen)
@@ -164,7 +164,7 @@ def run_whole(model: nn.Module, rows: list[Row]) -> tuple[list[Tensor], dict[str
 
 
 def run_case(case: Case, subject: Subject) -> dict[str, Any]:
-    """Returns the largest errors of logits and gradients of one case."""
+    """Return the largest errors of logits and gradients of one case."""
     dims = ArchonParallelDims(**case.dims, world_size=dist.get_world_size(), device_type="cpu")
     dp_rank = dims.get_mesh("dp").get_local_rank()
     model = build(subject)
@@ -180,6 +180,7 @@ def run_case(case: Case, subject: Subject) -> dict[str, Any]:
         "enable_compile": False,
         **case.options,
     }
+    # Cases come from JSON, which has no dtypes.
     for name in ("param_dtype", "reduce_dtype"):
         options[name] = getattr(torch, options[name])
     if "ac_config" in options:
@@ -206,7 +207,7 @@ def run_pipeline(
     parallelize: Callable[..., nn.Module],
     options: dict[str, Any],
 ) -> tuple[list[Tensor], list[nn.Module]]:
-    """Returns the logits of each row, on the last stage's process, and this process's parts."""
+    """Return the logits of each row, on the last stage's process, and this process's parts."""
     config = ArchonEngineConfig(pp_schedule=case.schedule)
     stages, parts, has_first, has_last = pipeline_llm(
         model, torch.device("cpu"), dims, config, parallelize, **options
@@ -235,7 +236,7 @@ def run_pipeline(
 
 
 def forward_backward(model: nn.Module, row: Row, dims: ArchonParallelDims) -> Tensor:
-    """Runs a model on this process's part of a row; returns the logits of the whole row."""
+    """Run a model on this process's part of a row; return the logits of the whole row."""
     inputs, labels = {"input_ids": row.tokens, "position_ids": row.positions}, row.labels
     if dims.cp_enabled:
         cp = dims.get_mesh("cp")
@@ -252,11 +253,12 @@ def forward_backward(model: nn.Module, row: Row, dims: ArchonParallelDims) -> Te
 
 
 def compare_gradients(parts: list[nn.Module], expected: Expected) -> dict[str, Any]:
-    """Returns the largest error of a gradient, also over what is allowed to it, and whose it is."""
+    """Return the largest error of a gradient, also over what is allowed to it, and whose it is."""
     floor = floor_of(expected.gradients)
     worst = {"gradient": 0.0, "excess": 0.0, "worst": ""}
     for part in parts:
         for name, parameter in part.named_parameters():
+            # Activation checkpointing puts its wrapper into the names.
             name = name.replace("_checkpoint_wrapped_module.", "")
             gradient = parameter.grad
             if (gradient is None) != (name not in expected.gradients):
@@ -265,6 +267,7 @@ def compare_gradients(parts: list[nn.Module], expected: Expected) -> dict[str, A
             if gradient is None:
                 continue
             if isinstance(gradient, DTensor):
+                # `full_tensor` would sum it up, which the optimizer does not.
                 if any(p.is_partial() for p in gradient.placements):
                     raise AssertionError(f"{name}: {gradient.placements} is not summed")
                 gradient = gradient.full_tensor()
@@ -278,7 +281,7 @@ def compare_gradients(parts: list[nn.Module], expected: Expected) -> dict[str, A
 
 
 def compare_norms(parts: list[nn.Module], expected: Expected, dims: ArchonParallelDims) -> float:
-    """Returns the relative error of the norm of all gradients, and of what clipping leaves."""
+    """Return the relative error of the norm of all gradients, and of what clipping leaves."""
     whole = sum(float(g.square().sum()) for g in expected.gradients.values()) ** 0.5
     parameters = [p for part in parts for p in part.parameters()]
     pp_group = dims.get_group("pp")
@@ -288,7 +291,7 @@ def compare_norms(parts: list[nn.Module], expected: Expected, dims: ArchonParall
 
 
 def floor_of(gradients: dict[str, Tensor]) -> float:
-    """Returns what errors are measured against at least.
+    """Return what errors are measured against at least.
 
     Gradients that are zero but for rounding (a key's bias under softmax) are measured against the
     largest of the model.
@@ -297,7 +300,7 @@ def floor_of(gradients: dict[str, Tensor]) -> float:
 
 
 def error(found: Tensor, expected: Tensor, floor: float = 0.0) -> float:
-    """Returns the difference's root mean square over that of the expected values."""
+    """Return the difference's root mean square over that of the expected values."""
     if found.shape != expected.shape:
         raise AssertionError(f"shape {tuple(found.shape)}, expected {tuple(expected.shape)}")
     count = expected.numel() ** 0.5
@@ -305,7 +308,7 @@ def error(found: Tensor, expected: Tensor, floor: float = 0.0) -> float:
 
 
 def run_all(cases_path: str, results_path: str, run: Callable[[Case], dict[str, Any]]) -> None:
-    """Runs every case of a file; process 0 writes what each process found, or what went wrong.
+    """Run every case of a file; process 0 writes what each process found, or what went wrong.
 
     Args:
         cases_path: A JSON list of the fields of cases.

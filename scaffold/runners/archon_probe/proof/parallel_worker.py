@@ -27,9 +27,9 @@ DENSE: tuple[tuple[str, dict[str, int]], ...] = (
 EXPERTS: tuple[tuple[str, dict[str, int]], ...] = (("ep", {"ep": 2}),)
 
 
-def main(asked: str, answered: str) -> None:
-    """Runs every way on this process; process 0 writes the verdicts."""
-    request = json.loads(Path(asked).read_text(encoding="utf-8"))
+def main(request_path: Path, result_path: Path) -> None:
+    """Run every way on this process; process 0 writes the verdicts."""
+    request = json.loads(request_path.read_text(encoding="utf-8"))
     if request.get("overlay"):
         lay_over(request["package"], Path(request["overlay"]))
     spec = load_spec(request["spec"])
@@ -45,8 +45,8 @@ def main(asked: str, answered: str) -> None:
 
     is_tied = bool(config.tie_word_embeddings)
     ways = DENSE + (EXPERTS if has_experts else ())
-    cases = Path(answered).with_suffix(".cases")
-    results = Path(answered).with_suffix(".results")
+    cases = result_path.with_suffix(".cases")
+    results = result_path.with_suffix(".results")
     rows = [{"model_type": request["model_type"], "mode": m, "dims": d} for m, d in ways]
     if os.environ["RANK"] == "0":
         cases.write_text(json.dumps(rows), encoding="utf-8")
@@ -54,8 +54,8 @@ def main(asked: str, answered: str) -> None:
     if os.environ["RANK"] == "0":
         found = json.loads(results.read_text(encoding="utf-8"))
         verdicts = {m: verdict(ranks, TOLERANCE) for (m, _), ranks in zip(ways, found, strict=True)}
-        Path(answered).write_text(json.dumps(verdicts), encoding="utf-8")
+        result_path.write_text(json.dumps(verdicts), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*map(Path, sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Proves an Archon model against transformers: logits, gradients and weights, on many configs."""
+"""Prove an Archon model against transformers: logits, gradients and weights, on many configs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Outcome:
 
 
 def prove(request: dict[str, Any]) -> dict[str, Any]:
-    """Proves the model that a spec names, for tiny configs of a model type.
+    """Prove the model that a spec names, for tiny configs of a model type.
 
     Args:
         request: ``model_type``; ``spec``, as ``module:NAME``; optionally ``config``, the content of
@@ -76,7 +76,7 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
         ``ok``; ``variations``, one record each; ``bisection`` of the first failure; ``summary``;
         ``refusals``, with which the model would refuse what failed, as designs list them.
     """
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # sums in one order, and tiny models are slower on several
     with _quiet():
         spec = load_spec(request["spec"])
         config = tiny_config(_source(request))
@@ -90,9 +90,9 @@ def prove(request: dict[str, Any]) -> dict[str, Any]:
 def suggest_refusals(
     outcomes: list[Outcome], config: PretrainedConfig, real: PretrainedConfig
 ) -> list[dict[str, str]]:
-    """Returns conditions under which a model refuses the variations that it gets wrong.
+    """Return conditions under which a model refuses the variations that it gets wrong.
 
-    Empty where one of them cannot be told by its fields, or the default itself is wrong.
+    Empty where no condition on fields covers one of them, or the default itself is wrong.
     """
     text = real.get_text_config(decoder=True)
     right = {o.field for o in outcomes if o.status == "proven"}
@@ -114,7 +114,7 @@ def suggest_refusals(
 def report(
     model_type: str, outcomes: list[Outcome], bisection: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Returns outcomes as JSON, with a sentence that sums them up."""
+    """Return outcomes as JSON, with a sentence that sums them up."""
     counts = {s: sum(o.status == s for o in outcomes) for s in ("proven", "refused", "failed")}
     is_ok = counts["failed"] == 0 and outcomes[0].status == "proven"
     parts = [f"{n} {status}" for status, n in counts.items() if n]
@@ -132,7 +132,7 @@ def report(
 
 @contextlib.contextmanager
 def _quiet() -> Any:
-    """Silences what transformers says of odd configs, which is all that varied ones are."""
+    """Silence the warnings of transformers about odd configs, as all varied ones are."""
     logging.disable(logging.WARNING)
     hf_logging.disable_progress_bar()
     try:
@@ -150,14 +150,14 @@ def _source(request: dict[str, Any]) -> PretrainedConfig:
 
 
 def prove_all(spec: Any, config: PretrainedConfig, request: dict[str, Any]) -> list[Outcome]:
-    """Proves a tiny config and each of its variations."""
+    """Prove a tiny config and each of its variations."""
     outcomes = [prove_one(spec, Variation(DEFAULT, "", None, config), is_default=True)]
     if outcomes[0].status == "failed" and "only" not in request:
-        return outcomes  # nothing that is flipped from here would say more
+        return outcomes  # every flip of a failing default would fail as well
     stage("varying the configuration")
     flips = variations(config)
     if request.get("fast"):
-        flips = flips[:: max(1, len(flips) // FAST_VARIATIONS)]
+        flips = flips[:: max(1, len(flips) // FAST_VARIATIONS)]  # spread over all fields
     for flip in flips:
         if "only" not in request or flip.name in request["only"]:
             stage(f"proving {flip.name}")
@@ -166,7 +166,7 @@ def prove_all(spec: Any, config: PretrainedConfig, request: dict[str, Any]) -> l
 
 
 def prove_one(spec: Any, variation: Variation, *, is_default: bool = False) -> Outcome:
-    """Proves one config; whatever goes wrong in it is part of the outcome."""
+    """Prove one config; whatever goes wrong in it is part of the outcome."""
     started = time.monotonic()
     outcome = Outcome(variation.name, variation.field, variation.value, "failed", "")
     try:
@@ -195,6 +195,7 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
         outcome.forward = compare_logits(run, truth)
         outcome.backward = compare_gradients(run, truth)
         outcome.weights = check_weights(built.model, built.adapter, saved)
+        # For the default alone, as writing a checkpoint and loading it again is slow.
         if is_default and outcome.weights.ok:
             outcome.weights = check_saved(type(hf_model), built, Path(folder), batch, truth.logits)
     parts = {"forward": outcome.forward, "backward": outcome.backward, "weights": outcome.weights}
@@ -203,12 +204,13 @@ def _prove_into(outcome: Outcome, spec: Any, config: PretrainedConfig, is_defaul
 
 
 def compare_logits(run: Run, truth: Reference) -> Verdict:
-    """Compares logits; the error is their largest difference over the standard deviation."""
+    """Compare logits; the error is their largest difference over the standard deviation."""
     if run.logits.shape != truth.logits.shape:
         shapes = f"{tuple(run.logits.shape)} instead of {tuple(truth.logits.shape)}"
         return Verdict(False, float("inf"), "logits", f"logits of shape {shapes}")
     difference = (run.logits - truth.logits).abs()
     error = float(difference.max() / truth.logits.std().clamp_min(1e-30))
+    # The allowance costs a second run of the reference, so it is computed only where it decides.
     limit = TOLERANCE if error <= TOLERANCE else TOLERANCE + truth.logits_allowance
     if error <= limit:
         return Verdict(True, error, "logits", "")
@@ -219,7 +221,7 @@ def compare_logits(run: Run, truth: Reference) -> Verdict:
 
 
 def compare_gradients(run: Run, truth: Reference) -> Verdict:
-    """Compares each gradient; the error is the largest one over its own norm."""
+    """Compare each gradient; the error is the largest one over its own norm."""
     absent = sorted(truth.gradients.keys() - run.gradients.keys())
     if absent:
         return Verdict(False, float("inf"), absent[0], f"no gradient of {', '.join(absent[:3])}")
@@ -229,6 +231,7 @@ def compare_gradients(run: Run, truth: Reference) -> Verdict:
         error, limit = gradient_error(run.gradients[name], wanted, truth, name)
         if error > worst.error and worst.ok:
             worst.error, worst.tensor = error, name
+        # Written as "not", so that a NaN counts as wrong.
         if not error <= limit and not error / limit <= excess:
             excess = error / limit
             text = f"the gradient of {name} differs by {error:.2g} of its norm (limit {limit:.1g})"
@@ -239,7 +242,7 @@ def compare_gradients(run: Run, truth: Reference) -> Verdict:
 def gradient_error(
     found: Tensor, wanted: Tensor, truth: Reference, name: str
 ) -> tuple[float, float]:
-    """Returns a gradient's relative error and the most that it may be."""
+    """Return a gradient's relative error and the most that it may be."""
     if found.shape != wanted.shape:
         return float("inf"), TOLERANCE
     negligible = NEGLIGIBLE * truth.average * wanted.numel() ** 0.5

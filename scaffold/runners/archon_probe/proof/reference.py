@@ -1,4 +1,4 @@
-"""The truth that proofs compare with: transformers, run on one sequence at a time in float32.
+"""The reference that proofs compare with: transformers, one sequence at a time in float32.
 
 Its own packing by reset position ids is wrong in eager mode for several models, so nothing is
 packed or padded here.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -72,12 +73,12 @@ class Run:
 
 @dataclass
 class Reference(Run):
-    """The truth, and how far transformers is from itself.
+    """The reference run, and how far transformers is from itself.
 
     Attributes:
         average: Norm of the gradients per root of elements, over all parameters.
-        rerun: Computes the same in another way, or returns None; asked only where needed.
-        refine: Computes the same in double precision, or returns None; asked only where needed.
+        rerun: Computes the same in another way, or returns None; called only where needed.
+        refine: Computes the same in double precision, or returns None; called only where needed.
     """
 
     average: float
@@ -103,7 +104,7 @@ class Reference(Run):
         return min(ALLOWANCE_FACTOR * noise, MOST_ALLOWANCE)
 
     def allowance(self, name: str) -> float:
-        """Returns what share of its norm a gradient may be off beyond the tolerance."""
+        """Return what share of its norm a gradient may be off beyond the tolerance."""
         if self.other is None:
             return 0.0
         gradient = self.gradients[name]
@@ -116,7 +117,7 @@ class Reference(Run):
         return self.refine()
 
     def rounding(self, name: str) -> float:
-        """Returns what share of its norm a gradient may be off for being rounded in float32."""
+        """Return what share of its norm a gradient may be off for being rounded in float32."""
         if self.exact is None:
             return 0.0
         gradient = self.gradients[name]
@@ -126,18 +127,19 @@ class Reference(Run):
 
 
 def make_batch(vocab: int, lengths: tuple[int, ...] = LENGTHS, seed: int = 0) -> Batch:
-    """Returns a random batch; every seed gives the same one each time."""
+    """Return a random batch; every seed gives the same one each time."""
     generator = torch.Generator().manual_seed(seed)
     total = sum(lengths)
     tokens = torch.randint(0, vocab, (total,), generator=generator)
-    # Special tokens have small numbers, and a model may treat one of them apart: each stands in it.
+    # Special tokens have small numbers, and a model may treat one of them apart: all are there.
     tokens[torch.arange(8) * 5] = torch.arange(8)
+    # A random gradient of the logits weighs every one of them, as no single loss would.
     cotangent = torch.randn(total, vocab, generator=generator) / total
     return Batch(tokens, lengths, cotangent)
 
 
 def reference(model: Any, batch: Batch) -> Reference:
-    """Returns logits and gradients of a transformers model, and what they may be off by."""
+    """Return logits and gradients of a transformers model, and what they may be off by."""
     first = run_alone(model, batch)
     sizes = [g.numel() for g in first.gradients.values()]
     squares = sum(float(g.square().sum()) for g in first.gradients.values())
@@ -152,7 +154,7 @@ def reference(model: Any, batch: Batch) -> Reference:
 
 
 def _second_run(model: Any, batch: Batch, first: Run) -> Run | None:
-    """Computes all again with fused attention, or else with weights off by one rounding."""
+    """Compute all again with fused attention, or else with weights off by one rounding."""
     try:
         model.set_attn_implementation("sdpa")
         run = run_alone(model, batch)
@@ -166,7 +168,7 @@ def _second_run(model: Any, batch: Batch, first: Run) -> Run | None:
 
 
 def _double_run(model: Any, batch: Batch) -> Run | None:
-    """Computes all again in float64; None where a part of the model insists on another type."""
+    """Compute all again in float64; None where a part of the model insists on another type."""
     exact = copy.deepcopy(model).double()
     try:
         if hasattr(exact, "set_experts_implementation"):
@@ -177,7 +179,7 @@ def _double_run(model: Any, batch: Batch) -> Run | None:
 
 
 def _rounded_run(model: Any, batch: Batch) -> Run:
-    """Runs a copy each of whose weights is off by about one rounding error."""
+    """Run a copy each of whose weights is off by about one rounding error."""
     near = copy.deepcopy(model)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -188,34 +190,28 @@ def _rounded_run(model: Any, batch: Batch) -> Run:
 
 
 def run_alone(model: Any, batch: Batch) -> Run:
-    """Runs a transformers model on each sequence by itself.
+    """Run a transformers model on each sequence by itself.
 
     Gradients are summed over the sequences, under the names that `save_pretrained` writes.
     """
     model.zero_grad(set_to_none=True)
     logits: list[Tensor] = []
     for start, end in batch.spans:
-        with fresh_state(model):
+        with fresh_state(model):  # a longer sequence changes the frequencies of the next one
             row = model(input_ids=batch.tokens[None, start:end], use_cache=False).logits[0]
         (row * batch.cotangent[start:end].to(row.dtype)).sum().backward()
         logits.append(row.detach())
     return Run(torch.cat(logits), hub_gradients(model))
 
 
-class fresh_state:  # noqa: N801 - reads as a statement
-    """Restores what rotary embeddings that follow a sequence's length remember of others."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        self.saved: list[tuple[nn.Module, str, Any]] = []
-
-    def __enter__(self) -> None:
-        for module in self.model.modules():
-            for name, value in list(_remembered(module)):
-                self.saved.append((module, name, value))
-
-    def __exit__(self, *exception: object) -> None:
-        for module, name, value in self.saved:
+@contextmanager
+def fresh_state(model: nn.Module) -> Iterator[None]:
+    """Restore after a block what rotary embeddings remember of the lengths of its sequences."""
+    saved = [(m, name, value) for m in model.modules() for name, value in _remembered(m)]
+    try:
+        yield
+    finally:
+        for module, name, value in saved:
             setattr(module, name, value)
 
 
@@ -229,7 +225,7 @@ def _remembered(module: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def hub_gradients(model: Any) -> dict[str, Tensor]:
-    """Returns the gradients of a transformers model under their names on the Hub.
+    """Return the gradients of a transformers model under their names on the Hub.
 
     What the loss does not depend on has zeros.
     """
@@ -239,6 +235,7 @@ def hub_gradients(model: Any) -> dict[str, Tensor]:
     }
     state = {n: torch.zeros_like(t) for n, t in model.state_dict().items() if n not in given}
     tied = set(model.all_tied_weights_keys) if hasattr(model, "all_tied_weights_keys") else set()
+    # A checkpoint leaves tied weights out, and buffers are no gradients.
     state = {n: t for n, t in state.items() if n not in tied}
     names = {n for n, _ in model.named_buffers()}
     found = revert_weight_conversion(model, {**state, **given})
@@ -246,7 +243,7 @@ def hub_gradients(model: Any) -> dict[str, Tensor]:
 
 
 def save_and_load(model: Any, folder: Path) -> dict[str, Tensor]:
-    """Writes a transformers model as its users do, and returns what then stands in the files."""
+    """Write a transformers model as its users do, and return the tensors of the files."""
     model.save_pretrained(folder)
     found: dict[str, Tensor] = {}
     for path in sorted(folder.glob("*.safetensors")):

@@ -1,4 +1,4 @@
-"""Whether weights survive the way from the Hub into an Archon model and back, bit by bit."""
+"""Check that weights survive the way from the Hub into an Archon model and back, bit by bit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAME_LOGITS = 1e-5
 
 @dataclass
 class Verdict:
-    """Says whether one part of a proof holds.
+    """The verdict on one part of a proof.
 
     Attributes:
         error: How far off it is, where that is a number.
@@ -34,7 +34,7 @@ class Verdict:
 
 
 def check_weights(model: Any, adapter: Any, saved: dict[str, Tensor]) -> Verdict:
-    """Checks that a model's state becomes the same checkpoint again, all at once and one by one."""
+    """Check that a model's state becomes the same checkpoint again, all at once and one by one."""
     state = model.state_dict()
     # What nothing computes with comes back as zeros: it only has to be there.
     unused = getattr(adapter, "unused_names", ())
@@ -53,7 +53,7 @@ def check_weights(model: Any, adapter: Any, saved: dict[str, Tensor]) -> Verdict
 
 
 def differences(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> Verdict | None:
-    """Returns what is different between two checkpoints, or None."""
+    """Return what is different between two checkpoints, or None."""
     lost, more = sorted(wanted.keys() - found.keys()), sorted(found.keys() - wanted.keys())
     if lost or more:
         text = f"keys missing: {lost[:3]}, not expected: {more[:3]}"
@@ -65,7 +65,7 @@ def differences(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> Verdict 
 
 
 def check_saved(hf_class: Any, built: Built, folder: Path, batch: Batch, wanted: Tensor) -> Verdict:
-    """Checks that transformers loads what the adapter writes, and computes the same logits.
+    """Check that transformers loads what the adapter writes, and compute the same logits.
 
     Args:
         folder: Holds what `save_pretrained` wrote; its weights are replaced.
@@ -73,7 +73,9 @@ def check_saved(hf_class: Any, built: Built, folder: Path, batch: Batch, wanted:
     for path in folder.glob("*.safetensors*"):
         path.unlink()
     tensors = {
-        n: t.contiguous().clone() for n, t in built.adapter.to_hf(built.model.state_dict()).items()
+        # safetensors refuses views, and tensors that share memory.
+        n: t.contiguous().clone()
+        for n, t in built.adapter.to_hf(built.model.state_dict()).items()
     }
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     again = hf_class.from_pretrained(

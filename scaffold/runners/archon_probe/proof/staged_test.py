@@ -1,4 +1,4 @@
-"""Runs the test that was written with a model, where the model is staged."""
+"""Run the test that was written with a model, where the model is staged."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import Any
 
 
 class _Recorder:
-    """Is a plugin of pytest that keeps what happened to each test."""
+    """A plugin of pytest that keeps what happened to each test."""
 
     def __init__(self) -> None:
         self.failures: list[str] = []
         self.passed = 0
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Takes the outcome of one phase of one test."""
+        """Keep the outcome of one phase of one test."""
         self.passed += report.when == "call" and report.passed
         if report.failed:
             self.failures.append(f"{report.nodeid.rpartition('::')[2]}: {_cause(report)}")
 
     def pytest_collectreport(self, report: Any) -> None:
-        """Takes the outcome of collecting; an import that fails ends there."""
+        """Keep a failed collection, where an import that fails ends."""
         if report.failed:
             self.failures.append(f"collection: {_cause(report)}")
 
 
 def run_staged_test(path: Path) -> dict[str, Any]:
-    """Returns how many tests of a file passed, and what is to be said of the others.
+    """Return how many tests of a file passed, and how the others failed.
 
     Args:
         path: The test's file; its folder holds nothing else.
     """
     if find_spec("pytest") is None:
         return {"passed": 0, "failures": [], "skipped": "the interpreter has no pytest"}
-    import pytest
+    import pytest  # optional: a model is proven without it, too
 
     settings = path.with_name("pytest.ini")
     settings.write_text("[pytest]\n", encoding="utf-8")  # and not those of a folder above

@@ -1,9 +1,9 @@
-"""The ways in which a tensor of a checkpoint can be made from parameters, tried one by one."""
+"""Explain how a tensor of a checkpoint is made from parameters, by trying one way after another."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,13 +19,13 @@ _USUAL_GROUPS = ("n_kv_heads", "n_heads")
 
 @dataclass
 class Match:
-    """Says how one tensor on the Hub holds parameters.
+    """How one tensor on the Hub holds parameters.
 
     Args:
         parts: Names of the parameters, in order.
         entry: Which entry of the parameters' first dimension it fills; None for all of them.
         options: Of the rule.
-        candidates: Ways to say the number of groups, the most likely first.
+        candidates: Names for the number of groups, the most likely first.
     """
 
     rule: str
@@ -38,12 +38,12 @@ class Match:
 def explain(
     tensor: Tensor, index: ValueIndex, sizes: Mapping[str, Any], layer: int | None
 ) -> Match | None:
-    """Returns how a tensor holds parameters, or None where no rule says it."""
+    """Return how a tensor holds parameters, or None where no rule does."""
     owners, places = index.look_up(tensor)
     known = owners[owners >= 0]
     if not known.numel():
         return None
-    order = _in_order_of_appearance(known)
+    order = list(dict.fromkeys(known.flatten().tolist()))  # in the order of appearance
     parts = [index.names[owner] for owner in order]
     values = tensor.detach().double()
     wholes = [index.tensors[owner] for owner in order]
@@ -57,12 +57,8 @@ def explain(
     return inner and Match(inner.rule, parts, entry, inner.options, inner.candidates)
 
 
-def _in_order_of_appearance(owners: Tensor) -> list[int]:
-    return list(dict.fromkeys(owners.flatten().tolist()))
-
-
 def _entry(owners: Tensor, places: Tensor, owner: int, index: ValueIndex) -> int | None:
-    """Returns the only entry of a parameter's first dimension that a tensor has values of."""
+    """Return the only entry of a parameter's first dimension that a tensor has values of."""
     whole = index.tensors[owner]
     if whole.dim() < 2:
         return None
@@ -73,12 +69,13 @@ def _entry(owners: Tensor, places: Tensor, owner: int, index: ValueIndex) -> int
 def _arranged(
     tensor: Tensor, parts: Sequence[Tensor], sizes: Mapping[str, Any], layer: int | None
 ) -> Match | None:
-    """Returns the rule by which a tensor is made from all of some parameters."""
+    """Return the rule by which a tensor is made from all of some parameters."""
     if sum(part.numel() for part in parts) != tensor.numel():
         return None
     if len(parts) > 1:
         return _fused(tensor, parts, sizes, layer)
     part = parts[0]
+    # The simplest rule first: a square or symmetric tensor would fit several.
     if torch.equal(tensor, part):
         return Match("Rename", [])
     if part.dim() == tensor.dim() >= 2 and torch.equal(tensor.transpose(-2, -1), part):
@@ -87,21 +84,17 @@ def _arranged(
         if tensor.dim() == part.dim() + 1 and torch.equal(tensor.squeeze(axis), part):
             return Match("Unsqueezed", [], options={"axis": axis} if axis else {})
     if part.dim() == 3 and tensor.dim() == 2:
-        if torch.equal(tensor, _flat(part)):
+        if torch.equal(tensor, part.flatten(0, 1)):
             return Match("Flattened", [])
-        if torch.equal(tensor, _flat(part.transpose(1, 2))):
+        if torch.equal(tensor, part.transpose(1, 2).flatten(0, 1)):
             return Match("Flattened", [], options={"transposed": True})
     return _reordered(tensor, part, sizes, layer)
-
-
-def _flat(tensor: Tensor) -> Tensor | None:
-    return tensor.flatten(0, 1)
 
 
 def _fused(
     tensor: Tensor, parts: Sequence[Tensor], sizes: Mapping[str, Any], layer: int | None
 ) -> Match | None:
-    """Returns how rows of several parameters follow each other in a tensor."""
+    """Return how rows of several parameters follow each other in a tensor."""
     for transposed in (False, True) if tensor.dim() >= 2 else (False,):
         upright = tensor.transpose(-2, -1) if transposed else tensor
         for axis in range(tensor.dim()):
@@ -110,19 +103,24 @@ def _fused(
                 rows = [part.shape[axis] for part in parts]
                 options = {"axis": axis} if axis else {}
                 options |= {"transposed": True} if transposed else {}
-                return Match("Fused", [], None, options, _group_names(groups, rows, sizes, layer))
+                # What the number of groups can be called, the most likely name first.
+                names: list[Any] = [EVERY_ROW] if set(rows) == {groups} and groups > 1 else []
+                named = _names_of(groups, sizes, layer)
+                names += [1, *named] if groups == 1 else [*named, groups]
+                return Match("Fused", [], None, options, names)
     return None
 
 
 def _groups(tensor: Tensor, parts: Sequence[Tensor], axis: int) -> int | None:
-    """Returns into how many blocks, each with a share of every part, an axis is divided."""
+    """Return into how many blocks, each with a share of every part, an axis is divided."""
     if any(part.dim() != tensor.dim() for part in parts):
         return None
     rest = {(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}
     if rest != {(*tensor.shape[:axis], *tensor.shape[axis + 1 :])}:
         return None
     rows = [part.shape[axis] for part in parts]
-    for groups in _divisors(math.gcd(*rows)):
+    most = math.gcd(*rows)
+    for groups in (n for n in range(1, most + 1) if most % n == 0):
         blocks = [
             p.unflatten(axis, (groups, n // groups)) for p, n in zip(parts, rows, strict=True)
         ]
@@ -131,42 +129,30 @@ def _groups(tensor: Tensor, parts: Sequence[Tensor], axis: int) -> int | None:
     return None
 
 
-def _divisors(number: int) -> Iterator[int]:
-    return (divisor for divisor in range(1, number + 1) if number % divisor == 0)
-
-
-def _group_names(
-    groups: int, rows: Sequence[int], sizes: Mapping[str, Any], layer: int | None
-) -> list[Any]:
-    """Returns what a number of groups can be called, the most likely name first."""
-    names: list[Any] = [EVERY_ROW] if set(rows) == {groups} and groups > 1 else []
-    names += [1] if groups == 1 else []
-    names += _names_of(groups, sizes, layer)
-    return names if groups == 1 else [*names, groups]
-
-
 def _names_of(number: int, sizes: Mapping[str, Any], layer: int | None) -> list[str]:
-    """Returns the arguments that have a value, those that usually count groups first."""
-    equal = [name for name in sizes if _size(sizes[name], layer) == number]
+    """Return the arguments that have a value, those that usually count groups first."""
+
+    def size(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        return value[layer] if layer is not None and layer < len(value) else None
+
+    equal = [name for name in sizes if size(sizes[name]) == number]
     return sorted(
         equal, key=lambda n: _USUAL_GROUPS.index(n) if n in _USUAL_GROUPS else len(_USUAL_GROUPS)
     )
 
 
-def _size(value: Any, layer: int | None) -> Any:
-    if isinstance(value, list | tuple):
-        return value[layer] if layer is not None and layer < len(value) else None
-    return value
-
-
 def _reordered(
     tensor: Tensor, part: Tensor, sizes: Mapping[str, Any], layer: int | None
 ) -> Match | None:
-    """Returns the order of nested axes in which a tensor has a parameter's rows."""
+    """Return the order of nested axes in which a tensor has a parameter's rows."""
     if tensor.shape != part.shape or tensor.dim() == 0:
         return None
-    permutation = _row_permutation(tensor, part)
-    axes = permutation and _nested_axes(permutation)
+    # Which row of the parameter each row of the tensor is.
+    place = {tuple(row): i for i, row in enumerate(part.reshape(part.shape[0], -1).tolist())}
+    rows = [place.get(tuple(row)) for row in tensor.reshape(tensor.shape[0], -1).tolist()]
+    axes = None if None in rows or len(set(rows)) != len(rows) else _nested_axes(rows)
     if not axes:
         return None
     shape = [size for size, _ in axes]
@@ -175,15 +161,8 @@ def _reordered(
     return Match("Reordered", [], None, {"shape": named, "order": order})
 
 
-def _row_permutation(tensor: Tensor, part: Tensor) -> list[int] | None:
-    """Returns which row of the parameter each row of the tensor is."""
-    place = {tuple(row): i for i, row in enumerate(part.reshape(part.shape[0], -1).tolist())}
-    rows = [place.get(tuple(row)) for row in tensor.reshape(tensor.shape[0], -1).tolist()]
-    return None if None in rows or len(set(rows)) != len(rows) else rows
-
-
 def _nested_axes(permutation: Sequence[int]) -> list[tuple[int, int]] | None:
-    """Returns a permutation as nested axes, (size, step in the parameter) from the outermost.
+    """Return a permutation as nested axes, (size, step in the parameter) from the outermost.
 
     Returns:
         None where it is not such a permutation.
@@ -197,6 +176,7 @@ def _nested_axes(permutation: Sequence[int]) -> list[tuple[int, int]] | None:
         size = next(
             (i for i in range(1, len(starts)) if starts[i] != starts[0] + i * step), len(starts)
         )
+        # An axis divides the rows, so the run of equal steps may reach into the next block.
         while len(starts) % size:
             size -= 1
         blocks = [starts[i : i + size] for i in range(0, len(starts), size)]
@@ -209,7 +189,7 @@ def _nested_axes(permutation: Sequence[int]) -> list[tuple[int, int]] | None:
 
 def _size_name(number: int, sizes: Mapping[str, Any], layer: int | None) -> Any:
     if number == 2:
-        return number
+        return number  # the two halves of a pair; an argument that is 2 has it by accident
     names = _names_of(number, sizes, layer) or [
         f"{n} // 2" for n in _names_of(2 * number, sizes, layer)
     ]

@@ -1,7 +1,7 @@
-"""Finds which rules map a checkpoint on the Hub to Archon parameters, by the values themselves.
+"""Find which rules map a checkpoint on the Hub to Archon parameters, by the values themselves.
 
-Where every value occurs once, the values say where each element went. What is left is to say it as
-a rule: as it is, transposed, an entry of a stack, rows of several parameters in some order.
+Where every value occurs once, the values show where each element went. What is left is to write it
+as a rule: as it is, transposed, an entry of a stack, rows of several parameters in some order.
 The rules that are found here are plain dicts; their names and fields are those of the classes in
 ``archon/state_dict``.
 """
@@ -33,13 +33,13 @@ def find_rules(
     tied: Mapping[str, str] | None = None,
     ignorable: Collection[str] = (),
 ) -> tuple[list[Rule], list[Problem]]:
-    """Finds the rules that explain a checkpoint.
+    """Find the rules that explain a checkpoint.
 
     Args:
         archon: Parameters of the Archon model; values all distinct, see ``fill_distinct``.
         hub: The same model as ``save_pretrained`` wrote it.
         sizes: Numbers among the model's arguments, lists for those that differ by layer.
-        tied: Tensors that the checkpoint leaves out, to those that stand for them.
+        tied: Tensors that the checkpoint leaves out, to those that replace them.
         ignorable: Tensors of the checkpoint that are no parameters, such as buffers.
 
     Returns:
@@ -53,6 +53,7 @@ def find_rules(
         if match is not None:
             found[name] = match
     wanted = {n: t for n, t in hub.items() if n not in found and n not in ignorable}
+    # Values that repeat explain nothing by themselves, so these come after the others.
     found |= _equals_in_layer(wanted, {n: archon[n] for n in _uncovered(found, index, archon)})
     unused = _unused_experts(wanted, found, archon)
     wanted = {n: t for n, t in wanted.items() if n not in unused}
@@ -72,7 +73,7 @@ def find_rules(
 
 
 def _equals_in_layer(hub: Mapping[str, Tensor], archon: Mapping[str, Tensor]) -> dict[str, Match]:
-    """Returns pairs that only each other equal in their layer, as constants of an activation do."""
+    """Return pairs that only each other equal in their layer, as constants of an activation do."""
     pairs = [
         (name, part)
         for name, tensor in hub.items()
@@ -86,7 +87,7 @@ def _equals_in_layer(hub: Mapping[str, Tensor], archon: Mapping[str, Tensor]) ->
 def _unused_experts(
     hub: Mapping[str, Tensor], found: Mapping[str, Match], archon: Mapping[str, Tensor]
 ) -> dict[str, Rule]:
-    """Returns rules, by tensor, of those numbered after the last expert that a parameter has.
+    """Return rules, by tensor, of those numbered after the last expert that a parameter has.
 
     There must be a parameter in the layer that counts them with the others: the router's.
     """
@@ -116,7 +117,7 @@ def _unused_experts(
 def _uncovered(
     found: Mapping[str, Match], index: ValueIndex, archon: Mapping[str, Tensor]
 ) -> list[str]:
-    """Returns parameters that no tensor gives, or gives only in part."""
+    """Return parameters that no tensor gives, or gives only in part."""
     given: dict[str, int] = {}
     for match in found.values():
         for part in match.parts:
@@ -132,7 +133,7 @@ def layer_of(name: str) -> int | None:
 
 
 def _pattern(name: str, entry: int | None = None) -> str:
-    """Returns a name with placeholders for its layer number and the number of an entry."""
+    """Return a name with placeholders for its layer number and the number of an entry."""
     parts = name.split(".")
     numbers = [i for i, part in enumerate(parts) if part.isdigit()]
     if entry is not None:
@@ -146,7 +147,7 @@ def _pattern(name: str, entry: int | None = None) -> str:
 
 
 def _generalised(found: Mapping[str, Match], problems: list[Problem]) -> list[Rule]:
-    """Returns one rule for all tensors that differ in the numbers of layer and expert only."""
+    """Return one rule for all tensors that differ in the numbers of layer and expert only."""
     rules: dict[str, Rule] = {}
     for name, match in found.items():
         layers = {layer_of(part) for part in match.parts}
@@ -178,11 +179,11 @@ def _tied_rules(
     tied: Mapping[str, str],
     problems: list[Problem],
 ) -> list[Rule]:
-    """Returns the rules of parameters that a checkpoint lacks because others have their values."""
+    """Return the rules of parameters that a checkpoint lacks because others have their values."""
     holder = {match.parts[0]: name for name, match in found.items() if match.rule == "Rename"}
     rules: list[Rule] = []
     for twin, source in twins.items():
-        names = [name for name, stands in tied.items() if stands == holder.get(source)]
+        names = [name for name, other in tied.items() if other == holder.get(source)]
         if not names:
             problems.append(
                 {"side": "archon", "name": twin, "nearest": source, "why": "has the same values"}

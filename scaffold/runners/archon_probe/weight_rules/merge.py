@@ -1,7 +1,8 @@
-"""Rules that hold for all configs of a model, from those that were found on single ones."""
+"""Merge rules that were found on single configs into rules for all configs of a model."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,20 +11,20 @@ from archon_probe.weight_rules.problems import Problem, named
 Rule = dict[str, Any]
 # As a number of groups: as many as a part has rows, so that rows of the parts alternate.
 EVERY_ROW = "rows"
-# Fields that say how sure a rule is, or that another config may change.
+# Fields for how sure a rule is, or that another config may change.
 _SECONDARY = ("assumed", "candidates", "groups", "when")
 
 
 def merge_rules(
     findings: Sequence[tuple[Sequence[Rule], Mapping[str, Any]]],
 ) -> tuple[list[Rule], list[Problem]]:
-    """Joins what was found on several configs of one model into rules for all of them.
+    """Merge what was found on several configs of one model into rules for all of them.
 
     Args:
         findings: Rules, and the model's arguments that they were found with.
 
     Returns:
-        The rules, with a condition where two give the same parameter and an argument tells which;
+        The rules, with a condition where two give the same parameter and an argument decides;
         and the problems: numbers of groups that no name fits everywhere, conflicts without a
         reason.
     """
@@ -41,21 +42,21 @@ def merge_rules(
             previous = order.index(key)
             seen.setdefault(key, []).append(number)
             if "candidates" in rule:
-                narrow(merged[key], _sayable(rule["candidates"], args), problems)
+                # Another config may lack the argument that names a number of groups.
+                names = [
+                    c
+                    for c in rule["candidates"]
+                    if not isinstance(c, str) or c == EVERY_ROW or c in args
+                ]
+                narrow(merged[key], names or list(rule["candidates"]), problems)
     _agree_on_groups(merged.values(), problems)
     _replace_assumed(merged)
     _add_conditions(merged, seen, [dict(args) for _, args in findings], problems)
     return without_repetition(merged[key] for key in order if key in merged), problems
 
 
-def _sayable(candidates: Sequence[Any], args: Mapping[str, Any]) -> list[Any]:
-    """Returns the names of a number of groups that the model's arguments have, if any do."""
-    known = [c for c in candidates if not isinstance(c, str) or c == EVERY_ROW or c in args]
-    return known or list(candidates)
-
-
 def _agree_on_groups(rules: Iterable[Rule], problems: list[Problem]) -> None:
-    """Lets weight and bias of the same modules have the same groups.
+    """Give weight and bias of the same modules the same groups.
 
     A bias may exist in one config only, which does not show by itself what its groups follow.
     """
@@ -73,8 +74,9 @@ def _agree_on_groups(rules: Iterable[Rule], problems: list[Problem]) -> None:
 
 
 def _replace_assumed(merged: dict[str, Rule]) -> None:
-    """Drops names of tied tensors for those that an untied checkpoint has."""
-    shown = {r["archon"]: r["hub"] for r in merged.values() if _is_shown(r)}
+    """Drop names of tied tensors for those that an untied checkpoint has."""
+    renames = [rule for rule in merged.values() if rule["rule"] == "Rename"]
+    shown = {rule["archon"]: rule["hub"] for rule in renames if not rule.get("assumed")}
     for key, rule in list(merged.items()):
         if not rule.get("assumed"):
             continue
@@ -87,51 +89,35 @@ def _replace_assumed(merged: dict[str, Rule]) -> None:
                 tie["hub"] = shown[rule["archon"]]
 
 
-def _is_shown(rule: Rule) -> bool:
-    return rule["rule"] == "Rename" and not rule.get("assumed")
-
-
 def _add_conditions(
     merged: Mapping[str, Rule],
     seen: Mapping[str, list[int]],
     arguments: Sequence[Mapping[str, Any]],
     problems: list[Problem],
 ) -> None:
-    """Gives rules for the same parameter, or the same tensor, what tells them apart."""
-    keys = list(merged)
-    for i, one in enumerate(keys):
-        for other in keys[i + 1 :]:
-            if not _collide(merged[one], merged[other]):
-                continue
-            here, there = set(seen[one]), set(seen[other])
-            if here & there:
-                continue
-            condition = _condition(here, there, arguments)
-            if condition is None:
-                problems.append(
-                    named(
-                        merged[one]["hub"],
-                        f"and {merged[other]} exclude each other; no argument tells which",
-                    )
-                )
-                continue
+    """Give rules for the same parameter, or the same tensor, conditions that exclude each other."""
+    parts = {
+        key: {rule["archon"]} if isinstance(rule["archon"], str) else set(rule["archon"])
+        for key, rule in merged.items()
+        if "archon" in rule and rule["rule"] != "Unused"
+    }
+    for one, other in itertools.combinations(parts, 2):
+        here, there = set(seen[one]), set(seen[other])
+        if not parts[one] & parts[other] or here & there:
+            continue
+        condition = _condition(here, there, arguments)
+        if condition is None:
+            why = f"and {merged[other]} exclude each other; no argument tells which"
+            problems.append(named(merged[one]["hub"], why))
+        else:
             merged[one]["when"], merged[other]["when"] = condition
-
-
-def _collide(one: Rule, other: Rule) -> bool:
-    if not all("archon" in rule and rule["rule"] != "Unused" for rule in (one, other)):
-        return False
-    return bool(_parts(one) & _parts(other))
-
-
-def _parts(rule: Rule) -> set[str]:
-    return {rule["archon"]} if isinstance(rule["archon"], str) else set(rule["archon"])
 
 
 def _condition(
     here: Collection[int], there: Collection[int], arguments: Sequence[Mapping[str, Any]]
 ) -> tuple[str, str] | None:
-    """Returns conditions of the two groups: an argument whose values tell one from the other."""
+    """Return conditions of the two groups: an argument whose values separate one from the other."""
+    # Switches first: a size that differs as well separates the configs by accident.
     names = sorted(arguments[0], key=lambda name: not isinstance(arguments[0][name], bool))
     for name in names:
         ours = {repr(arguments[i].get(name)) for i in here}
@@ -152,15 +138,11 @@ def rule_key(rule: Rule) -> str:
 
 
 def narrow(rule: Rule, candidates: Sequence[Any], problems: list[Problem]) -> None:
-    """Keeps the names of a number of groups that fit one more tensor."""
+    """Keep the names of a number of groups that fit one more tensor."""
     kept = [c for c in rule.get("candidates", candidates) if c in candidates]
     if not kept:
-        problems.append(
-            named(
-                rule["hub"],
-                f"groups are {rule['candidates']} in one place, {candidates} in another",
-            )
-        )
+        why = f"groups are {rule['candidates']} in one place, {candidates} in another"
+        problems.append(named(rule["hub"], why))
         return
     rule["candidates"], rule["groups"] = kept, kept[0]
 

@@ -1,4 +1,4 @@
-"""What no rule explains, with the candidate that comes nearest."""
+"""Report what no rule explains, with the candidate that comes nearest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Problem = dict[str, Any]
 
 
 def repeated_values(archon: Mapping[str, Tensor], index: ValueIndex) -> list[Problem]:
-    """Returns a problem for each parameter whose values cannot tell where they went."""
+    """Return a problem for each parameter whose values do not show where they went."""
     return [
         {
             "side": "archon",
@@ -34,7 +34,7 @@ def unexplained(
     index: ValueIndex | None,
     others: Mapping[str, Tensor] | None = None,
 ) -> Problem:
-    """Returns a problem that names the nearest candidate."""
+    """Return a problem that names the nearest candidate."""
     problem: Problem = {"side": side, "name": name, "shape": list(tensor.shape)}
     pool = dict(zip(index.names, index.tensors, strict=True)) if index else dict(others or {})
     if index is not None:
@@ -59,7 +59,7 @@ def unexplained(
 
 
 def _nearest(tensor: Tensor, pool: Mapping[str, Tensor]) -> tuple[str | None, float, str | None]:
-    """Returns the tensor of equal shape that differs least, by how much, and what relates them."""
+    """Return the tensor of equal shape that differs least, by how much, and what relates them."""
     best: tuple[str | None, float, str | None] = (None, math.inf, None)
     for name, other in pool.items():
         if other.shape != tensor.shape:
@@ -73,7 +73,7 @@ def _nearest(tensor: Tensor, pool: Mapping[str, Tensor]) -> tuple[str | None, fl
 
 
 def _relation(tensor: Tensor, other: Tensor) -> str | None:
-    """Returns how all values of one tensor follow from another's: by adding or multiplying."""
+    """Return how all values of one tensor follow from another's: by adding or multiplying."""
     if tensor.numel() < 2:
         return None
     difference, ratio = other - tensor, other / tensor
@@ -85,7 +85,7 @@ def _relation(tensor: Tensor, other: Tensor) -> str | None:
 
 
 def grouped(problems: Sequence[Problem]) -> list[Problem]:
-    """Returns one problem for all layers and experts that have it, with their number."""
+    """Return one problem for all layers and experts that have it, with their number."""
     found: dict[tuple[str, str, str], list[Problem]] = {}
     for problem in problems:
         pattern = ".".join("{}" if p.isdigit() else p for p in problem["name"].split("."))

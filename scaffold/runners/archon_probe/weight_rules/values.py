@@ -1,4 +1,4 @@
-"""Which parameter has which value: what finding rules by values looks things up in."""
+"""An index from values to the parameters that have them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from torch import Tensor
 
 
 def fill_distinct(tensors: Iterable[Tensor], seed: int = 0) -> None:
-    """Gives every element of float32 tensors a value that no other one has, between -1 and 1.
+    """Give every element of float32 tensors a value that no other one has, between -1 and 1.
 
     Args:
         tensors: Those that share memory are filled once.
     """
     unique = {t.data_ptr(): t for t in tensors if t.is_floating_point() and t.numel()}
     total = sum(tensor.numel() for tensor in unique.values())
+    # Below 1 float32 steps by at most 2**-24, and so many values lie 2**-22 apart.
     if total >= 2**23:
         raise ValueError(f"{total} elements are more than float32 has distinct steps for")
     order = torch.randperm(total, generator=torch.Generator().manual_seed(seed))
@@ -29,7 +30,7 @@ def fill_distinct(tensors: Iterable[Tensor], seed: int = 0) -> None:
 
 
 class ValueIndex:
-    """Knows, for each value, which parameter has it and where."""
+    """The parameter that has a value, and where, for each value."""
 
     def __init__(self, archon: Mapping[str, Tensor]) -> None:
         self.twins = twins_of(archon)
@@ -48,7 +49,7 @@ class ValueIndex:
         self._is_repeated[:-1] |= same
 
     def look_up(self, tensor: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns parameter and place of each element, -1 where none or several have the value."""
+        """Return parameter and place of each element, -1 where none or several have the value."""
         tensor = tensor.detach().double().contiguous()
         at = torch.searchsorted(self._values, tensor).clamp(max=len(self._values) - 1)
         is_known = (self._values[at] == tensor) & ~self._is_repeated[at]
@@ -59,13 +60,14 @@ class ValueIndex:
         )
 
     def share_known(self, tensor: Tensor) -> float:
-        """Returns which share of a parameter's values occurs nowhere else."""
+        """Return which share of a parameter's values occurs nowhere else."""
         return float((self.look_up(tensor)[0] >= 0).double().mean()) if tensor.numel() else 1.0
 
 
 def twins_of(archon: Mapping[str, Tensor]) -> dict[str, str]:
-    """Returns parameters whose values are all those of an earlier one, to that one."""
+    """Return parameters whose values are all those of an earlier one, to that one."""
     twins: dict[str, str] = {}
+    # Shape and first value rule out most pairs, so that few tensors are compared as a whole.
     by_head: dict[Any, list[str]] = {}
     for name, tensor in archon.items():
         if not tensor.numel():

@@ -1,4 +1,4 @@
-"""Starts the recorder in every Python of a watched job, then the sitecustomize that it hides."""
+"""Start the recorder in every Python of a watched job, then the sitecustomize that it hides."""
 
 import importlib.machinery
 import importlib.util
@@ -10,7 +10,7 @@ RUNNERS = os.path.dirname(os.path.dirname(HERE))
 
 
 def _start_recorder():
-    """Starts the recorder; whatever is wrong with it, the program goes on."""
+    """Start the recorder; whatever is wrong with it, the program goes on."""
     sys.path.insert(0, RUNNERS)
     try:
         import rank_recorder
@@ -23,7 +23,7 @@ def _start_recorder():
 
 
 def _run_hidden():
-    """Runs the next sitecustomize on the path, as Python would have without this one."""
+    """Run the next sitecustomize on the path, as Python would have without this one."""
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
     if spec is not None and spec.loader is not None:

@@ -11,7 +11,8 @@ from scaffold.analysis.cli.commands import Command
 from scaffold.analysis.cli.programs import Program
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import inputs, shell_of
 from scaffold.skills.check.claims.shell_call import Call, call_of

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from scaffold.analysis.cli.shell_words import Word
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import Invocation, shell_of
 from scaffold.skills.check.claims.shell_place import has_left

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from scaffold.analysis.counts import Counted, count_collection, count_folder
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.numbers import NUMBER, value_of
 from scaffold.skills.check.claims.places import locate

@@ -10,11 +10,13 @@ from typing import NamedTuple
 from scaffold.analysis.python.lookup_result import Found
 from scaffold.analysis.python.statements import nodes_of
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.python_source import is_made, python_sources, written_names
 from scaffold.skills.check.context import MADE, silence
 from scaffold.skills.check.documents import Document
+from scaffold.syntax import parse
 
 
 class Imported(NamedTuple):
@@ -41,8 +43,8 @@ def find_imports(document: Document) -> Iterator[Claim]:
     for span in document.markdown.codes:
         if span.text.startswith(("import ", "from ")):
             try:
-                tree = ast.parse(span.text)
-            except (SyntaxError, ValueError):
+                tree = parse(span.text)
+            except SyntaxError:
                 continue
             for node in tree.body:
                 yield from _claims(node, span.line, span.column, silence(span) or "")

@@ -7,15 +7,16 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from scaffold.analysis.files.front_matter import read_front_matter
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
+from scaffold.findings import Fix
 from scaffold.skills.check.assertion import Stance
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.context import denial, is_placeholder
 from scaffold.skills.check.documents import CLIENT_FOLDERS, Document
 from scaffold.skills.check.markdown import Span, parse_markdown
-from scaffold.skills.front_matter import read_front_matter
 
 _SCHEME = lazy_re(r"^(?:[a-z][a-z0-9+.-]*:|//|#!|@)", re.IGNORECASE)
 _SUCH_AS = lazy_re(r"\b(?:such as|e\.g\.,?|for example,?|links? like)\s*$", re.IGNORECASE)

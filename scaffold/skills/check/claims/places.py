@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Verdict
 from scaffold.skills.check.context import is_placeholder
 from scaffold.skills.check.documents import Document
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,6 +14,7 @@ from scaffold.skills.check.claims.made import shown_files
 from scaffold.skills.check.context import block_silence, is_placeholder, lead_silence, silence
 from scaffold.skills.check.documents import Document
 from scaffold.skills.check.markdown import Block
+from scaffold.syntax import parse
 
 LANGUAGES = frozenset({"python", "py", "python3", "pycon"})
 
@@ -95,22 +95,16 @@ def parse_fragment(text: str) -> ast.Module | None:
 
 def _parse(text: str) -> ast.Module | None:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape is the author's business
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return parse(text)
+    except SyntaxError:
         return None
 
 
 def _problem(text: str) -> tuple[str, int]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(textwrap.dedent(text))
+        parse(textwrap.dedent(text))
     except SyntaxError as error:
         return error.msg, error.lineno or 1
-    except (ValueError, RecursionError, MemoryError) as error:
-        return str(error), 1
     return "it cannot be parsed", 1
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Confidence, Verdict
+from scaffold.findings import Confidence
+from scaffold.skills.check.claim import Verdict
 from scaffold.skills.check.claims.made import WHY, is_made_by
 from scaffold.skills.check.claims.places import bases, locate, missing
 from scaffold.skills.check.claims.shell import Invocation, Word

@@ -14,7 +14,8 @@ from scaffold.analysis.project.projects import normal_name
 from scaffold.analysis.project.tasks import Tasks
 from scaffold.analysis.python.modules import is_scenery
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.claims.shell import Invocation, Word, shell_of, with_words
 from scaffold.skills.check.claims.shell_call import Call, call_of

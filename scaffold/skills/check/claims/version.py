@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 from scaffold.analysis.lazy_re import lazy_re
 from scaffold.analysis.project.project import Version, as_version, normal_name
 from scaffold.analysis.repository import Repository
-from scaffold.skills.check.claim import Claim, Fix, Verdict
+from scaffold.findings import Fix
+from scaffold.skills.check.claim import Claim, Verdict
 from scaffold.skills.check.claims.command_words import find_commands
 from scaffold.skills.check.claims.kind import Kind
 from scaffold.skills.check.documents import Document

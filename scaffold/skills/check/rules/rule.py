@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scaffold.skills.check.claim import Severity
+from scaffold.findings import Severity
 
 
 class Rule(NamedTuple):

@@ -366,11 +366,18 @@ def test_refuses_what_is_unsafe_with_the_line_and_the_text_to_add(name: str):
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="the running Python reads the statement")
 def test_refuses_what_stands_in_a_statement_newer_than_the_running_python():
-    data = b"A = 1\n\n\n@final\nclass Box[V]:\n    T = {}\n"
+    data = b"A = 1\n\n\n@final\nclass Box:\n    x = [*a for a in b]\n    T = {}\n"
     with pytest.raises(RegistryError) as refusal:
         add_entry(data, replace(ENTRY, table="Box.T"))
     assert refusal.value.code == "registry_syntax"
     assert refusal.value.message.startswith(f"{FILE}:4: Box.T was not found")
+
+
+def test_a_table_in_a_class_with_type_parameters_is_edited():
+    data = b"class Box[V]:\n    T = {}\n"
+    added = add_entry(data, replace(ENTRY, table="Box.T")).data
+    assert added.startswith(b"class Box[V]:\n    T = {")
+    assert read_entries(added, replace(ENTRY, table="Box.T")) == {ENTRY.key: ENTRY.value}
 
 
 def test_a_table_that_is_not_ours_to_read_is_told_no_line():

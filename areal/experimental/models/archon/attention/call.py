@@ -25,7 +25,7 @@ def packed_attention(
     alibi_slopes: Tensor | None = None,
     **options: Any,
 ) -> Tensor:
-    """Returns attention [1, H, T, Dv] inside each sequence of a packed row.
+    """Return attention [1, H, T, Dv] inside each sequence of a packed row.
 
     Args:
         q: [1, H, T, D]; ``k`` is [1, K, T, D] and ``v`` [1, K, T, Dv].

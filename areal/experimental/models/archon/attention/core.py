@@ -77,7 +77,7 @@ class AttentionCore(nn.Module):
         self._cp_group: dist.ProcessGroup | None = None
 
     def set_cp_group(self, group: Any) -> None:
-        """Shares the row of tokens with the processes of ``group`` (Ulysses)."""
+        """Share the row of tokens with the processes of ``group`` (Ulysses)."""
         self._cp_group = group
 
     # A compiled block calls it as it is: it reads the lengths of the call, for which each new batch
@@ -93,7 +93,7 @@ class AttentionCore(nn.Module):
         sinks: Tensor | None = None,
         alibi_slopes: Tensor | KeyBias | None = None,
     ) -> Tensor:
-        """Returns attention [1, H, T, Dv] of q [1, H, T, D], k [1, K, T, D], v [1, K, T, Dv].
+        """Return attention [1, H, T, Dv] of q [1, H, T, D], k [1, K, T, D], v [1, K, T, Dv].
 
         Args:
             sinks: [H] logits of one more key per head, whose value is zero.

@@ -29,7 +29,7 @@ MIN_BLOCK = 64
 def cpu_attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, packing: Packing, features: AttentionFeatures
 ) -> Tensor:
-    """Returns attention inside each sequence, [1, H, T, Dv]."""
+    """Return attention inside each sequence, [1, H, T, Dv]."""
     if not features.causal:
         # Right padding is seen by queries that look ahead, so rows would need masks of their own.
         return masked_attention(q, k, v, scale=scale, packing=packing, features=features)
@@ -54,7 +54,7 @@ def cpu_attention(
 
 @functools.cache
 def _is_fast(dtype: torch.dtype) -> bool:
-    """Returns whether this CPU multiplies matrices of a type without emulating it.
+    """Return whether this CPU multiplies matrices of a type without emulating it.
 
     Emulated bf16 attention takes five times as long as casting to fp32 and back.
     """
@@ -66,7 +66,7 @@ def _is_fast(dtype: torch.dtype) -> bool:
 def _attend_rows(
     q: Tensor, k: Tensor, v: Tensor, scale: float, packing: Packing, features: AttentionFeatures
 ) -> Tensor:
-    """Returns causal attention of right-padded rows; no real query sees the padding."""
+    """Return causal attention of right-padded rows; no real query sees the padding."""
     length = q.shape[2]
     window = features.window if (features.window or length) < length else None
     if features.softcap is not None:
@@ -86,13 +86,13 @@ def _attend_rows(
 
 
 def _window_mask(length: int, window: int, dtype: torch.dtype) -> Tensor:
-    """Returns [L, L], 0 where a key is seen and -inf where not: the kernel's own form of a mask."""
+    """Return [L, L], 0 where a key is seen and -inf where not: the kernel's own form of a mask."""
     token = torch.arange(length)
     return _as_bias(token[:, None] - token[None, :], window, dtype)
 
 
 def _block_mask(block: int, window: int, dtype: torch.dtype) -> Tensor:
-    """Returns the mask of a block of queries over its own keys and those of the block before."""
+    """Return the mask of a block of queries over its own keys and those of the block before."""
     distance = block + torch.arange(block)[:, None] - torch.arange(2 * block)[None, :]
     return _as_bias(distance, window, dtype)
 
@@ -105,7 +105,7 @@ def _as_bias(distance: Tensor, window: int, dtype: torch.dtype) -> Tensor:
 def _attend_blocks(
     q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor, sinks: Tensor | None
 ) -> Tensor:
-    """Returns windowed attention at a cost of L times the window instead of L squared."""
+    """Return windowed attention at a cost of L times the window instead of L squared."""
     rows, length = q.shape[0], q.shape[2]
     block = mask.shape[0]
     blocks = -(-length // block)

@@ -12,7 +12,7 @@ from areal.experimental.models.archon.layers.positions import KeyBias
 
 @dataclass(frozen=True, eq=False)
 class AttentionFeatures:
-    """Holds the options of one attention call.
+    """The options of one attention call.
 
     Attributes:
         window: Number of keys that a query sees, itself included.
@@ -31,7 +31,7 @@ class AttentionFeatures:
     key_bias: KeyBias | None = None
 
     def require_plannable(self, layer_id: int) -> None:
-        """Refuses what attention plans do not have.
+        """Refuse what attention plans do not have.
 
         Raises:
             ConfigError: It says which feature; ignoring it would run another model.

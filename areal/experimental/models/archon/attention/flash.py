@@ -27,7 +27,7 @@ _LARGEST = 256
 def cuda_attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, packing: Packing, features: AttentionFeatures
 ) -> Tensor:
-    """Returns attention inside each sequence, by flex attention where flash lacks something."""
+    """Return attention inside each sequence, by flex attention where flash lacks something."""
     size = max(q.shape[-1], v.shape[-1]) + (_MULTIPLE if features.key_bias is not None else 0)
     if features.softcap is not None or q.dtype not in _DTYPES or size > _LARGEST:
         return flex_packed_attention(q, k, v, scale=scale, packing=packing, features=features)
@@ -50,7 +50,7 @@ def cuda_attention(
 def _flash(
     q: Tensor, k: Tensor, v: Tensor, packing: Packing, scale: float, window: list[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns output [T, H, D], log-sum-exp [H, T] and the state of the random generator."""
+    """Return output [T, H, D], log-sum-exp [H, T] and the state of the random generator."""
     # The import registers the operator; it is kept off the path of CPU-only use.
     import torch.nn.attention.varlen
 

@@ -20,7 +20,7 @@ from areal.experimental.models.archon.layers.packing import Packing
 def flex_packed_attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, packing: Packing, features: AttentionFeatures
 ) -> Tensor:
-    """Returns attention inside each sequence; on a CPU by the rows that other backends use there.
+    """Return attention inside each sequence; on a CPU by the rows that other backends use there.
 
     Flex attention has no backward on a CPU.
     """
@@ -74,7 +74,7 @@ def _block_mask(packing: Packing, features: AttentionFeatures) -> Any:
 def _score_mod(
     packing: Packing, features: AttentionFeatures
 ) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] | None:
-    """Returns what changes a score, or None where nothing does."""
+    """Return what changes a score, or None where nothing does."""
     softcap = features.softcap
     bias = None
     if features.key_bias is not None:

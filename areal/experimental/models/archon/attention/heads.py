@@ -11,17 +11,17 @@ from torch import Tensor
 
 
 def split_heads(x: Tensor, head_dim: int) -> Tensor:
-    """Returns a projection [1, T, H * D] as heads [1, H, T, D]; H follows from its width."""
+    """Return a projection [1, T, H * D] as heads [1, H, T, D]; H follows from its width."""
     return x.unflatten(-1, (-1, head_dim)).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """Returns heads [1, H, T, D] as [1, T, H * D]."""
+    """Return heads [1, H, T, D] as [1, T, H * D]."""
     return x.transpose(1, 2).flatten(2)
 
 
 def pad_heads(multiple: int, *heads: Tensor) -> list[Tensor]:
-    """Pads the last dimension of each with zeros, to the largest of them and to a multiple.
+    """Pad the last dimension of each with zeros, to the largest of them and to a multiple.
 
     Zeros change no score and add only zeros to the output.
     """
@@ -33,7 +33,7 @@ def pad_heads(multiple: int, *heads: Tensor) -> list[Tensor]:
 def with_key_bias(
     q: Tensor, k: Tensor, v: Tensor, bias_HL: Tensor, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns queries, keys and values whose scaled scores have ``bias_HL`` added to them.
+    """Return queries, keys and values whose scaled scores have ``bias_HL`` added to them.
 
     The bias of a key is carried by more dimensions of the head, in which every query is 1. So ALiBi
     needs no mask, which would have a number for each head, query and key. In 16 bits the bias takes

@@ -16,7 +16,7 @@ from areal.experimental.models.archon.layers.packing import Packing
 def masked_attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, packing: Packing, features: AttentionFeatures
 ) -> Tensor:
-    """Returns attention under a block-causal mask [T, T]; costs T squared whatever the lengths."""
+    """Return attention under a block-causal mask [T, T]; costs T squared whatever the lengths."""
     if features.chunk is not None:
         packing = packing.in_chunks(features.chunk)
     key = ("mask", features.causal, features.window)
@@ -29,7 +29,7 @@ def masked_attention(
 
 
 def packed_mask(packing: Packing, features: AttentionFeatures) -> Tensor:
-    """Returns [T, T], True where the query of the row sees the key of the column."""
+    """Return [T, T], True where the query of the row sees the key of the column."""
     sequence = packing.sequence_ids
     token = torch.arange(sequence.shape[0], device=sequence.device)
     seen = sequence[:, None] == sequence[None, :]

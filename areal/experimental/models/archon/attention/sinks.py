@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 def add_sinks(out: Tensor, lse: Tensor, sinks: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns output and log-sum-exp with a sink.
+    """Return output and log-sum-exp with a sink.
 
     Args:
         out: [..., D]; ``lse`` is [...] in fp32, ``sinks`` of a shape that broadcasts to it.
@@ -27,6 +27,6 @@ def add_sinks(out: Tensor, lse: Tensor, sinks: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sink_gradient(out: Tensor, lse: Tensor, grad_out: Tensor, sinks: Tensor) -> Tensor:
-    """Returns the gradient of each query's sink [...], from what ``add_sinks`` returned."""
+    """Return the gradient of each query's sink [...], from what ``add_sinks`` returned."""
     delta = (out.float() * grad_out.float()).sum(-1)
     return -(sinks.float() - lse).exp() * delta

@@ -29,7 +29,7 @@ def softcap_attention(
     window: int | None,
     sinks: Tensor | None,
 ) -> Tensor:
-    """Returns causal attention [n, H, L, Dv] with scores ``softcap * tanh(score / softcap)``.
+    """Return causal attention [n, H, L, Dv] with scores ``softcap * tanh(score / softcap)``.
 
     Args:
         q: [n, H, L, D]; ``k`` is [n, K, L, D], ``v`` [n, K, L, Dv]. Rows are padded to the right.
@@ -42,7 +42,7 @@ def softcap_attention(
 
 
 def _blocks(length: int, window: int) -> list[tuple[int, int, int]]:
-    """Returns (first query, last query + 1, first key) of each block; the last key is the query."""
+    """Return (first query, last query + 1, first key) of each block; the last key is the query."""
     starts = range(0, length, QUERY_BLOCK)
     return [(s, min(s + QUERY_BLOCK, length), max(0, s + 1 - window)) for s in starts]
 
@@ -50,7 +50,7 @@ def _blocks(length: int, window: int) -> list[tuple[int, int, int]]:
 def _capped_scores(
     q: Tensor, k: Tensor, block: tuple[int, int, int], scale: float, softcap: float, window: int
 ) -> tuple[Tensor, Tensor]:
-    """Returns a block's scores [n, K, G, block, keys], -inf where unseen, and their tanh."""
+    """Return a block's scores [n, K, G, block, keys], -inf where unseen, and their tanh."""
     start, stop, first = block
     part = q[:, :, :, start:stop]
     scores = part.flatten(2, 3) @ k[:, :, first:stop].transpose(-1, -2)

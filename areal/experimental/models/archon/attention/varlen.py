@@ -13,6 +13,6 @@ from areal.experimental.models.archon.layers.packing import Packing
 def varlen_attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float, packing: Packing, features: AttentionFeatures
 ) -> Tensor:
-    """Returns attention inside each sequence, [1, H, T, Dv]."""
+    """Return attention inside each sequence, [1, H, T, Dv]."""
     attend = cuda_attention if q.is_cuda else cpu_attention
     return attend(q, k, v, scale=scale, packing=packing, features=features)

@@ -55,12 +55,12 @@ class XIELU(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Makes both slopes 0.8, past softplus and, on the negative side, beta."""
+        """Make both slopes 0.8, past softplus and, on the negative side, beta."""
         nn.init.constant_(self.alpha_p, math.log(math.expm1(0.8)))
         nn.init.constant_(self.alpha_n, math.log(math.expm1(0.8 - 0.5)))
 
     def init_buffers(self, buffer_device: torch.device | str | None = None) -> None:
-        """Sets the constants, which a module built on ``meta`` does not have."""
+        """Set the constants, which a module built on ``meta`` does not have."""
         self.beta = torch.tensor(0.5, device=buffer_device)
         self.eps = torch.tensor(-1e-6, device=buffer_device)
 
@@ -105,7 +105,7 @@ LEARNED_ACTIVATIONS: dict[str, type[nn.Module]] = {"prelu": nn.PReLU, "xielu": X
 
 
 def get_activation(name: str) -> Callable[[Tensor], Tensor]:
-    """Returns an activation by the name that transformers gives it.
+    """Return an activation by the name that transformers gives it.
 
     Raises:
         ConfigError: There is none of that name; the message lists those there are.

@@ -41,12 +41,12 @@ class RMSNorm(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Makes the norm multiply by one."""
+        """Make the norm multiply by one."""
         if self.weight is not None:
             nn.init.constant_(self.weight, 1.0 - self.offset)
 
     def set_tp_group(self, group: dist.ProcessGroup | None) -> None:
-        """Norms over the slices of all ranks of ``group``, for inputs and weights that are sharded.
+        """Norm over the slices of all ranks of ``group``, for inputs and weights that are sharded.
 
         Without it a norm over a whole projection would divide by the mean square of this rank's
         heads only.
@@ -107,7 +107,7 @@ class LayerNorm(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Makes the norm multiply by one and add zero."""
+        """Make the norm multiply by one and add zero."""
         if self.weight is not None:
             nn.init.constant_(self.weight, 1.0 - self.offset)
         if self.bias is not None:

@@ -15,7 +15,7 @@ from areal.utils.packed_rows import PackedRows, longest_shared_length
 
 
 class AttentionPlan(Protocol):
-    """Says how the tokens of one forward call attend to each other and to what is cached.
+    """How the tokens of one forward call attend to each other and to what is cached.
 
     The embedded engine implements it over its key-value slots (T tokens, H heads, K key-value
     heads, D head size).
@@ -30,7 +30,7 @@ class AttentionPlan(Protocol):
         scale: float,
         window: int | None,
     ) -> Tensor:
-        """Returns the attention output of one layer as [T, H, D]."""
+        """Return the attention output of one layer as [T, H, D]."""
         ...
 
 
@@ -63,7 +63,7 @@ class Packing:
         max_seqlen: int | Tensor,
         plan: AttentionPlan | None = None,
     ) -> Packing:
-        """Makes a packing from the arguments of a model's forward.
+        """Make a packing from the arguments of a model's forward.
 
         Args:
             positions: [1, T] or [T].
@@ -97,7 +97,7 @@ class Packing:
         return self.positions[(self.cu_seqlens[1:] - 1).clamp(min=0)] + 1
 
     def rows(self, width: int) -> PackedRows:
-        """Returns the rows for backends that attend to padded rows.
+        """Return the rows for backends that attend to padded rows.
 
         Args:
             width: Heads times head size.
@@ -123,13 +123,13 @@ class Packing:
         return self.sequence_ids_from(0)
 
     def sequence_ids_from(self, first_token: int) -> Tensor:
-        """Returns ``sequence_ids`` of tokens that start at ``first_token`` of the whole row."""
+        """Return ``sequence_ids`` of tokens that start at ``first_token`` of the whole row."""
         stop = first_token + self.positions.shape[0]
         token = torch.arange(first_token, stop, device=self.cu_seqlens.device, dtype=torch.int32)
         return torch.searchsorted(self.cu_seqlens[1:].contiguous(), token, right=True)
 
     def whole(self, total: int) -> Packing:
-        """Returns the packing of the whole row of ``total`` tokens; this may be a slice of it."""
+        """Return the packing of the whole row of ``total`` tokens; this may be a slice of it."""
         if self.positions.shape[0] == total:
             return self
         return self.once(
@@ -137,7 +137,7 @@ class Packing:
         )
 
     def in_chunks(self, chunk: int) -> Packing:
-        """Returns the packing in which each sequence is cut into pieces of ``chunk`` tokens.
+        """Return the packing in which each sequence is cut into pieces of ``chunk`` tokens.
 
         The number of pieces is unknown without waiting for the device, so ``cu_seqlens`` has room
         for the most there can be; the surplus are empty sequences at the end.
@@ -156,14 +156,14 @@ class Packing:
         return Packing(position, cu_seqlens, chunk)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Returns what ``make`` returned the first time that this packing was asked for ``key``."""
+        """Return what ``make`` returned the first time that this packing was asked for ``key``."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]
 
 
 def refuse_tree_attention(tree_attn_meta: Any) -> None:
-    """Refuses a forward call that carries a tree of sequences.
+    """Refuse a forward call that carries a tree of sequences.
 
     Raises:
         ConfigError: ``tree_attn_meta`` is given; ignoring it would attend across branches.
@@ -176,7 +176,7 @@ def refuse_tree_attention(tree_attn_meta: Any) -> None:
 
 
 def whole_row(total: int, cu_seqlens: Tensor, max_seqlen: int | Tensor) -> Packing:
-    """Returns the packing of ``total`` tokens whose positions count from each sequence's start."""
+    """Return the packing of ``total`` tokens whose positions count from each sequence's start."""
     token = torch.arange(total, device=cu_seqlens.device)
     row = Packing.of(token, cu_seqlens, max_seqlen)
     return Packing(token - row.cu_seqlens[row.sequence_ids], row.cu_seqlens, row.max_seqlen)

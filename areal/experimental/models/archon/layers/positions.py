@@ -31,7 +31,7 @@ class LearnedPositions(nn.Embedding):
         self.offset = offset
 
     def forward(self, packing: Packing) -> Tensor:
-        """Returns [1, T, dim].
+        """Return [1, T, dim].
 
         Raises:
             ConfigError: A sequence is longer than the table.
@@ -73,7 +73,7 @@ class SinusoidalPositions(nn.Module):
         self.base = base
 
     def forward(self, packing: Packing, dtype: torch.dtype | None = None) -> Tensor:
-        """Returns [1, T, dim], in the default dtype unless told."""
+        """Return [1, T, dim], in the default dtype unless told."""
         count = self.dim // 2
         device = packing.positions.device
         step = -math.log(self.base) / (count - 1 if self.reaches_base else count)
@@ -103,11 +103,11 @@ class KeyBias:
     dtype: torch.dtype = torch.float32
 
     def heads(self, first: int, count: int) -> KeyBias:
-        """Returns the bias of some of the heads."""
+        """Return the bias of some of the heads."""
         return replace(self, slopes=self.slopes[first : first + count])
 
     def of(self, positions: Tensor) -> Tensor:
-        """Returns the bias [H, T] in fp32."""
+        """Return the bias [H, T] in fp32."""
         product = self.slopes.to(self.dtype)[:, None] * positions
         return product.float() * self.scale
 
@@ -144,7 +144,7 @@ class AlibiSlopes(nn.Module):
         self._slopes: dict[torch.device, Tensor] = {}
 
     def forward(self, q: Tensor) -> KeyBias:
-        """Returns the bias of the heads of q [1, H, T, D], which may be some of all."""
+        """Return the bias of the heads of q [1, H, T, D], which may be some of all."""
         if q.device not in self._slopes:
             self._slopes[q.device] = alibi_slopes(self.n_heads, self.max_bias).to(q.device)
         bias = KeyBias(self._slopes[q.device], self.scale, self.dtype)
@@ -152,7 +152,7 @@ class AlibiSlopes(nn.Module):
 
 
 def alibi_slopes(n_heads: int, max_bias: float = 8.0) -> Tensor:
-    """Returns the slopes [H] in fp32; see ``AlibiSlopes``."""
+    """Return the slopes [H] in fp32; see ``AlibiSlopes``."""
     count = 2 ** math.ceil(math.log2(n_heads))
     slopes = 0.5 ** (torch.arange(1, count + 1).float() * (max_bias / count))
     if count == n_heads:
@@ -163,7 +163,7 @@ def alibi_slopes(n_heads: int, max_bias: float = 8.0) -> Tensor:
 def log_temperature(
     positions: Tensor, *, scale: float, floor: float, offset: float = 0.0
 ) -> Tensor:
-    """Returns factors [T, 1] on the queries that grow with the logarithm of the position.
+    """Return factors [T, 1] on the queries that grow with the logarithm of the position.
 
     Args:
         scale: How much the factor grows for each e-fold of positions.
@@ -179,7 +179,7 @@ def log_temperature(
 def power_temperature(
     positions: Tensor, *, power: float, length: float, offset: float = 0.0
 ) -> Tensor:
-    """Returns factors [T, 1] on the queries that grow with a power of the position.
+    """Return factors [T, 1] on the queries that grow with a power of the position.
 
     Args:
         power: Of 1 + (position + offset) / length.

@@ -35,7 +35,7 @@ Pairing = Literal["half", "interleaved"]
 
 @dataclass(frozen=True)
 class RopeTable:
-    """Holds what rotates the heads of one forward call.
+    """What rotates the heads of one forward call.
 
     Attributes:
         cos: [T, R / 2]; ``sin`` alike.
@@ -67,11 +67,11 @@ class RotaryEmbedding(nn.Module):
         self._cp_group: Any = None
 
     def set_cp_group(self, group: Any) -> None:
-        """Says that the tokens of a call are this rank's slice of the packed row (Ulysses)."""
+        """Declare that the tokens of a call are this rank's slice of the packed row (Ulysses)."""
         self._cp_group = group
 
     def forward(self, packing: Packing, dtype: torch.dtype = torch.float32) -> RopeTable:
-        """Returns cos and sin for each token, computed in fp32 and then cast to ``dtype``."""
+        """Return cos and sin for each token, computed in fp32 and then cast to ``dtype``."""
         angles = packing.positions.float()[:, None] * self._angle_per_position(packing)
         cos, sin = angles.cos(), angles.sin()
         factor = self.args.attention_factor
@@ -80,7 +80,7 @@ class RotaryEmbedding(nn.Module):
         return RopeTable(cos.to(dtype), (-sin if self.reverse else sin).to(dtype), self.pairing)
 
     def _angle_per_position(self, packing: Packing) -> Tensor:
-        """Returns [R / 2], or [T, R / 2] where it depends on the sequence's length."""
+        """Return [R / 2], or [T, R / 2] where it depends on the sequence's length."""
         device = packing.positions.device
         by_length = self.args.frequencies_by_length(packing.context_lengths)
         if by_length is not None:
@@ -93,7 +93,7 @@ class RotaryEmbedding(nn.Module):
 
 
 def apply_rotary(x: Tensor, rope: RopeTable) -> Tensor:
-    """Returns the heads [1, H, T, D] rotated; dimensions past the table's stay as they are.
+    """Return the heads [1, H, T, D] rotated; dimensions past the table's stay as they are.
 
     Raises:
         ConfigError: The table has more dimensions than the heads.
@@ -119,14 +119,14 @@ def apply_rotary(x: Tensor, rope: RopeTable) -> Tensor:
 
 
 def precompute_rope_cache(dim: int, max_seq_len: int, base: float = 10000.0) -> Tensor:
-    """Returns [max_seq_len, 2 * dim]: cos, then sin, each repeated for both halves of a head."""
+    """Return [max_seq_len, 2 * dim]: cos, then sin, each repeated for both halves of a head."""
     angles = torch.arange(max_seq_len).float()[:, None] * RopeArgs(dim, base).frequencies()
     both = torch.cat((angles, angles), dim=-1)
     return torch.cat((both.cos(), both.sin()), dim=-1)
 
 
 def reshape_for_broadcast(rope_cache: Tensor, x: Tensor, positions: Tensor | None = None) -> Tensor:
-    """Returns the cache's rows as [B or 1, T, 1, 2 * dim], to meet x [B, T, H, D].
+    """Return the cache's rows as [B or 1, T, 1, 2 * dim], to meet x [B, T, H, D].
 
     Args:
         positions: [B, T] or [T]; the first T rows when None.
@@ -137,7 +137,7 @@ def reshape_for_broadcast(rope_cache: Tensor, x: Tensor, positions: Tensor | Non
 
 
 def rotate_half(x: Tensor) -> Tensor:
-    """Returns the second half of the last dimension, negated, then the first."""
+    """Return the second half of the last dimension, negated, then the first."""
     first, second = x.chunk(2, dim=-1)
     return torch.cat((-second, first), dim=-1)
 
@@ -145,7 +145,7 @@ def rotate_half(x: Tensor) -> Tensor:
 def apply_rotary_emb(
     xq: Tensor, xk: Tensor, rope_cache: Tensor, positions: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Returns queries and keys [B, T, H, D] rotated in fp32 by rows of the cache."""
+    """Return queries and keys [B, T, H, D] rotated in fp32 by rows of the cache."""
     cos, sin = reshape_for_broadcast(rope_cache, xq, positions).to(xq.device).chunk(2, dim=-1)
     rotated = (x.float() * cos + rotate_half(x.float()) * sin for x in (xq, xk))
     q, k = rotated
@@ -153,5 +153,5 @@ def apply_rotary_emb(
 
 
 def repeat_kv(x: Tensor, n_rep: int) -> Tensor:
-    """Returns heads [B, T, K, D] as [B, T, K * n_rep, D], copies side by side."""
+    """Return heads [B, T, K, D] as [B, T, K * n_rep, D], copies side by side."""
     return x.repeat_interleave(n_rep, dim=2)

@@ -24,7 +24,7 @@ _SCALED_FROM_ORIGINAL = ("llama3", "longrope", "yarn")
 
 @dataclass(frozen=True)
 class RopeArgs:
-    """Says how positions turn into angles.
+    """How positions turn into angles.
 
     Attributes:
         dim: Dimensions of a head that rotate; an odd number counts as the next even one.
@@ -62,7 +62,7 @@ class RopeArgs:
 
     @property
     def score_multiplier(self) -> float:
-        """Is what latent attention multiplies scores with beside its scale.
+        """What latent attention multiplies scores with beside its scale.
 
         Source:
             YaRN with ``mscale_all_dim``, as DeepSeek-V2 uses it: (0.1 m ln(factor) + 1) squared.
@@ -79,7 +79,7 @@ class RopeArgs:
     def from_hf(
         cls, hf_config: Any, layer_type: str | None = None, dim: int | None = None
     ) -> RopeArgs:
-        """Reads the arguments from a Hugging Face config, of transformers 5 or older.
+        """Read the arguments from a Hugging Face config, of transformers 5 or older.
 
         Args:
             layer_type: Which entry to take where ``rope_parameters`` has one for each layer type.
@@ -121,21 +121,21 @@ class RopeArgs:
 
     @property
     def attention_factor(self) -> float:
-        """Returns the factor on cos and sin."""
+        """The factor on cos and sin."""
         return ROPE_KINDS[self.kind].attention_factor(self)
 
     def frequencies(self) -> Tensor:
-        """Returns the angle per position of each pair, [dim / 2] in fp32 on the CPU."""
+        """Return the angle per position of each pair, [dim / 2] in fp32 on the CPU."""
         return ROPE_KINDS[self.kind].frequencies(self)
 
     def frequencies_by_length(self, lengths_B: Tensor) -> Tensor | None:
-        """Returns [B, dim / 2] for kinds that look at a sequence's length, None for others."""
+        """Return [B, dim / 2] for kinds that look at a sequence's length, None for others."""
         by_length = ROPE_KINDS[self.kind].by_length
         return None if by_length is None else by_length(self, lengths_B)
 
 
 def _flat_parameters(hf_config: Any, layer_type: str | None) -> dict[str, Any]:
-    """Returns the parameters of one layer type, from where any version of transformers has them."""
+    """Return the parameters of one layer type, from where any version of transformers has them."""
     found = getattr(hf_config, "rope_parameters", None) or {}
     nested = {key: value for key, value in found.items() if isinstance(value, Mapping)}
     if nested and layer_type not in found:
@@ -210,7 +210,7 @@ def _yarn(args: RopeArgs) -> Tensor:
 
 
 def _factor(args: RopeArgs) -> float:
-    """Returns by how much the context grew, stated or from the two contexts."""
+    """Return by how much the context grew, stated or from the two contexts."""
     factor = args.scaling.get("factor")
     if factor is None:
         original = args.scaling["original_max_position_embeddings"]
@@ -276,7 +276,7 @@ def _one(args: RopeArgs) -> float:
 
 @dataclass(frozen=True)
 class RopeKind:
-    """Holds the formulas of one kind.
+    """The formulas of one kind.
 
     Attributes:
         frequencies: Angle per position of each pair, for sequences within the context.

@@ -15,7 +15,7 @@ GROUP_SCORE_FUNCTIONS = ("max", "top2")
 
 @dataclass
 class MoEArgs:
-    """Says how tokens choose experts, what an expert computes and what is added to their sum.
+    """How tokens choose experts, what an expert computes and what is added to their sum.
 
     Args:
         num_experts: Routed experts.
@@ -118,17 +118,17 @@ class MoEArgs:
 
     @property
     def num_routes(self) -> int:
-        """Counts what a token can choose: routed experts and those that return their input."""
+        """Count what a token can choose: routed experts and those that return their input."""
         return self.num_experts + self.num_zero_experts
 
     @property
     def torch_router_dtype(self) -> torch.dtype | None:
-        """Returns the projection's dtype, None for the tokens' own."""
+        """The projection's dtype, None for the tokens' own."""
         return None if self.router_dtype is None else getattr(torch, self.router_dtype)
 
     @classmethod
     def from_hf_config(cls, hf_config: Any, **kwargs: Any) -> MoEArgs:
-        """Reads a softmax router with optional norm, as Qwen's configs spell it.
+        """Read a softmax router with optional norm, as Qwen's configs spell it.
 
         Args:
             hf_config: Has ``num_experts`` and ``num_experts_per_tok``.

@@ -43,7 +43,7 @@ class GroupedExperts(nn.Module):
         self.local: Callable[[Tensor], Tensor] = to_local
 
     def forward(self, x_ND: Tensor, num_tokens_per_expert: Tensor) -> Tensor:
-        """Runs every expert on its rows.
+        """Run every expert on its rows.
 
         Args:
             x_ND: Rows of expert 0, then of expert 1, and so on; others after them are ignored.
@@ -71,7 +71,7 @@ class GroupedExperts(nn.Module):
         return y + bias.index_select(0, expert_N)
 
     def init_weights(self, init_std: float) -> None:
-        """Draws the matrices from a truncated normal and sets the biases to zero."""
+        """Draw the matrices from a truncated normal and set the biases to zero."""
         for weight in (self.w1, self.w2, self.w3):
             nn.init.trunc_normal_(weight, std=init_std)
         for bias in (self.b1, self.b2, self.b3):
@@ -79,7 +79,7 @@ class GroupedExperts(nn.Module):
                 nn.init.zeros_(bias)
 
     def extra_repr(self) -> str:
-        """Returns the sizes, for the printed model."""
+        """Return the sizes, for the printed model."""
         return "experts={}, hidden_dim={}, dim={}".format(*self.w1.shape)
 
 
@@ -112,5 +112,5 @@ class GateFunction(nn.Module):
 
 
 def to_local(tensor: Tensor) -> Tensor:
-    """Returns this rank's part of a distributed tensor, and any other tensor as it is."""
+    """Return this rank's part of a distributed tensor, and any other tensor as it is."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor

@@ -15,7 +15,7 @@ from torch import Tensor
 def grouped_linear(
     x_NI: Tensor, weight_GOI: Tensor, ends_G: Tensor, use_grouped_mm: bool = True
 ) -> Tensor:
-    """Multiplies each group's rows with its matrix, as ``F.linear`` does.
+    """Multiply each group's rows with its matrix, as ``F.linear`` does.
 
     CUDA's grouped kernel never waits for the CPU; it takes bf16 and widths that are multiples of
     eight. Everything else goes through one product per group.

@@ -54,7 +54,7 @@ class MoE(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the layer's output, of the shape of ``x`` [..., D]."""
+        """Return the layer's output, of the shape of ``x`` [..., D]."""
         x = self.exchange.gather(x)
         x_TD = x.reshape(-1, x.shape[-1])
         out_TD = self._route(x_TD)
@@ -98,14 +98,14 @@ class MoE(nn.Module):
         return self.shared_expert_gate(x_TD).sigmoid() * out_TD
 
     def init_buffers(self, buffer_device: torch.device | str) -> None:
-        """Sets the expert bias and the counts to zero on a device."""
+        """Set the expert bias and the counts to zero on a device."""
         if self.has_expert_bias:
             for name in ("expert_bias", "tokens_per_expert"):
                 zeros = torch.zeros(self.args.num_routes, device=buffer_device)
                 setattr(self, name, zeros)
 
     def init_weights(self, init_std: float, buffer_device: torch.device | str) -> None:
-        """Draws all weights, and sets the buffers."""
+        """Draw all weights, and set the buffers."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.trunc_normal_(module.weight, std=init_std)
@@ -118,7 +118,7 @@ class MoE(nn.Module):
 
     @torch.no_grad()
     def update_expert_bias(self) -> None:
-        """Moves the expert bias towards equal load, from the tokens counted since the last call.
+        """Move the expert bias towards equal load, from the tokens counted since the last call.
 
         Source: Wang et al. 2024, arXiv:2408.15664, algorithm 1.
         """
@@ -139,11 +139,11 @@ class TokenExchange(nn.Module):
     """Of what every process computes in full and ``reduce`` adds up."""
 
     def gather(self, x: Tensor) -> Tensor:
-        """Returns all tokens that this rank works on."""
+        """Return all tokens that this rank works on."""
         return x
 
     def reduce(self, out: Tensor) -> Tensor:
-        """Adds up the parts of the output that ranks computed, and returns this rank's tokens."""
+        """Add up the parts of the output that ranks computed, and return this rank's tokens."""
         return out
 
 

@@ -28,7 +28,7 @@ class TokenChoiceTopKRouter(nn.Module):
     def forward(
         self, x_TD: Tensor, expert_bias_E: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Routes tokens.
+        """Route tokens.
 
         Args:
             x_TD: Tokens.
@@ -45,7 +45,7 @@ class TokenChoiceTopKRouter(nn.Module):
         return self._weigh(scores_TK), chosen_TK, count_tokens(chosen_TK, logits_TE.shape[-1])
 
     def logits(self, x_TD: Tensor) -> Tensor:
-        """Returns [T, E] in fp32: small differences decide the choice."""
+        """Return [T, E] in fp32: small differences decide the choice."""
         logits_TE = self.gate(x_TD, self.args.torch_router_dtype).float()
         cap = self.args.router_softcap
         return torch.tanh(logits_TE / cap) * cap if cap else logits_TE
@@ -82,10 +82,10 @@ class TokenChoiceTopKRouter(nn.Module):
 
 
 class Gate(nn.Linear):
-    """Is a projection that can run in another dtype than its weight's."""
+    """A projection that can run in another dtype than its weight's."""
 
     def forward(self, x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-        """Projects ``x``, in ``dtype`` if it is given."""
+        """Project ``x``, in ``dtype`` if it is given."""
         weight, bias = self.weight, self.bias
         if dtype is not None:
             x, weight = x.to(dtype), weight.to(dtype)
@@ -98,7 +98,7 @@ def _score(logits: Tensor, name: str) -> Tensor:
 
 
 def close_groups(choice_TE: Tensor, groups: int, limited: int, worth: str) -> Tensor:
-    """Leaves the experts of the best groups open and sets the others to minus infinity.
+    """Leave the experts of the best groups open and set the others to minus infinity.
 
     Args:
         choice_TE: What experts are chosen by.
@@ -117,7 +117,7 @@ def close_groups(choice_TE: Tensor, groups: int, limited: int, worth: str) -> Te
 
 
 def sparsemixer(logits_TE: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Takes the best two experts, each weighted among the logits that are near it.
+    """Take the best two experts, each weighted among the logits that are near it.
 
     A logit counts beside the best one if their difference is at most ``2 * eps`` of the larger of
     its magnitude and the best. The second expert is weighted the same way without the first. This
@@ -144,7 +144,7 @@ def sparsemixer(logits_TE: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 
 
 def count_tokens(chosen_TK: Tensor, num_experts: int) -> Tensor:
-    """Counts tokens per expert [E], exactly and without waiting for a GPU."""
+    """Count tokens per expert [E], exactly and without waiting for a GPU."""
     flat = chosen_TK.reshape(-1)
     counts = torch.zeros(num_experts, dtype=torch.int64, device=flat.device)
     return counts.scatter_add_(0, flat, torch.ones_like(flat))

@@ -23,7 +23,7 @@ class TokenReorderer(nn.Module):
         self.top_k = top_k
 
     def forward(self, scores_TK: Tensor, chosen_TK: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Sorts choices.
+        """Sort choices.
 
         Returns:
             The weights in the new order [N], the choice that stands at each place [N], and tokens
@@ -38,12 +38,12 @@ class TokenReorderer(nn.Module):
 
 
 def permute_tokens(x_TD: Tensor, order_N: Tensor, top_k: int) -> Tensor:
-    """Returns the token of each choice, in the order of the experts [N, D]."""
+    """Return the token of each choice, in the order of the experts [N, D]."""
     return x_TD.index_select(0, order_N // top_k)
 
 
 def unpermute_tokens(y_ND: Tensor, order_N: Tensor, num_choices: int) -> Tensor:
-    """Returns rows in the order of tokens again; a choice that is not among them is zero.
+    """Return rows in the order of tokens again; a choice that is not among them is zero.
 
     Args:
         y_ND: In the order of experts.
@@ -55,7 +55,7 @@ def unpermute_tokens(y_ND: Tensor, order_N: Tensor, num_choices: int) -> Tensor:
 
 
 def merge_expert_outputs(y_ND: Tensor, scores_TK: Tensor | None, top_k: int) -> Tensor:
-    """Adds up each token's experts, in a fixed order, so that the sum is the same every time.
+    """Add up each token's experts, in a fixed order, so that the sum is the same every time.
 
     Args:
         y_ND: In the order of tokens.

@@ -21,7 +21,7 @@ _ops = torch.ops._c10d_functional
 
 @dataclass(frozen=True)
 class Peers:
-    """Names a group of processes by plain values, which compiled code can hold as constants.
+    """A group of processes named by plain values, which compiled code can hold as constants.
 
     A ``ProcessGroup`` serves wherever one of these is asked for, except in compiled blocks.
     """
@@ -32,15 +32,15 @@ class Peers:
 
     @classmethod
     def of(cls, group: dist.ProcessGroup) -> Peers:
-        """Returns the plain values of a group."""
+        """Return the plain values of a group."""
         return cls(group.size(), group.rank(), group.group_name)
 
     def size(self) -> int:
-        """Returns how many processes there are."""
+        """Return how many processes there are."""
         return self.count
 
     def rank(self) -> int:
-        """Returns which of them this process is."""
+        """Return which of them this process is."""
         return self.place
 
 
@@ -48,12 +48,12 @@ Group = dist.ProcessGroup | Peers
 
 
 def gather_along(x: Tensor, dim: int, group: Group) -> Tensor:
-    """Returns every process's ``x`` end to end; backward sums the parts and scatters the sum."""
+    """Return every process's ``x`` end to end; backward sums the parts and scatters the sum."""
     return _GatherAlong.apply(x, dim % x.dim(), group.size(), group.group_name)
 
 
 def scatter_sum(x: Tensor, dim: int, group: Group) -> Tensor:
-    """Returns this process's slice of the sum of every process's ``x``; backward gathers.
+    """Return this process's slice of the sum of every process's ``x``; backward gathers.
 
     Raises:
         ConfigError: The dimension does not divide by the number of processes.
@@ -63,22 +63,22 @@ def scatter_sum(x: Tensor, dim: int, group: Group) -> Tensor:
 
 
 def sum_parts(x: Tensor, group: Group) -> Tensor:
-    """Returns the sum of every process's ``x`` where gradients are parts: backward sums too."""
+    """Return the sum of every process's ``x`` where gradients are parts: backward sums too."""
     return _SumBoth.apply(x, group.group_name)
 
 
 def sum_values(x: Tensor, group: Group) -> Tensor:
-    """Returns the sum of every process's ``x`` where gradients are whole: backward is identity."""
+    """Return the sum of every process's ``x`` where gradients are whole: backward is identity."""
     return _SumForward.apply(x, group.group_name)
 
 
 def sum_gradients(x: Tensor, group: Group) -> Tensor:
-    """Returns ``x``; backward sums the gradient over the processes."""
+    """Return ``x``; backward sums the gradient over the processes."""
     return _SumBackward.apply(x, group.group_name)
 
 
 def own_slice(x: Tensor, dim: int, group: Group) -> Tensor:
-    """Returns this process's slice of what every process holds in full.
+    """Return this process's slice of what every process holds in full.
 
     Its gradient is zero outside of the slice: a part, as the rule wants.
     """
@@ -87,7 +87,7 @@ def own_slice(x: Tensor, dim: int, group: Group) -> Tensor:
 
 
 def check_slices(size: int, group: Group) -> None:
-    """Raises ConfigError where a dimension does not divide by the number of processes."""
+    """Raise ConfigError where a dimension does not divide by the number of processes."""
     if size % group.size():
         raise ConfigError(
             f"{size} tokens or channels do not divide over {group.size()} tensor-parallel "

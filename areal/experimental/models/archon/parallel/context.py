@@ -7,7 +7,7 @@ from torch import nn
 
 
 def apply_cp(model: nn.Module, cp_group: dist.ProcessGroup) -> None:
-    """Lets a model exchange tokens for heads with the processes of a group where it attends.
+    """Let a model exchange tokens for heads with the processes of a group where it attends.
 
     The model then takes this process's slice of tokens and positions, and the ``cu_seqlens`` of
     the whole row.

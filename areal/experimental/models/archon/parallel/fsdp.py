@@ -32,7 +32,7 @@ def apply_fsdp(
     cpu_offload: bool = False,
     reshard_after_forward_policy: str = "default",
 ) -> None:
-    """Shards a model block by block; gradients are means over the processes that have a loss.
+    """Shard a model block by block; gradients are means over the processes that have a loss.
 
     Args:
         model: Has ``layers`` and some of ``tok_embeddings``, ``norm``, ``output`` and ``score``.
@@ -95,7 +95,7 @@ def _reshards(policy: str, pp_enabled: bool) -> bool:
 def _shard_experts(
     block: nn.Module, dims: ArchonParallelDims, options: dict[str, Any], reshard: bool
 ) -> None:
-    """Shards a block's experts over the processes that have the same ones."""
+    """Shard a block's experts over the processes that have the same ones."""
     experts = _child(_child(block, "moe"), "experts")
     if experts is None or not dims.ep_enabled:
         return
@@ -108,7 +108,7 @@ def _shard_experts(
 
 
 def _shard(module: Any, options: dict[str, Any], dims: ArchonParallelDims, reshard: bool) -> None:
-    """Wraps a module; its gradient is divided by the number of losses, whatever its mesh."""
+    """Wrap a module; its gradient is divided by the number of losses, whatever its mesh."""
     fully_shard(module, **options, reshard_after_forward=reshard)
     for wrapped in module if isinstance(module, list) else [module]:
         if isinstance(wrapped, FSDPModule):

@@ -18,7 +18,7 @@ def clip_grad_norm(
     max_norm: float,
     pp_group: dist.ProcessGroup | None = None,
 ) -> Tensor:
-    """Scales the gradients of a whole model to a largest norm.
+    """Scale the gradients of a whole model to a largest norm.
 
     ``torch.nn.utils.clip_grad_norm_`` takes tensors of one mesh, and experts have another one.
 

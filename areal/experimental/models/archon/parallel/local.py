@@ -24,7 +24,7 @@ def distribute_parameters(
     placements: dict[str, Placement],
     src_data_rank: int | None = 0,
 ) -> None:
-    """Makes a module's own parameters DTensors that its forward sees as local tensors.
+    """Make a module's own parameters DTensors that its forward sees as local tensors.
 
     Args:
         module: Whose parameters, without those of its children.
@@ -50,7 +50,7 @@ def see_local(
     names: tuple[str, ...] = (),
     forward: Callable[..., Any] | None = None,
 ) -> None:
-    """Gives a module a class in whose forward these parameters read as local tensors.
+    """Give a module a class in whose forward these parameters read as local tensors.
 
     Outside of the forward they read as DTensors, which is what initialisation and FSDP2 want.
 
@@ -92,7 +92,7 @@ def _local_view(name: str, peers: Peers) -> property:
 
 
 def _local(parameter: Tensor | None, peers: Peers) -> Tensor | None:
-    """Returns this process's part; a replicated parameter's gradient will be summed."""
+    """Return this process's part; a replicated parameter's gradient will be summed."""
     if not isinstance(parameter, DTensor):
         return parameter
     local = parameter.to_local()

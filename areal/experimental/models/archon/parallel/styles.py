@@ -45,7 +45,7 @@ class _Style(ParallelStyle):
         return module
 
     def surround(self, module: nn.Module, mesh: DeviceMesh) -> None:
-        """Adds what happens before and after the module's forward."""
+        """Add what happens before and after the module's forward."""
 
 
 class Replicated(_Style):

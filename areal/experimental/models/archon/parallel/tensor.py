@@ -26,7 +26,7 @@ def apply_tp(
     *,
     loss_parallel: bool = True,
 ) -> None:
-    """Splits a model over tensor parallelism, with sequence parallelism between its modules.
+    """Split a model over tensor parallelism, with sequence parallelism between its modules.
 
     Args:
         model: Has ``layers``, and some of ``tok_embeddings``, ``pos_embeddings``, ``norm``,
@@ -48,7 +48,7 @@ def apply_tp(
 
 
 def replicate_rest(model: nn.Module, tp_mesh: DeviceMesh) -> None:
-    """Replicates every parameter that no plan has distributed, with gradients that are summed.
+    """Replicate every parameter that no plan has distributed, with gradients that are summed.
 
     Left as it is, a parameter's gradient would silently lack the parts of the other processes.
     """
@@ -59,7 +59,7 @@ def replicate_rest(model: nn.Module, tp_mesh: DeviceMesh) -> None:
 def _share_heads(
     plan: dict[str, ParallelStyle], n_kv_heads: int | None, tp_size: int
 ) -> dict[str, ParallelStyle]:
-    """Returns the plan for a model whose processes may have to share key-value heads.
+    """Return the plan for a model whose processes may have to share key-value heads.
 
     Raises:
         ConfigError: Keys or values have a norm that knows all of their heads.
@@ -80,7 +80,7 @@ def _share_heads(
 
 
 def _model_plan(model: nn.Module, loss_parallel: bool) -> dict[str, ParallelStyle]:
-    """Returns the styles of the modules outside of the blocks, which have fixed names."""
+    """Return the styles of the modules outside of the blocks, which have fixed names."""
     plan: dict[str, ParallelStyle] = {
         "tok_embeddings": VocabEmbedding(),
         "pos_embeddings": OwnTokens(),

@@ -6,13 +6,13 @@ from torch import nn
 
 
 def is_tied(model: nn.Module) -> bool:
-    """Returns whether the head's weight is the embedding's, where this part of a model has both."""
+    """Return whether the head's weight is the embedding's, where this part of a model has both."""
     embedding, head = _weights(model)
     return embedding is not None and embedding is head
 
 
 def retie(model: nn.Module) -> None:
-    """Makes the head's weight the embedding's again, as distributing or wrapping makes two."""
+    """Make the head's weight the embedding's again, as distributing or wrapping makes two."""
     model.output._parameters["weight"] = model.tok_embeddings._parameters["weight"]
 
 

@@ -60,7 +60,7 @@ class RuleAdapter(BaseStateDictAdapter):
         self._waiting: dict[str, dict[str, Tensor]] = {}
 
     def rules(self) -> tuple[AnyRule, ...]:
-        """Returns the rules, with those of a critic's head where the model is one."""
+        """Return the rules, with those of a critic's head where the model is one."""
         is_critic = getattr(self.model_config, "is_critic", False)
         return (*self.RULES, *_SCORE_RULES) if is_critic else self.RULES
 
@@ -82,7 +82,7 @@ class RuleAdapter(BaseStateDictAdapter):
         return rules and make_plan(rules, self.plan.parameters, self.model_config)
 
     def plan_of(self, found: Collection[str]) -> CheckpointPlan:
-        """Returns the plan of a checkpoint that is to be read, by the names in it.
+        """Return the plan of a checkpoint that is to be read, by the names in it.
 
         Single experts may also be packed as transformers has them in memory.
         """
@@ -93,12 +93,12 @@ class RuleAdapter(BaseStateDictAdapter):
 
     @cached_property
     def unused_names(self) -> frozenset[str]:
-        """Names on the Hub of tensors that nothing computes with; they are saved as zeros."""
+        """Name on the Hub of tensors that nothing computes with; they are saved as zeros."""
         return frozenset(self.plan.saved.keys() - self.plan.required.keys())
 
     @cached_property
     def head_names(self) -> frozenset[str]:
-        """Names on the Hub of the language model's head, which a critic does not have."""
+        """Name on the Hub of the language model's head, which a critic does not have."""
         return frozenset(
             rule.hub
             for rule in self.RULES
@@ -108,7 +108,7 @@ class RuleAdapter(BaseStateDictAdapter):
     def from_hf(
         self, hf_state_dict: Mapping[str, Tensor], *, partial: bool = False
     ) -> dict[str, Tensor]:
-        """Returns the state dict of the Archon model.
+        """Return the state dict of the Archon model.
 
         Args:
             hf_state_dict: All tensors of a checkpoint. They are not copied where a parameter is
@@ -131,7 +131,7 @@ class RuleAdapter(BaseStateDictAdapter):
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
     def fresh_names(self, found: Mapping[str, Any]) -> set[str]:
-        """Returns the parts of a critic's head that a language model's checkpoint lacks."""
+        """Return the parts of a critic's head that a language model's checkpoint lacks."""
         if SCORE not in self.plan.tensors or SCORE in found:
             return set()
         return {name for name in ("score.weight", "score.bias") if name in self.plan.tensors}
@@ -140,7 +140,7 @@ class RuleAdapter(BaseStateDictAdapter):
         return name not in self.plan.tensors and name in self.head_names
 
     def to_hf(self, state_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the state dict under the names on the Hub.
+        """Return the state dict under the names on the Hub.
 
         Args:
             state_dict: The model's, or a part of it, as of one stage of a pipeline. A tensor that
@@ -179,7 +179,7 @@ class RuleAdapter(BaseStateDictAdapter):
             )
 
     def convert_single_to_hf(self, name: str, tensor: Tensor) -> list[tuple[str, Tensor]]:
-        """Returns what one parameter is on the Hub: none, one or several tensors.
+        """Return what one parameter is on the Hub: none, one or several tensors.
 
         A parameter that shares its tensor with others gives nothing until the last of them comes;
         the earlier ones wait inside the adapter.
@@ -208,7 +208,7 @@ class RuleAdapter(BaseStateDictAdapter):
         return found
 
     def get_hf_storage_reader(self, path: str | Path, from_quantized: bool = False) -> Any:
-        """Returns torch's reader of Hugging Face checkpoints, for ``torch.distributed.checkpoint``.
+        """Return torch's reader of Hugging Face checkpoints, for ``torch.distributed.checkpoint``.
 
         Args:
             path: Folder of the checkpoint.
@@ -228,7 +228,7 @@ class RuleAdapter(BaseStateDictAdapter):
 def _parameter(
     name: str, plan: CheckpointPlan, given: Mapping[str, Tensor], partial: bool
 ) -> Tensor | None:
-    """Returns one parameter, or None where none of its tensors is given."""
+    """Return one parameter, or None where none of its tensors is given."""
     name = plan.twins.get(name, name)
     holders = plan.holders[name]
     absent = [holder.name for holder in holders if holder.name not in given]
@@ -246,14 +246,14 @@ def _parameter(
 
 
 def unwrapped(name: str) -> str:
-    """Returns a parameter's name without what checkpointing and compilation put into it."""
+    """Return a parameter's name without what checkpointing and compilation put into it."""
     for wrapper in _WRAPPERS:
         name = f".{name}".replace(wrapper, "").removeprefix(".")
     return name
 
 
 def fresh_head(shape: Shape) -> Tensor:
-    """Returns a new head: every process that asks gets the same values.
+    """Return a new head: every process that asks gets the same values.
 
     Source: the standard deviation is one over the root of the inputs, so that scores of normalised
     states start with variance one.
@@ -265,7 +265,7 @@ def fresh_head(shape: Shape) -> Tensor:
 
 
 def read_index(folder: str | Path) -> dict[str, int] | None:
-    """Returns the number of the shard, from 1, that has each tensor of a checkpoint.
+    """Return the number of the shard, from 1, that has each tensor of a checkpoint.
 
     Returns:
         None where the folder has no index.

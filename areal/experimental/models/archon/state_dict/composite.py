@@ -9,7 +9,7 @@ from areal.experimental.models.archon.state_dict.plan import CheckpointPlan, lis
 
 
 def language_names(plan: CheckpointPlan, found: Collection[str]) -> dict[str, str] | None:
-    """Finds where a composite checkpoint keeps the language model's tensors.
+    """Find where a composite checkpoint keeps the language model's tensors.
 
     Two habits exist, and the checkpoint shows which: everything under a prefix
     (``language_model.model.layers``), or the prefix inside the base's name
@@ -31,7 +31,7 @@ def language_names(plan: CheckpointPlan, found: Collection[str]) -> dict[str, st
 
 
 def _prefixes(plan: CheckpointPlan, present: Collection[str]) -> list[tuple[str, str]]:
-    """Returns replacements of the first words of names, the one that explains most first."""
+    """Return replacements of the first words of names, the one that explains most first."""
     counts: Counter[tuple[str, str]] = Counter()
     tails = {name.rpartition(".layers.")[2]: name for name in plan.required if ".layers." in name}
     for place in present:
@@ -42,7 +42,7 @@ def _prefixes(plan: CheckpointPlan, present: Collection[str]) -> list[tuple[str,
 
 
 def _moved(name: str, old: str, new: str, present: Collection[str]) -> str:
-    """Returns a name with the prefix replaced; outside of the base, the place that exists."""
+    """Return a name with the prefix replaced; outside of the base, the place that exists."""
     if name.startswith(f"{old}."):
         return new + name.removeprefix(old)
     outer = new.removesuffix(f".{old}") if new.endswith(f".{old}") else new
@@ -50,7 +50,7 @@ def _moved(name: str, old: str, new: str, present: Collection[str]) -> str:
 
 
 def refusal(names: dict[str, str], others: Collection[str]) -> str:
-    """Returns what to say of a composite checkpoint that nobody asked to take apart."""
+    """Return what to say of a composite checkpoint that nobody asked to take apart."""
     example = next(iter(names.items()))
     return (
         f"it is a composite checkpoint ({example[0]} is {example[1]}) with {len(others)} tensors "

@@ -11,14 +11,14 @@ from areal.experimental.models.archon.state_dict.rules import HubTensor
 
 
 def copy_in(state: Mapping[str, Tensor], holder: HubTensor, tensor: Tensor) -> None:
-    """Copies a tensor of the Hub into those of its parameters that are given."""
+    """Copy a tensor of the Hub into those of its parameters that are given."""
     for piece in holder.pieces:
         if piece.archon in state:
             place(piece.archon_view(state[piece.archon]), piece.hub_view(tensor))
 
 
 def gather(holder: HubTensor, state: Mapping[str, Tensor]) -> Tensor:
-    """Returns a tensor of the Hub, made from the parameters in it; a view where it is one."""
+    """Return a tensor of the Hub, made from the parameters in it; a view where it is one."""
     source = state[holder.parameters[0]]
     if not holder.pieces:
         return torch.zeros(holder.shape, dtype=source.dtype, device=source.device)
@@ -34,7 +34,7 @@ def gather(holder: HubTensor, state: Mapping[str, Tensor]) -> Tensor:
 
 
 def place(target: Tensor, source: Tensor) -> None:
-    """Copies a tensor into another one of its shape.
+    """Copy a tensor into another one of its shape.
 
     torch copies a matrix crosswise in blocks only if the target is contiguous and the source is a
     whole transposed matrix; other crosswise copies are several times slower. So what lies crosswise
@@ -58,5 +58,5 @@ def place(target: Tensor, source: Tensor) -> None:
 
 
 def _is_crosswise(tensor: Tensor) -> bool:
-    """Returns whether neighbours in memory are neighbours in a column, not in a row."""
+    """Return whether neighbours in memory are neighbours in a column, not in a row."""
     return 0 < tensor.stride(-2) < tensor.stride(-1)

@@ -21,7 +21,7 @@ _GATE_UP, _DOWN = "gate_up_proj", "down_proj"
 
 
 def with_packed_experts(rules: Sequence[AnyRule]) -> tuple[AnyRule, ...] | None:
-    """Returns rules for checkpoints whose experts are packed.
+    """Return rules for checkpoints whose experts are packed.
 
     Returns:
         None where the rules have no gated experts of single matrices.

@@ -83,11 +83,11 @@ class CheckpointPlan:
         return {n: tensor for n, tensor in self.saved.items() if tensor.beside is None}
 
     def ignores(self, name: str) -> bool:
-        """Returns whether a tensor on the Hub may be there and is not read."""
+        """Return whether a tensor on the Hub may be there and is not read."""
         return name in self.tied or any(_regex(p).fullmatch(name) for p in self.ignored)
 
     def mismatches(self, found: Mapping[str, Shape], *, partial: bool = False) -> list[str]:
-        """Returns what keeps a checkpoint from fitting the model, one line for each kind.
+        """Return what keeps a checkpoint from fitting the model, one line for each kind.
 
         Args:
             found: Shape of each tensor in the checkpoint.
@@ -105,7 +105,7 @@ class CheckpointPlan:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Returns names for a message, in order, the last ones only counted."""
+    """Return names for a message, in order, the last ones only counted."""
     names = sorted(names)
     shown = ", ".join(names[:NAMES_IN_MESSAGE])
     rest = len(names) - NAMES_IN_MESSAGE
@@ -115,7 +115,7 @@ def listed(names: Iterable[str]) -> str:
 def make_plan(
     rules: Sequence[AnyRule], parameters: Mapping[str, Shape], args: Any
 ) -> CheckpointPlan:
-    """Binds rules to the parameters of one model.
+    """Bind rules to the parameters of one model.
 
     Args:
         rules: In any order; those that fit no parameter are not used.
@@ -158,7 +158,7 @@ def make_plan(
 
 
 def _names_by_pattern(names: Iterable[str]) -> dict[str, list[tuple[int | None, str]]]:
-    """Groups names by what they are with their first number replaced by the placeholder."""
+    """Group names by what they are with their first number replaced by the placeholder."""
     grouped: dict[str, list[tuple[int | None, str]]] = {}
     for name in names:
         parts = name.split(".")
@@ -176,7 +176,7 @@ def _matches(
     parameters: Mapping[str, Shape],
     problems: list[str],
 ) -> Iterable[tuple[int | None, list[str]]]:
-    """Yields the layers, with their parameters, that a rule is for."""
+    """Yield the layers, with their parameters, that a rule is for."""
     for layer, _ in by_pattern.get(rule.parts[0], []):
         number = "" if layer is None else str(layer)
         names = [part.replace(LAYER, number) for part in rule.parts]

@@ -53,13 +53,13 @@ class Piece:
         return self.is_same and self.index is None
 
     def archon_view(self, parameter: Tensor) -> Tensor:
-        """Returns the piece's place in the whole parameter."""
+        """Return the piece's place in the whole parameter."""
         return self.part_view(parameter if self.index is None else parameter[self.index])
 
 
 @dataclass(frozen=True)
 class HubTensor:
-    """Says what one tensor on the Hub looks like and which parameters it holds.
+    """What one tensor on the Hub looks like and which parameters it holds.
 
     Args:
         name: On the Hub.
@@ -75,13 +75,13 @@ class HubTensor:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters from which it is made."""
+        """Name of the parameters from which it is made."""
         return tuple(dict.fromkeys(p.archon for p in self.pieces)) or (str(self.beside),)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Is the base of all rules.
+    """The base of all rules.
 
     Args:
         hub: Name on the Hub, with placeholders.
@@ -104,7 +104,7 @@ class Rule:
     def bind(
         self, layer: int | None, names: Sequence[str], shapes: Sequence[Shape], args: Any
     ) -> Iterator[HubTensor]:
-        """Yields the tensors on the Hub that hold these parameters.
+        """Yield the tensors on the Hub that hold these parameters.
 
         Args:
             layer: What the placeholder stands for, None without one.
@@ -141,7 +141,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Layout:
-    """Holds the shape of a tensor on the Hub and a pair of views for each part."""
+    """The shape of a tensor on the Hub and a pair of views for each part."""
 
     shape: Shape
     views: tuple[tuple[View, View], ...]
@@ -297,7 +297,7 @@ class Reordered(Rule):
 
 @dataclass(frozen=True)
 class Unused(Rule):
-    """Names tensors of experts that compute nothing, which a checkpoint has all the same.
+    """Tensors of experts that compute nothing, which a checkpoint has all the same.
 
     They are the last ones, after those of the parameter. Loading does not need them, saving writes
     zeros.
@@ -319,7 +319,7 @@ class Unused(Rule):
 
 @dataclass(frozen=True)
 class Ignored:
-    """Names tensors on the Hub that no parameter needs, such as buffers that are computed anew."""
+    """Tensors on the Hub that no parameter needs, such as buffers that are computed anew."""
 
     hub: str
     when: str | None = None
@@ -327,7 +327,7 @@ class Ignored:
 
 @dataclass(frozen=True)
 class Tied:
-    """Names a tensor that need not be on the Hub because another one is the same.
+    """A tensor that need not be on the Hub because another one is the same.
 
     Args:
         hub: The tensor that is left out.

@@ -27,14 +27,14 @@ class LocalPart:
         self._cuts = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
 
     def wants(self, piece: Piece) -> bool:
-        """Returns whether a piece touches this part."""
+        """Return whether a piece touches this part."""
         if self._local.numel() == 0:
             return False
         first = self._cuts[0] if self._cuts else None
         return piece.index is None or first is None or first.start <= piece.index < first.stop
 
     def copy_in(self, piece: Piece, tensor: Tensor) -> None:
-        """Copies what a piece of a tensor of the Hub gives to this part."""
+        """Copy what a piece of a tensor of the Hub gives to this part."""
         if not self.wants(piece):
             return
         if piece.index is None:
@@ -44,13 +44,13 @@ class LocalPart:
         self._local[piece.index - self._cuts[0].start].copy_(entry[tuple(self._cuts[1:])])
 
     def copy_whole(self, tensor: Tensor) -> None:
-        """Copies this part of a whole parameter."""
+        """Copy this part of a whole parameter."""
         if self._local.numel():
             self._local.copy_(tensor[tuple(self._cuts)])
 
 
 def _arranged(piece: Piece, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Returns what a piece holds, in the shape that it has in the parameter."""
+    """Return what a piece holds, in the shape that it has in the parameter."""
     if piece.is_same:
         return tensor
     whole = torch.empty(shape, dtype=tensor.dtype)

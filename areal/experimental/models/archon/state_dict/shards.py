@@ -26,7 +26,7 @@ SINGLE_NAME = "model.safetensors"
 
 @dataclass(frozen=True)
 class Entry:
-    """Says where a tensor is and what it looks like."""
+    """Where a tensor is and what it looks like."""
 
     file: Path
     shape: Shape
@@ -34,14 +34,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """Holds where every tensor of a checkpoint is; all of its files were found to be whole."""
+    """Where every tensor of a checkpoint is; all of its files were found to be whole."""
 
     folder: Path
     entries: dict[str, Entry]
 
     @classmethod
     def open(cls, folder: str | Path) -> CheckpointFiles:
-        """Reads the index and the head of every shard, no tensor.
+        """Read the index and the head of every shard, no tensor.
 
         Raises:
             ConfigError: There is no checkpoint, a shard is missing or truncated, or index and
@@ -69,7 +69,7 @@ class CheckpointFiles:
 
     @contextmanager
     def reading(self, names: Iterable[str]) -> Iterator[Iterator[tuple[str, Tensor]]]:
-        """Yields an iterator over some tensors, in the order in which they lie.
+        """Yield an iterator over some tensors, in the order in which they lie.
 
         A tensor is mapped from its file, and its memory is given back when the next one is taken.
         """
@@ -91,7 +91,7 @@ class CheckpointFiles:
 
 
 def _unmap_pages(tensor: Tensor) -> None:
-    """Drops the pages of a mapped file under a tensor, which would count as memory of ours.
+    """Drop the pages of a mapped file under a tensor, which would count as memory of ours.
 
     The kernel keeps or frees the file's cache as it likes; reading the tensor again reads the file.
     """
@@ -170,7 +170,7 @@ class ShardWriter:
         self._num_bytes = 0
 
     def add(self, name: str, tensor: Tensor) -> None:
-        """Takes the next tensor; the shard is written when it has all of its own."""
+        """Take the next tensor; the shard is written when it has all of its own."""
         self._shard[name] = tensor
         number = len(set(self._weight_map.values()))
         group = self._groups[number]
@@ -189,7 +189,7 @@ class ShardWriter:
         return f"model-{number + 1:05d}-of-{len(self._groups):05d}.safetensors"
 
     def finish(self) -> None:
-        """Writes the index, where there is more than one shard."""
+        """Write the index, where there is more than one shard."""
         assert not self._shard, "the last shard misses tensors"
         if len(self._groups) > 1:
             index = {"metadata": {"total_size": self._num_bytes}, "weight_map": self._weight_map}
@@ -197,7 +197,7 @@ class ShardWriter:
 
 
 def group_by_size(sizes: Mapping[str, int], max_bytes: int) -> list[list[str]]:
-    """Divides tensors, in their order, into shards; a larger tensor gets a shard of its own.
+    """Divide tensors, in their order, into shards; a larger tensor gets a shard of its own.
 
     Args:
         sizes: Bytes of each tensor.

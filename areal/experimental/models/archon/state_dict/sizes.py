@@ -10,7 +10,7 @@ from areal.api.errors import ConfigError
 
 
 def size_of(size: int | str, args: Any, layer: int | None = None) -> int:
-    """Returns a size that a rule names.
+    """Return a size that a rule names.
 
     Args:
         size: A number, or fields of the arguments and numbers joined by ``*`` and ``//``, taken
@@ -43,7 +43,7 @@ def _term(term: str, args: Any, layer: int | None) -> int:
 
 
 def field_of(path: str, args: Any) -> Any:
-    """Returns a field of the arguments, or of an object in them, by its dotted name.
+    """Return a field of the arguments, or of an object in them, by its dotted name.
 
     Raises:
         ConfigError: There is none.
@@ -55,7 +55,7 @@ def field_of(path: str, args: Any) -> Any:
 
 
 def applies(when: str | None, args: Any) -> bool:
-    """Returns whether a rule's condition holds.
+    """Return whether a rule's condition holds.
 
     Args:
         when: A boolean field, or ``field == literal``; ``not`` in front for the opposite; None for

@@ -37,7 +37,7 @@ DEFAULT_SHARD_BYTES = 2 * 2**30
 
 @dataclass(frozen=True)
 class LoadReport:
-    """Says what loading did beside copying.
+    """What loading did beside copying.
 
     Args:
         num_tensors: Tensors read.
@@ -59,7 +59,7 @@ def load_checkpoint(
     *,
     text_only: bool = False,
 ) -> LoadReport:
-    """Copies a checkpoint into a model's parameters in place.
+    """Copy a checkpoint into a model's parameters in place.
 
     Nothing is copied before every file was found to be whole and every tensor to fit. Parameters
     may be sharded over devices: each process reads what its part needs.
@@ -95,7 +95,7 @@ def load_checkpoint(
 def _places(
     files: CheckpointFiles, adapter: RuleAdapter, plan: CheckpointPlan, text_only: bool
 ) -> tuple[dict[str, str], list[str]]:
-    """Returns each tensor's name in the files by its plain name, and the names not read."""
+    """Return each tensor's name in the files by its plain name, and the names not read."""
     needed = replace(plan, tensors=_without(plan.tensors, adapter.fresh_names(files.entries)))
     names = language_names(needed, files.entries)
     places = names or {name: name for name in files.entries if name in needed.tensors}
@@ -115,7 +115,7 @@ def _places(
 
 
 def _in_layers(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    """Returns the names that lie beside the layers of the language model."""
+    """Return the names that lie beside the layers of the language model."""
     homes = {name.rpartition(".layers.")[0] for name in taken if ".layers." in name}
     return [n for n in names if ".layers." in n and n.rpartition(".layers.")[0] in homes]
 
@@ -145,7 +145,7 @@ def _read_into(
     places: Mapping[str, str],
     plan: CheckpointPlan,
 ) -> int:
-    """Copies the tensors, and returns how many."""
+    """Copy the tensors, and return how many."""
     targets = _targets(state, plan)
     parts = {name: LocalPart(t) for name, t in state.items() if isinstance(t, DTensor)}
     plain = {name: tensor for name, tensor in state.items() if name not in parts}
@@ -168,7 +168,7 @@ def _wants(piece: Any, parts: Mapping[str, LocalPart]) -> bool:
 
 
 def _targets(state: Mapping[str, Tensor], plan: CheckpointPlan) -> dict[str, HubTensor]:
-    """Returns what each required tensor is copied into, parameters of this process only.
+    """Return what each required tensor is copied into, parameters of this process only.
 
     A tied parameter of its own memory, as on the last stage of a pipeline, is one more piece of the
     tensor that stands for both.
@@ -209,7 +209,7 @@ def save_checkpoint(
     *,
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Writes a model's parameters as a checkpoint that transformers reads.
+    """Write a model's parameters as a checkpoint that transformers reads.
 
     Memory beside the model is one shard at most, and nothing where the parameters lie on the CPU as
     the Hub has them. With sharded parameters all processes call it, each tensor is gathered in
@@ -247,7 +247,7 @@ def _num_bytes(holder: HubTensor, state: Mapping[str, Tensor], dtype: torch.dtyp
 
 
 def _tensors(state: Mapping[str, Tensor], plan: CheckpointPlan) -> Iterator[tuple[str, Tensor]]:
-    """Yields the tensors of the Hub in order; sharded parameters are gathered while in use."""
+    """Yield the tensors of the Hub in order; sharded parameters are gathered while in use."""
     last_use = {name: h.name for h in plan.saved.values() for name in h.parameters}
     whole: dict[str, Tensor] = {}
     for holder in plan.saved.values():

@@ -146,6 +146,7 @@ def test_models_are_what_was_meant(written: Path) -> None:
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
     argv += ["--rootdir", str(written), "--import-mode=importlib", "-W", "error", str(written)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     done = subprocess.run(
         argv, cwd=written, capture_output=True, text=True, check=False, env=environment
     )

@@ -186,7 +186,9 @@ def test_the_written_test_is_run(
         "from archon_probe.proof.staged_test import run_staged_test\n"
         f"print(json.dumps(run_staged_test(Path({str(path)!r}))))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["passed"] == passed
     assert len(found["failures"]) == (failure is not None)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-BROUGHT = Path(__file__).parents[5] / "scaffold" / "runners" / "rank_recorder" / "startup"
+RUNNERS = Path(__file__).parents[5] / "scaffold" / "runners"
 
 
 @pytest.fixture
 def checksums(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(BROUGHT))
+    monkeypatch.syspath_prepend(str(RUNNERS))
     from rank_recorder import checksums  # type: ignore[import-not-found]
 
     return checksums

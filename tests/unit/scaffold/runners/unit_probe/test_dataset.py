@@ -1,4 +1,4 @@
-"""What verify says of the rows of a loader, for pairs with a better and a worse side."""
+"""What verify finds in the rows of a loader."""
 
 from __future__ import annotations
 
@@ -58,6 +58,26 @@ DPO = [
     ),
     ([masked(**SAME, rejected_loss_mask=[0, 0, 0])], "the same"),
 ]
+
+
+def taught(**changes: Any) -> dict[str, Any]:
+    return {"input_ids": [1, 2, 3], "loss_mask": [0, 0, 1], **changes}
+
+
+SFT = [
+    ([taught()], ""),
+    ([{"input_ids": [1], "mask": [1]}], "not exactly input_ids and"),
+    ([taught(input_ids=[1, 2, 99])], "outside the token"),
+    ([taught(loss_mask=[0, 0, 0, 1])], "for each of its 3 tokens"),
+    ([taught(loss_mask=[0, 0, 0])], "nothing would be learnt"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), SFT)
+def test_rows_of_supervised_training(checks: Any, rows: list[dict[str, Any]], message: str) -> None:
+    found = checks._check_sft(rows, range(10))
+    assert message in found
+    assert bool(found) == bool(message)
 
 
 @pytest.mark.parametrize(("rows", "message"), RW)
