@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import git
 
 DEPTH = 400
-"""How many commits back a repository's manner is learned from."""
+"""How many commits back a repository's habits are learned from."""
 
 MAX_FILES = 300
 """Commits that touch more are imports and mass edits, whose subject says nothing of their files."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.errors import ScaffoldError
-from scaffold.vcs.pull_request.file_copies import KeptFiles
+from scaffold.vcs.pull_request.file_copies import FileCopies
 from scaffold.vcs.pull_request.git_process import ask_git, call_git, failure
 from scaffold.vcs.pull_request.signals import undisturbed
 from scaffold.vcs.repository import root_of
@@ -28,7 +28,7 @@ class RefMove(NamedTuple):
     new: str
 
 
-class Placing:
+class TreeMove:
     """A move of the work tree, the index and refs from one commit to another.
 
     Args:
@@ -67,7 +67,7 @@ class Placing:
         saved = self._index.read_bytes()
         folders = self._new_folders()
         with tempfile.TemporaryDirectory(prefix="scaffold-pr-", dir=self._index.parent) as scratch:
-            kept = KeptFiles(self._root, Path(scratch), self._held())
+            kept = FileCopies(self._root, Path(scratch), self._held())
             try:
                 self._move(refs)
             except BaseException:
@@ -167,7 +167,7 @@ class Placing:
                 found.add(folder)
         return sorted(found, key=lambda folder: -len(folder.parts))
 
-    def _put_back_or_tell(self, index: bytes, folders: list[Path], kept: KeptFiles) -> None:
+    def _put_back_or_tell(self, index: bytes, folders: list[Path], kept: FileCopies) -> None:
         try:
             self._put_back(index, folders, kept)
         except OSError as error:
@@ -177,7 +177,7 @@ class Placing:
                 hint=f"once the cause is gone: git reset --hard {self._old[:9]}",
             ) from error
 
-    def _put_back(self, index: bytes, folders: list[Path], kept: KeptFiles) -> None:
+    def _put_back(self, index: bytes, folders: list[Path], kept: FileCopies) -> None:
         """Restore files and index, however far the move came."""
         for status, path in self._paths:
             if status == "A":

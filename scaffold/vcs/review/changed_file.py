@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Altered:
+class ChangedFile:
     """One changed file.
 
     Args:
@@ -117,19 +117,19 @@ class Altered:
             return read_symbols(self.path_on(side), text)
 
 
-def read_altered(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[Altered, ...]:
+def read_changed_files(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[ChangedFile, ...]:
     """Return the changed files of a comparison.
 
     Args:
         comparison: The two states.
         roles: The roles that the repository adds.
     """
-    found: list[Altered] = []
+    found: list[ChangedFile] = []
     for change in comparison.changes:
         old = comparison.old.text(change.old_path) if change.old_path else None
         new = comparison.new.text(change.new_path) if change.new_path else None
         text = new if new is not None else old
-        found.append(Altered(change, role_of(change.path, text, roles), old, new))
+        found.append(ChangedFile(change, role_of(change.path, text, roles), old, new))
     return tuple(found)
 
 

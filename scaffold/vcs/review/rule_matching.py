@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scaffold.analysis.files.globs import matches
 from scaffold.vcs.dependencies import DependencyChange
-from scaffold.vcs.review.changed_file import Altered, Block, Line, Side
+from scaffold.vcs.review.changed_file import Block, ChangedFile, Line, Side
 from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.rule import Rule, When
 
@@ -47,7 +47,7 @@ class Matcher:
 
     def __init__(
         self,
-        files: Sequence[Altered],
+        files: Sequence[ChangedFile],
         symbols: Sequence[SymbolChange],
         dependencies: Sequence[DependencyChange],
     ) -> None:
@@ -75,7 +75,7 @@ class Matcher:
                     if signal is not None:
                         yield signal
 
-    def _signal(self, rule: Rule, file: Altered) -> Signal | None:
+    def _signal(self, rule: Rule, file: ChangedFile) -> Signal | None:
         when = rule.when
         if not _fits(when, file):
             return None
@@ -103,7 +103,7 @@ class Matcher:
         return Signal(rule, file.path, tuple(lines), tuple(notes))
 
     def _lines(
-        self, when: When, patterns: Sequence[re.Pattern[str]], file: Altered, side: Side
+        self, when: When, patterns: Sequence[re.Pattern[str]], file: ChangedFile, side: Side
     ) -> Iterator[Line]:
         """Yield the lines of one side on which a pattern begins, each once."""
         seen: set[int] = set()
@@ -136,7 +136,7 @@ class Matcher:
         return counts[0] > counts[1]
 
     def _numbers(
-        self, when: When, patterns: Sequence[re.Pattern[str]], file: Altered, block: Block
+        self, when: When, patterns: Sequence[re.Pattern[str]], file: ChangedFile, block: Block
     ) -> Iterator[int]:
         other: Side = "old" if block.side == "new" else "new"
         seen = file.views(block.side)
@@ -154,7 +154,7 @@ class Matcher:
                     yield block.start + index
 
 
-def _fits(when: When, file: Altered) -> bool:
+def _fits(when: When, file: ChangedFile) -> bool:
     """Return whether the conditions on the whole file hold."""
     change = file.change
     mode = _MODES.get(change.new_mode) if change.new_mode != change.old_mode else None
@@ -175,7 +175,7 @@ def is_at(when: When, path: str) -> bool:
     return (not when.paths or matches(path, when.paths)) and not matches(path, when.not_paths)
 
 
-def _all_imports(file: Altered) -> frozenset[str]:
+def _all_imports(file: ChangedFile) -> frozenset[str]:
     return file.new_imports | file.old_imports
 
 
@@ -183,7 +183,7 @@ def _named(wanted: Sequence[str], imported: frozenset[str]) -> set[str]:
     return set(wanted) & imported
 
 
-def _lies_in(when: When, file: Altered, block: Block, index: int) -> bool:
+def _lies_in(when: When, file: ChangedFile, block: Block, index: int) -> bool:
     if not when.inside:
         return True
     symbol = file.symbol_around(block.side, block.start + index)
