@@ -72,12 +72,11 @@ def _row(snapshot: Snapshot, rank: int) -> tuple[str, str, str, str]:
     call = open_call(process)
     where = where_text(call.at) if call is not None else _outside_where(snapshot, process)
     last = call or next((each for each in reversed(process.calls) if each.number), None)
-    number = f"{last.number} of {_short(last)}" if last is not None and last.number else ""
+    number = ""
+    if last is not None and last.number:
+        group = "set-up" if last.group == SET_UP else f"group {last.group}"
+        number = f"{last.number} of {group}"
     return str(rank), state_text(snapshot, process, call), number, where
-
-
-def _short(call: Call) -> str:
-    return "set-up" if call.group == SET_UP else f"group {call.group}"
 
 
 def state_text(snapshot: Snapshot, process: Process, call: Call | None) -> str:
@@ -111,7 +110,7 @@ def _main_stack(snapshot: Snapshot, process: Process) -> Stack | None:
 
 
 def _shown_stacks(snapshot: Snapshot, verdict: Verdict) -> list[int]:
-    """Return whose stacks stand on the screen: of those that parted, and of one that waits."""
+    """Return the ranks whose stacks are shown: those that diverged, and one that waits."""
     have = [rank for rank, each in snapshot.job.ranks.items() if _main_stack(snapshot, each)]
     first = [rank for rank in have if rank in verdict.ranks][:2]
     return first or have[:1]

@@ -182,7 +182,8 @@ def _goes_on_without(snapshot: Snapshot, timeout_s: float) -> bool:
 
 def _waits_in_native(snapshot: Snapshot, records: Records, how: WatchOptions) -> bool:
     """Return whether a rank waits in a call that C++ makes; only asked when all are quiet."""
-    patience_s = min(CERTAIN_S, how.timeout_s) if _has_lost(snapshot) else how.timeout_s
+    has_lost = any(rank not in snapshot.alive for rank in snapshot.job.ranks)
+    patience_s = min(CERTAIN_S, how.timeout_s) if has_lost else how.timeout_s
     joined = [
         process
         for rank, process in snapshot.job.ranks.items()
@@ -197,10 +198,6 @@ def _waits_in_native(snapshot: Snapshot, records: Records, how: WatchOptions) ->
         wait.call.since_s for rank, wait in waits(snapshot.job).items() if rank in snapshot.alive
     ]
     return bool(since) and snapshot.now_s - min(since) >= patience_s
-
-
-def _has_lost(snapshot: Snapshot) -> bool:
-    return any(rank not in snapshot.alive for rank in snapshot.job.ranks)
 
 
 def _ask(snapshot: Snapshot, folder: Path) -> dict[int, tuple[stacks.Stack, ...]]:

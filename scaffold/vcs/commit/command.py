@@ -81,7 +81,7 @@ def guess_json(guess: Guess) -> dict[str, Any]:
 
 
 def unread_warning(key: KeyChanges) -> str | None:
-    """Return what to know of sources whose definitions were not compared."""
+    """Return the warnings about sources whose definitions were not compared."""
     if not key.unread:
         return None
     names = ", ".join(each.path for each in key.unread[:MAX_NAMED])

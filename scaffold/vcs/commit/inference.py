@@ -39,7 +39,7 @@ class Guess(NamedTuple):
     """A word that was inferred."""
 
     word: str | None
-    """None stands for no scope."""
+    """None means no scope."""
     source: Source
     share: float
     """How sure it is, between 0 and 1; of a table or rule, the part of the files it is true of."""
@@ -53,7 +53,7 @@ class SubjectHabits:
     Args:
         types: Which changes went with which type.
         scopes: Which changes went with which scope.
-        recent: What each of the newest commits changed, to know one again that is taken back.
+        recent: What each of the newest commits changed, to recognise a change that is reverted.
     """
 
     types: Habits = field(default_factory=lambda: Habits(_CAUTION_TYPE))

@@ -1,4 +1,4 @@
-"""What a pull request says: its title, its body, and the message of its one commit."""
+"""The words of a pull request: its title, its body, and the message of its one commit."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def title_of(material: Material) -> str:
 
 
 def is_breaking(material: Material) -> bool:
-    """Return whether callers break, as the commits say or the diff shows."""
+    """Return whether callers break, by the commits or by the diff."""
     return bool(breaking_lines(material))
 
 
 def breaking_lines(material: Material) -> list[str]:
-    """Return what breaks: what the commits say of it, else what the diff shows."""
+    """Return what breaks: in the words of the commits, else as the diff shows it."""
     said = [match["what"] for each in material.branch.commits for match in _breaking(each)]
     marked = [
         each.header.subject
@@ -89,7 +89,7 @@ def sections_of(material: Material) -> dict[str, str]:
 
 
 def all_references(material: Material) -> tuple[str, ...]:
-    """Return the issues that the branch and the commits speak of."""
+    """Return the issues that the branch and the commits name."""
     found = list(material.references)
     for each in material.branch.commits:
         found += [value for key, value in _trailers(each) if key.lower() in _KEPT_TRAILERS[:4]]

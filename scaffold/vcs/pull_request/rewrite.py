@@ -38,8 +38,7 @@ class TreeMove:
         new: The commit to be checked out.
 
     Raises:
-        ScaffoldError: A file that is not tracked, or whose edits git was told not to see, stands
-            in the way.
+        ScaffoldError: A file that is not tracked, or whose edits git ignores, is in the way.
     """
 
     def __init__(self, repository: git.Repo, branch: str, old: str, new: str) -> None:
@@ -67,7 +66,8 @@ class TreeMove:
         saved = self._index.read_bytes()
         folders = self._new_folders()
         with tempfile.TemporaryDirectory(prefix="scaffold-pr-", dir=self._index.parent) as scratch:
-            kept = FileCopies(self._root, Path(scratch), self._held())
+            held = [path for status, path in self._paths if status != "A"]
+            kept = FileCopies(self._root, Path(scratch), held)
             try:
                 self._move(refs)
             except BaseException:
@@ -87,9 +87,6 @@ class TreeMove:
         with undisturbed():
             move_refs(self._repository, refs)
             self.is_done = True
-
-    def _held(self) -> list[str]:
-        return [path for status, path in self._paths if status != "A"]
 
     def _confirm_unlocked(self) -> None:
         if self._lock.exists():
@@ -127,7 +124,7 @@ class TreeMove:
                 hint="move them away; nothing was changed",
             )
         flags = call_git(self._repository, "ls-files", "-v", "-z", "--full-name", ":/")
-        # A small letter stands for --assume-unchanged, S for --skip-worktree and sparse checkouts.
+        # A small letter means --assume-unchanged, S --skip-worktree and sparse checkouts.
         hidden = {
             row[2:] for row in flags.split("\0") if row and (row[0].islower() or row[0] == "S")
         }

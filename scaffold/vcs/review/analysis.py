@@ -30,7 +30,7 @@ from scaffold.vcs.review.watched_definitions import Key, watched_definitions
 from scaffold.vcs.symbols import why_unread
 
 _SOUGHT = (SOURCE, "manifest", "config", "ci", "other", "guidance")
-"""The roles of files whose definitions have users that a reviewer wants to know."""
+"""The roles of files whose definitions have users that matter to a reviewer."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
 
     Args:
         comparison: The two states.
-        settings: The rules, and what the repository says of them.
+        settings: The rules, and the repository's settings of them.
     """
     files = read_changed_files(comparison, settings.roles)
     symbols = _with_exports(symbol_changes(files), comparison)
@@ -105,7 +105,7 @@ def analyse(comparison: Comparison, settings: Settings) -> Analysis:
         },
         key=lambda each: (each.path, each.line, each.rule),
     )
-    active = _active(settings.sets, comparison.new, files)
+    active = tuple(each for each in settings.sets if _is_active(each, comparison.new, files))
     rules = rules_of(settings, active)
     signals = list(Matcher(files, symbols, dependencies).signals(rules))
     has_tests = any(is_test(path) for path in comparison.new.paths)
@@ -167,14 +167,8 @@ def _is_exported(change: SymbolChange, files: Files, index: PythonIndex) -> bool
     return False
 
 
-def _active(
-    sets: Sequence[RuleSet], files: Files, changed: Sequence[ChangedFile]
-) -> tuple[RuleSet, ...]:
-    """Return the sets whose field the repository is in, as its imports tell."""
-    return tuple(each for each in sets if _is_active(each, files, changed))
-
-
 def _is_active(rules: RuleSet, files: Files, changed: Sequence[ChangedFile]) -> bool:
+    """Return whether the repository is in the field of a set, judged by its imports."""
     if not rules.active_imports:
         return True
     if any(set(rules.active_imports) & (each.new_imports | each.old_imports) for each in changed):
@@ -192,7 +186,7 @@ def _fact_signals(
     *,
     has_tests: bool,
 ) -> Iterator[Signal]:
-    """Yield the signals of rules that speak of facts, file by file."""
+    """Yield the signals of rules about facts, file by file."""
     untested = [
         each
         for each in unreached(symbols, reach)

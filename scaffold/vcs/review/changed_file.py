@@ -41,7 +41,7 @@ class ChangedFile:
     """One changed file.
 
     Args:
-        change: What git says of it.
+        change: Git's record of it.
         role: What it is for.
         old_text: What it held; None where that was no text, or nothing.
         new_text: What it holds.
@@ -54,7 +54,7 @@ class ChangedFile:
 
     @property
     def path(self) -> str:
-        """The path by which people know it."""
+        """Its path; of a deleted file the old one."""
         return self.change.path
 
     def path_on(self, side: Side) -> str:

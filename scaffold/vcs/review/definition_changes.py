@@ -20,7 +20,7 @@ class SymbolChange:
 
     Args:
         how: ``head`` where what callers see changed, ``body`` where only the rest did.
-        path: The file that it stands in, or stood in.
+        path: The file that defines it, or did.
         old_path: The file that it stood in; None for a new one.
         old: The definition before.
         new: The definition after.
@@ -86,7 +86,7 @@ def _changes_of(file: ChangedFile) -> Iterator[SymbolChange]:
         elif earlier.head != symbol.head or earlier.kind != symbol.kind:
             yield _change("head", file, earlier, symbol)
         elif earlier.digest != symbol.digest and name in touched:
-            # A digest covers the docstring too, which no caller and no test can tell.
+            # A digest covers the docstring too, which no caller and no test depends on.
             yield _change("body", file, earlier, symbol)
     for name, symbol in before.items():
         if name not in after and not _has_parent(name, before, after):

@@ -26,7 +26,7 @@ class Signal:
     Args:
         rule: The rule.
         path: The file.
-        lines: The lines that it speaks of; none where the whole file is meant.
+        lines: The lines that match; none where the whole file is meant.
         notes: What it saw, where that is no line.
     """
 
@@ -83,7 +83,11 @@ class Matcher:
         lines: list[Line] = []
         if when.symbols:
             touched = [each for each in self._symbols if each.path == file.path]
-            notes += [_said(each) for each in touched if _symbol_word(each) in when.symbols]
+            notes += [
+                each.breaks or f"{each.name} {each.how}"
+                for each in touched
+                if _symbol_word(each) in when.symbols
+            ]
         if when.dependencies:
             changed = [each for each in self._dependencies if each.path == file.path]
             notes += [str(each) for each in changed if each.what in when.dependencies]
@@ -108,7 +112,7 @@ class Matcher:
         """Yield the lines of one side on which a pattern begins, each once."""
         seen: set[int] = set()
         for block in file.blocks(side):
-            # Most blocks have nothing of the kind, and to tell code from comments is dear.
+            # Most blocks have nothing of the kind, and to separate code from comments is slow.
             raw = "\n".join(block.lines)
             if any(each.search(raw) for each in patterns):
                 for number in self._numbers(when, patterns, file, block):
@@ -166,17 +170,16 @@ def _fits(when: When, file: ChangedFile) -> bool:
         and (when.binary is None or change.is_binary == when.binary)
         and change.added_count >= when.min_added
         and change.removed_count >= when.min_removed
-        and (not when.file_imports or bool(_named(when.file_imports, _all_imports(file))))
+        and (
+            not when.file_imports
+            or bool(_named(when.file_imports, file.new_imports | file.old_imports))
+        )
     )
 
 
 def is_at(when: When, path: str) -> bool:
     """Return whether a path matches the globs of a rule."""
     return (not when.paths or matches(path, when.paths)) and not matches(path, when.not_paths)
-
-
-def _all_imports(file: ChangedFile) -> frozenset[str]:
-    return file.new_imports | file.old_imports
 
 
 def _named(wanted: Sequence[str], imported: frozenset[str]) -> set[str]:
@@ -196,7 +199,3 @@ def _symbol_word(change: SymbolChange) -> str:
         return ""
     what = "removed" if change.how == "removed" else "broken" if change.breaks else ""
     return what and f"{'exported' if change.is_exported else 'public'}-{what}"
-
-
-def _said(change: SymbolChange) -> str:
-    return change.breaks or f"{change.name} {change.how}"

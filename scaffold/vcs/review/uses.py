@@ -21,7 +21,7 @@ from scaffold.vcs.symbols import Symbol, read_symbols, symbol_at
 How = Literal["call", "name", "import", "likely", "word"]
 
 COMMON = 300
-"""What stands in more files is read only where its class or module is named too."""
+"""A name that is in more files is read only where its class or module is named too."""
 MOST_FILES = 1200
 _TABLE = bytes(
     each if chr(each).isalnum() or each == ord("_") or each > 127 else ord(" ")
@@ -156,7 +156,7 @@ class Uses:
         return self._is_at(wanted, found)
 
     def _is_at(self, wanted: Watched, found: Found) -> bool:
-        """Return whether something found stands where a definition does."""
+        """Return whether something found is at the place of a definition."""
         if found.path != wanted.path or found.line is None:
             return False
         symbol = symbol_at(self.symbols(wanted.path), found.line)
