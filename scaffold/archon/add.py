@@ -28,7 +28,7 @@ from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, Style
 from scaffold.units.add import write_unit
 from scaffold.units.context import Options, origin_warnings
-from scaffold.units.existing import made_unit, nothing_to_do
+from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.ledger import Unit
 
 if TYPE_CHECKING:
@@ -58,15 +58,15 @@ def add_model(
             f"{source.model_type!r} is registered already, so this model is found by "
             f"{request.names['registered']!r}",
         )
-    made = made_unit(target.root, request)
+    made = existing_unit(target.root, request)
     if made is not None:
-        return _already_made(report, target, request, made, how, options)
+        return _nothing_to_do(report, target, request, made, how, options)
     work = ModelWork(target, how, log)
     design = work.derive(source, request.answers)
     request = measured(request, design)
     drawn = work.draw(request, source, design, options)
     report.warnings += drawn.warnings
-    _tell_design(report, drawn.design, how)
+    _report_design(report, drawn.design, how)
     report = _written(report, target, drawn.request, drawn.rendered, drawn.proof, how, options)
     if options.dry_run:  # whose text is the diff alone
         for line in report.found:
@@ -99,7 +99,7 @@ def _target_or_folder(options: Options) -> Target:
         return Target(options.folder, "none", "areal", "tests", {})
 
 
-def _already_made(
+def _nothing_to_do(
     report: Report,
     target: Target,
     request: Request,
@@ -117,7 +117,7 @@ def _already_made(
     return report
 
 
-def _tell_design(report: Report, design: Mapping[str, Any], how: ModelOptions) -> None:
+def _report_design(report: Report, design: Mapping[str, Any], how: ModelOptions) -> None:
     lines = explain_lines(design) if how.explain else tuple(unknown_lines(design))
     report.found += lines
     if how.explain:

@@ -181,8 +181,8 @@ def _write(report: Report, target: Target, text: str, options: Options) -> None:
 def _summary(rows: Sequence[Mapping[str, Any]]) -> str:
     counts = {state: sum(row["state"] == state for row in rows) for state in STATES}
     lines = [f"{row['model_type']:<24} {row['state']:<10} {row['finding']}" for row in rows]
-    told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    return "\n".join([*lines, f"{told} of {len(rows)}"]) + "\n"
+    text = ", ".join(f"{count} {state}" for state, count in counts.items())
+    return "\n".join([*lines, f"{text} of {len(rows)}"]) + "\n"
 
 
 STATES = ("proven", "unproven", "unwritten")

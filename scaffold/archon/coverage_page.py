@@ -67,7 +67,7 @@ def coverage_row(
         "split": [
             f"{w}: {f['message']}" for w, f in _ways(proof).items() if f["status"] == "failed"
         ],
-        "findings": _told([*unknown_lines(design), *lines]) if state != "proven" else [],
+        "findings": _publishable([*unknown_lines(design), *lines]) if state != "proven" else [],
     }
 
 
@@ -76,12 +76,12 @@ def _ways(proof: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return cast("dict[str, dict[str, str]]", proof.get("parallel") or {})
 
 
-def _told(lines: Iterable[str]) -> list[str]:
-    """Return lines as the page can tell them: no folders of a machine, no source of others."""
-    told = [re.sub(r"\S*/site-packages/", "", line)[:MAX_LINE] for line in lines]
+def _publishable(lines: Iterable[str]) -> list[str]:
+    """Return lines without a machine's folders and without others' source."""
+    shown = [re.sub(r"\S*/site-packages/", "", line)[:MAX_LINE] for line in lines]
     # What follows the name of a place are the lines that stand there.
-    end = next((n for n, line in enumerate(told, 1) if line.startswith("---")), len(told))
-    return told[:end]
+    end = next((n for n, line in enumerate(shown, 1) if line.startswith("---")), len(shown))
+    return shown[:end]
 
 
 def _held(rows: Iterable[Row], part: str) -> int:
@@ -133,10 +133,10 @@ def _open_parts(rows: Iterable[Row]) -> list[str]:
     split = [row for row in ordered if row["split"]]
     parts = ["## What is not proven, and where it differs\n"] if open_ else []
     for row in open_:
-        told = "\n".join(f"    {line}" for line in row["findings"]) or "    unknown"
-        parts.append(f"`{row['model_type']}` ({row['state']}):\n\n{told}\n")
+        shown = "\n".join(f"    {line}" for line in row["findings"]) or "    unknown"
+        parts.append(f"`{row['model_type']}` ({row['state']}):\n\n{shown}\n")
     parts += ["## What differs over processes\n"] if split else []
     for row in split:
-        told = "\n".join(f"    {line}" for line in row["split"])
-        parts.append(f"`{row['model_type']}`:\n\n{told}\n")
+        shown = "\n".join(f"    {line}" for line in row["split"])
+        parts.append(f"`{row['model_type']}`:\n\n{shown}\n")
     return parts

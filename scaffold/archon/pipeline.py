@@ -20,7 +20,7 @@ from scaffold.templating.answers import complete_answers
 from scaffold.templating.names import canonical_key
 from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, all_answers
-from scaffold.units.add import manner_for, rendered_files
+from scaffold.units.add import file_style_for, rendered_files
 from scaffold.units.context import Options
 from scaffold.units.prepare import request_for
 from scaffold.verify.interpreter import find_interpreter
@@ -117,9 +117,9 @@ class ModelWork:
         """Write the design as the target would write it."""
         own = self.target.catalogue.files(request.kind.name)
         request, sources = with_written(request, design, own)
-        manner = manner_for(self.target, request)
+        file_style = file_style_for(self.target, request)
         rendered, warnings = rendered_files(
-            self.target, request, manner, with_format=options.with_format, sources=sources
+            self.target, request, file_style, with_format=options.with_format, sources=sources
         )
         texts = {file.path: file.data for file in rendered}
         check_shared_parts(self.target.root, self.target.package, texts)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.errors import RegistryError
 from scaffold.report import Registration
 from scaffold.transaction.apply import session
 from scaffold.transaction.change import Change
 from scaffold.units.ledger import Unit, dump_unit, record_path
+from scaffold.units.registries import RegistryEdits
 
 
 def register(
@@ -44,20 +44,16 @@ def register(
 def _planned(
     root: Path, unit: Unit, entries: Sequence[Entry], proof: str
 ) -> tuple[list[Change], list[Registration]]:
-    lines: list[Registration] = []
-    before: dict[str, bytes] = {}
-    after: dict[str, bytes] = {}
+    edits = RegistryEdits(lambda entry: _read(root, entry.file))
     for entry in entries:
-        data = after.get(entry.file, _read(root, entry.file))
-        before.setdefault(entry.file, data)
-        edit = shapes.add_entry(data, entry)
-        after[entry.file] = edit.data
-        lines.append(Registration(entry.file, entry.table, entry.key, entry.value, edit.line))
-    changes = [Change(file, "edited", before[file], data) for file, data in after.items()]
+        edits.add(entry)
     record = record_path(unit.kind, unit.name)
-    known = replace(unit, entries=tuple(entries), proof=proof)
-    changes.append(Change(record, "record", _read(root, record), dump_unit(known)))
-    return [change for change in changes if change.before != change.after], lines
+    before = _read(root, record)
+    after = dump_unit(replace(unit, entries=tuple(entries), proof=proof))
+    changes = edits.changes()
+    if before != after:
+        changes.append(Change(record, "record", before, after))
+    return changes, edits.registered
 
 
 def _read(root: Path, file: str) -> bytes:

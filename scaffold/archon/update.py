@@ -30,7 +30,7 @@ from scaffold.templating.request import Request
 from scaffold.units.context import Options, reported_changes
 from scaffold.units.ledger import Unit, find_unit
 from scaffold.units.update_plan import plan_update
-from scaffold.verify.command import Trial, verify_made
+from scaffold.verify.command import Trial, run_verify
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
@@ -43,17 +43,17 @@ class _Attempt(NamedTuple):
 
     request: Request
     rendered: tuple[RenderedFile, ...]
-    renewal: UpdatePlan
+    update: UpdatePlan
     proof: Mapping[str, Any]
     warnings: tuple[str, ...]
 
     @property
-    def is_same(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether nothing but records is written."""
-        return all(change.action == "record" for change in self.renewal.changes)
+        return all(change.action == "record" for change in self.update.changes)
 
 
-def renew_model(
+def update_model(
     target: Target, unit: Unit, request: Request, options: Options, earlier: Sequence[Change]
 ) -> tuple[UpdatePlan, tuple[str, ...]]:
     """Work out how a model is brought up to date: measured and written anew, merged, proven again.
@@ -75,8 +75,8 @@ def renew_model(
     wrong = refusals_found(tried.proof)
     if wrong:  # as in `ModelWork.draw`: it is written once more, to refuse them
         tried = _attempt(work, unit, asked, with_refusals(design, wrong), options, earlier)
-    if tried.is_same:
-        return tried.renewal, tried.warnings
+    if tried.is_unchanged:
+        return tried.update, tried.warnings
     is_proven = bool(tried.proof.get("ok"))
     rules = tried.request.rules if is_proven else ()
     settled = replace(tried.request, proof=PROVEN if is_proven else UNPROVEN, rules=rules)
@@ -98,20 +98,20 @@ def _attempt(
     root = work.target.root
     request, rendered, warnings = work.render(asked, design, options)
     kept = replace(request, proof=unit.proof, rules=request.rules if unit.entries else ())
-    renewal = plan_update(root, unit, kept, rendered, earlier)
-    tried = _Attempt(request, rendered, renewal, {}, warnings)
-    if tried.is_same or renewal.conflicts:
+    update = plan_update(root, unit, kept, rendered, earlier)
+    tried = _Attempt(request, rendered, update, {}, warnings)
+    if tried.is_unchanged or update.conflicts:
         return tried
     source = source_of(dict(asked.answers))
-    merged = _merged(root, rendered, renewal)
+    merged = _merged(root, rendered, update)
     return tried._replace(proof=work.prove(request, source, merged, design))
 
 
 def _merged(
-    root: Path, rendered: Iterable[RenderedFile], renewal: UpdatePlan
+    root: Path, rendered: Iterable[RenderedFile], update: UpdatePlan
 ) -> tuple[RenderedFile, ...]:
-    """Return the files as they will stand there once a renewal is written."""
-    planned = {change.path: change.after for change in renewal.changes}
+    """Return the files as they will stand there once the update is written."""
+    planned = {change.path: change.after for change in update.changes}
     found: list[RenderedFile] = []
     for file in rendered:
         place = root / file.path
@@ -122,7 +122,7 @@ def _merged(
 
 def verify_and_register(ids: Iterable[str], how: Trial, log: Log, options: Options) -> Report:
     """Run what was made, and register the models among it that are proven now."""
-    report = verify_made(ids, how, log, options)
+    report = run_verify(ids, how, log, options)
     register_proven(report, options)
     return report
 

@@ -73,13 +73,10 @@ def skills_check(**values: Any) -> Report:
     PATH is a skill, a folder or a Markdown file; without one, all guidance of the repository is
     checked. Nothing is imported and nothing is run.
     """
-    from scaffold.analysis.files.gc_pause import uncollected
+    from scaffold.skills.check.command import CheckWish, check_skills
 
-    with uncollected():  # the imports make as much as a small check, too
-        from scaffold.skills.check.command import CheckWish, check_skills
-
-        given = {key: value for key, value in values.items() if key not in ("target", "as_json")}
-        return check_skills(CheckWish(start_folder(values["target"]), **given))
+    given = {key: value for key, value in values.items() if key not in ("target", "as_json")}
+    return check_skills(CheckWish(start_folder(values["target"]), **given))
 
 
 _SYNC: list[click.Parameter] = [

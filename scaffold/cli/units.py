@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scaffold.report import Report
     from scaffold.units.update import Writer
 
-WRITERS = {"archon": "scaffold.archon.update:renew_model"}
+WRITERS = {"archon": "scaffold.archon.update:update_model"}
 """What brings the units of a kind up to date that no template stands for, by the kind's writer."""
 
 

@@ -1,4 +1,4 @@
-"""Says what is wrong with a job: which rank parted from the others, and how."""
+"""What is wrong with a job: which rank parted from the others, and how."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def audit(
     show_undecided: bool = False,
     form: str = "human",
 ) -> Report:
-    """Binds every use of a package to two releases, read as text.
+    """Bind every use of a package to two releases, read as text.
 
     Args:
         root: The tree.
@@ -81,7 +81,7 @@ def audit(
 def judge_tree(
     files: Files, names: Names, old: Release, new: Release
 ) -> tuple[list[Use], list[Judgement], list[str]]:
-    """Returns a tree's uses of a package, what there is to say of them, and what did not parse."""
+    """Return a tree's uses of a package, the findings on them, and what did not parse."""
     found = collect(files, names)
     judge = Judge(old, new)
     servers = Server(old), Server(new)
@@ -102,7 +102,7 @@ def judge_tree(
 
 
 def _all_names(named: Names, read: Iterable[Names]) -> Names:
-    """Joins the names that the tree uses with those that the releases bring."""
+    """Join the names that the tree uses with those that the releases bring."""
     imports, programs = set(named.imports), set(named.programs)
     for each in read:
         imports |= set(each.imports)

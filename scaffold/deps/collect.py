@@ -20,7 +20,7 @@ _ORDER = {kind: number for number, kind in enumerate(KINDS)}
 
 @dataclass
 class Collected:
-    """Is every use in a tree.
+    """Every use in a tree.
 
     Args:
         uses: The uses, sorted by file and line.
@@ -34,7 +34,7 @@ class Collected:
 
 
 def collect(files: Files, names: Names) -> Collected:
-    """Collects the uses of a package.
+    """Collect the uses of a package.
 
     Sources that never name the package are read too where they import classes of the tree that
     derive from it.
@@ -78,7 +78,7 @@ def _mentions(files: Files, path: str, pattern: re.Pattern[bytes]) -> bool:
 
 
 def _read(tree: Tree, path: str, found: Collected) -> bool:
-    """Adds the uses of one source; returns whether others may take the package from it."""
+    """Add the uses of one source; return whether others may take the package from it."""
     code = tree.code(path)
     if code is None:
         found.unread.append(path)

@@ -24,7 +24,7 @@ _SCENERY = frozenset({"tests", "test", "docs", "examples", "example", "benchmark
 
 @dataclass(frozen=True)
 class Names:
-    """Is what a distribution is called where it is used.
+    """The names under which a distribution is used.
 
     Args:
         distribution: Its name, as indexes compare it.
@@ -40,7 +40,7 @@ class Names:
 
 
 def distribution_name(text: str) -> str:
-    """Returns the name of a distribution as indexes compare it.
+    """Return the name of a distribution as indexes compare it.
 
     Raises:
         RequestError: It is no name of one.
@@ -55,7 +55,7 @@ def distribution_name(text: str) -> str:
 
 
 def names_of(files: Files, package: str) -> Names:
-    """Returns the names of a distribution in a tree: configured, installed, listed, or its own.
+    """Return the names of a distribution in a tree: configured, installed, listed, or its own.
 
     Raises:
         RequestError: It is no name of a distribution.
@@ -75,7 +75,7 @@ def names_of(files: Files, package: str) -> Names:
 
 
 def read_names(name: str, root: Path) -> Names:
-    """Returns the names of a distribution from its unpacked archive, installed or not."""
+    """Return the names of a distribution from its unpacked archive, installed or not."""
     info = sorted(root.glob("*.dist-info")) or sorted(root.glob("**/*.egg-info"))[:1]
     if not info:
         return Names(name, _packages(root), (name,), "its folders")
@@ -103,7 +103,7 @@ def _listed() -> dict[str, list[str]]:
 
 
 def _installed(root: Path, name: str) -> Names | None:
-    """Reads the metadata of a distribution in the tree's own environment; nothing is imported."""
+    """Read the metadata of a distribution in the tree's own environment; nothing is imported."""
     for each in _ENVIRONMENTS:
         folders = [*root.glob(f"{each}/lib/python3*/site-packages")]
         folders += [*root.glob(f"{each}/Lib/site-packages")]
@@ -124,7 +124,7 @@ def _from_info(name: str, info: Path, root: Path) -> Names:
 
 
 def _recorded(record: Path) -> list[str]:
-    """Returns the packages and modules that a RECORD lists; a namespace with what is below it."""
+    """Return the packages and modules that a RECORD lists; a namespace with what is below it."""
     try:
         rows = [
             row[0] for row in csv.reader(record.read_text(encoding="utf-8").splitlines()) if row
@@ -153,7 +153,7 @@ def _recorded(record: Path) -> list[str]:
 
 
 def _packages(root: Path) -> tuple[str, ...]:
-    """Returns the packages of an unpacked source archive, without tests and examples."""
+    """Return the packages of an unpacked source archive, without tests and examples."""
     found: set[str] = set()
     for base in (root, root / "src", root / "lib"):
         for place in base.glob("*/__init__.py") if base.is_dir() else ():
@@ -168,7 +168,7 @@ def _programs(entries: Path) -> list[str]:
 
 
 def read_scripts(entries: Path) -> list[tuple[str, str]]:
-    """Returns the console scripts of an ``entry_points.txt``: name and ``module:function``."""
+    """Return the console scripts of an ``entry_points.txt``: name and ``module:function``."""
     parser = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)
     parser.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]  # names keep their case
     try:

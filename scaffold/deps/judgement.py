@@ -1,4 +1,4 @@
-"""What an audit says of one use: the verdict, how grave it is, and the evidence for it."""
+"""The finding of an audit on one use: its verdict, its severity and its evidence."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ VERDICTS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Judgement:
-    """Is one thing that an audit says of a use.
+    """What an audit has found about one use.
 
     Args:
         use: The use.
@@ -77,7 +77,7 @@ class Judgement:
     likely: str = ""
 
     def guarded(self) -> Judgement:
-        """Returns the finding, softened where the code does without the name."""
+        """Return the finding, softened where the code does without the name."""
         return replace(self, level="guarded") if self.use.guard and self.level == "breaks" else self
 
     @property
@@ -92,7 +92,7 @@ class Judgement:
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the finding as JSON has it."""
+        """Return the finding as JSON has it."""
         row = {**self.use.to_json(), "verdict": self.verdict, "level": self.level}
         evidence = {"old": self.old, "new": self.new}
         return {**row, "why": self.why, "evidence": evidence, "likely": self.likely}

@@ -23,7 +23,7 @@ _ROUTE = re.compile(
 
 
 class Server:
-    """Reads the programs and routes of a release, statically.
+    """The programs and routes of a release, read from its text.
 
     Args:
         release: The release.
@@ -57,7 +57,7 @@ class Server:
         return found
 
     def command(self, name: str) -> tuple[bool, Command | None]:
-        """Returns whether a program exists, and what it takes where that can be read."""
+        """Return whether a program exists, and what it takes where that can be read."""
         words = name.split()
         if words[:2] == ["python", "-m"]:
             module, rest = words[2], words[3:]
@@ -84,7 +84,7 @@ def _shape(path: str) -> str:
 
 
 class ServerJudge:
-    """Compares what a tree asks of the programs and servers of two releases.
+    """A comparison of what a tree asks of the programs and servers of two releases.
 
     Args:
         old: The old release's programs and routes.
@@ -98,7 +98,7 @@ class ServerJudge:
         self._versions = versions
 
     def flag(self, use: Use) -> Iterator[Judgement]:
-        """Yields what there is to say of a program or of an option given to it."""
+        """Yield the findings on a program or on an option given to it."""
         name, option = use.parts[0], use.parts[1] if len(use.parts) > 1 else ""
         was_there, before = self._old.command(name)
         is_there, after = self._new.command(name)
@@ -125,7 +125,7 @@ class ServerJudge:
             yield Judgement(use, verdict, "breaks", why, old, new, near[0] if near else "")
 
     def endpoint(self, use: Use) -> Iterator[Judgement]:
-        """Yields what there is to say of a path that is asked for."""
+        """Yield the findings on a path that is requested."""
         path = _shape(use.parts[1])
         if path not in self._old.routes or path in self._new.routes:
             return
@@ -136,6 +136,6 @@ class ServerJudge:
         yield Judgement(use, verdict, "breaks", why, old, why, likely)
 
     def is_served(self, use: Use) -> bool:
-        """Tells whether either release answers a path."""
+        """Return whether either release answers a path."""
         path = _shape(use.parts[1])
         return path in self._old.routes or path in self._new.routes

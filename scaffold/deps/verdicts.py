@@ -24,7 +24,7 @@ _DYNAMIC = re.compile(
 
 
 class Judge:
-    """Binds uses to two releases of a package.
+    """The binding of uses to two releases of a package.
 
     Args:
         old: The release that the tree was written for.
@@ -37,7 +37,7 @@ class Judge:
         self._renames = Renames(new)
 
     def judge(self, use: Use) -> list[Judgement]:
-        """Returns what there is to say of one use; nothing where both releases are alike to it."""
+        """Return the findings on one use; none where both releases treat it alike."""
         inner = self._within(use)
         if inner is None:
             return []
@@ -58,12 +58,12 @@ class Judge:
         return [each.guarded() for each in found]
 
     def _is_lost_earlier(self, use: Use, after: Meaning) -> bool:
-        """Tells whether what a use is reached through, by a call, is not there any more."""
+        """Return whether what a use is reached through, by a call, is not there any more."""
         called = max(index for index, part in enumerate(use.parts) if part == CALLED)
         return bool(after.lacking) and not self._new.follow(use.parts[:called]).is_there
 
     def _within(self, use: Use) -> Use | None:
-        """Returns the part of a use that is the package's; None where that is a use of its own.
+        """Return the part of a use that is the package's; None where that is a use of its own.
 
         What an attribute holds, or a call gives, is some other package's as often as not: where no
         annotation says what it is, the use ends with the attribute. A call stands for itself.
@@ -79,7 +79,7 @@ class Judge:
         return use
 
     def _is_gone(self, before: Meaning, after: Meaning) -> bool:
-        """Tells whether a name is certainly gone.
+        """Return whether a name is certainly gone.
 
         Where the index cannot tell, a name that the old release defines and that stands in no
         source of the new one, not even as a string, cannot come from a table or a loop either.
@@ -96,7 +96,7 @@ class Judge:
         return not self._new.defines(after.lacking)
 
     def _is_lost_module(self, after: Meaning) -> bool:
-        """Tells whether a part of a name was a module, of which the new release has no file.
+        """Return whether a part of a name was a module, of which the new release has no file.
 
         A module that others stand in for has its dotted name in a text somewhere.
         """
@@ -169,7 +169,7 @@ class Judge:
             yield self._undecided(use, before, after)
 
     def _listed(self, after: Meaning) -> Renamed | None:
-        """Returns what a table of the new release says of a name that it does not have."""
+        """Return the entry of a table of the new release for a name that it does not have."""
         if after.found.exists or not after.lacking:
             return None
         owner, _, last = after.ask.name.rpartition(".")
@@ -224,7 +224,7 @@ class Judge:
             yield Judgement(use, each.verdict, each.level, each.why, old, new, each.likely)
 
     def _place(self, release: Release, meaning: Meaning) -> str:
-        """Returns what a release has, as its signature or name, with path and line."""
+        """Return what a release has, as its signature or name, with path and line."""
         found = meaning.found
         if not found.exists or not found.path:
             return found.evidence

@@ -60,7 +60,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
     """
     script = read_script(data, entry)
     return {
-        key: entry.value if _is_same(entry, item) else None
+        key: entry.value if _matches(entry, item) else None
         for key, item in _by_key(script, _items(script)).items()
     }
 
@@ -72,7 +72,7 @@ def has_entry(data: bytes, entry: Entry) -> bool:
         RegistryError: The file cannot be parsed.
     """
     items = _items(read_script(data, entry))
-    return any(item.key == entry.key and _is_same(entry, item) for item in items)
+    return any(item.key == entry.key and _matches(entry, item) for item in items)
 
 
 def text_to_add(entry: Entry) -> str:
@@ -90,7 +90,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     script = read_script(data, entry, text_to_add(entry))
     items = _items(script)
     same = _by_key(script, items).get(entry.key)
-    if same and _is_same(entry, same):
+    if same and _matches(entry, same):
         return there(script, data, script.start(same.mark))
     name = _definition(entry).name
     if same or name in bindings(script.tree):
@@ -162,7 +162,7 @@ def _by_key(script: Script, items: list[_Item]) -> dict[str, _Item]:
     return {str(item.key): item for item in items}
 
 
-def _is_same(entry: Entry, item: _Item) -> bool:
+def _matches(entry: Entry, item: _Item) -> bool:
     """Return whether a definition is the entry's value but for the registering decorator."""
     if not entry.value:
         return False

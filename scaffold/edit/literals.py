@@ -23,7 +23,7 @@ from scaffold.edit.address import Part, find_parts
 from scaffold.edit.entry import Entry
 from scaffold.edit.forms import Item, Literal, read_literal
 from scaffold.edit.layout import line_at, spliced
-from scaffold.edit.placing import find_slot, likeness_of
+from scaffold.edit.placing import find_slot, similarity_of
 from scaffold.edit.python_file import (
     PythonFile,
     parse_expression,
@@ -85,7 +85,7 @@ def has_entry(data: bytes, entry: Entry) -> bool:
     found = _found(registry, entry)
     if not found:
         return any(_key(part.value, entry) == entry.key for part in registry.loose)
-    return _stands_for(found[-1], entry)
+    return _matches(found[-1], entry)
 
 
 def text_to_add(entry: Entry) -> str:
@@ -235,7 +235,7 @@ def _value(item: Item, entry: Entry) -> str | None:
     return str(node.value) if isinstance(node, ast.Constant) and is_text else None
 
 
-def _stands_for(item: Item, entry: Entry) -> bool:
+def _matches(item: Item, entry: Entry) -> bool:
     if "value" not in entry.code or entry.shape == "list":
         return _value(item, entry) == ("" if entry.shape == "list" else entry.value)
     assert item.value_node is not None
@@ -281,7 +281,7 @@ def _present_line(registry: _Registry, entry: Entry) -> int:
         return 0
     literal, item = found[-1]
     line = line_at(literal.raw, item.start)
-    if _stands_for(item, entry):
+    if _matches(item, entry):
         return line
     assert item.value_node is not None
     reason = f"{entry.key!r} stands for {literal.file.text(item.value_node)} already"
@@ -363,7 +363,7 @@ def _mark(literal: Literal, node: ast.AST | None) -> str:
 def _best_literal(registry: _Registry, entry: Entry) -> Literal:
     plain = [literal for part, literal in registry.literals if not part.is_conditional]
     literals = plain or [literal for _, literal in registry.literals]
-    return max(literals, key=lambda each: likeness_of(each.items, entry.key, entry.value))
+    return max(literals, key=lambda each: similarity_of(each.items, entry.key, entry.value))
 
 
 def _verified_line(before: _Registry, edited: bytes, entry: Entry) -> int:
@@ -375,7 +375,7 @@ def _verified_line(before: _Registry, edited: bytes, entry: Entry) -> int:
     after = _locate(edited, entry, before.context)
     found = _found(after, entry)
     rest = [item for item in after.items if item.key != entry.key]
-    is_sound = len(found) == 1 and _stands_for(found[0], entry)
+    is_sound = len(found) == 1 and _matches(found[0], entry)
     if not is_sound or list(map(_dumped, rest)) != list(map(_dumped, before.items)):
         line = before.literals[0][0].line
         reason = f"the layout of {entry.table} leaves no safe place for a line"

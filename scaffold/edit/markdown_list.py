@@ -51,7 +51,7 @@ class _List:
         return [
             item
             for item in self.items
-            if content(item.pair[0]) == key or content(item.text) == key or _says(item, entry)
+            if content(item.pair[0]) == key or content(item.text) == key or _matches(item, entry)
         ]
 
 
@@ -63,7 +63,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
 
 def has_entry(data: bytes, entry: Entry) -> bool:
     """Return whether the item is there, whatever its bullet."""
-    return any(_says(item, entry) for item in _locate(data, entry, context_of(entry)).items)
+    return any(_matches(item, entry) for item in _locate(data, entry, context_of(entry)).items)
 
 
 def text_to_add(entry: Entry) -> str:
@@ -77,7 +77,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     require_one_line(entry, context)
     found = _locate(data, entry, context)
     for item in found.find(entry):
-        if _says(item, entry):
+        if _matches(item, entry):
             return Edit(data, item.first + 1)
         reason = f"{entry.key!r} stands for {item.pair[1]!r}"
         raise context.refusal("registry_differs", item.first + 1, reason)
@@ -96,7 +96,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     found = _locate(data, entry, context)
     hits = found.find(entry)
     if len(hits) > 1:
-        hits = [item for item in hits if _says(item, entry)] or hits
+        hits = [item for item in hits if _matches(item, entry)] or hits
     if not hits:
         return data
     if len(hits) > 1 or hits[0].last != hits[0].first:
@@ -110,7 +110,7 @@ def _text(entry: Entry) -> str:
     return f"{entry.key}: {entry.value}" if entry.value else entry.key
 
 
-def _says(item: _Item, entry: Entry) -> bool:
+def _matches(item: _Item, entry: Entry) -> bool:
     return content(item.text) == content(_text(entry))
 
 
@@ -168,6 +168,6 @@ def _check(found: _List, after: bytes, entry: Entry, line: int, context: Context
     edited = _locate(after, entry, context)
     others = [item.text for item in edited.items if item.first != line]
     mine = [item for item in edited.items if item.first == line]
-    if not mine or not _says(mine[0], entry) or others != [item.text for item in found.items]:
+    if not mine or not _matches(mine[0], entry) or others != [item.text for item in found.items]:
         reason = "the edited page reads differently"
         raise context.refusal("registry_computed", found.items[0].first + 1, reason)

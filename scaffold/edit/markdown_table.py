@@ -71,7 +71,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
 def has_entry(data: bytes, entry: Entry) -> bool:
     """Return whether the row is there, however it is padded and escaped."""
     found = _locate(data, entry, context_of(entry))
-    return any(_says(found, row, entry) for row in found.find(entry.key))
+    return any(_matches(found, row, entry) for row in found.find(entry.key))
 
 
 def text_to_add(entry: Entry) -> str:
@@ -86,7 +86,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     require_one_line(entry, context)
     found = _locate(data, entry, context)
     for row in found.find(entry.key):
-        if _says(found, row, entry):
+        if _matches(found, row, entry):
             return Edit(data, row.line + 1)
         reason = f"{entry.key!r} stands for {found.value(row)!r}"
         raise context.refusal("registry_differs", row.line + 1, reason)
@@ -105,14 +105,14 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     found = _locate(data, entry, context)
     hits = found.find(entry.key)
     if len(hits) > 1:
-        hits = [row for row in hits if _says(found, row, entry)] or hits
+        hits = [row for row in hits if _matches(found, row, entry)] or hits
     if len(hits) > 1:
         reason = f"{entry.key!r} is there twice"
         raise context.refusal("registry_computed", hits[1].line + 1, reason)
     return found.page.text.without_line(hits[0].line) if hits else data
 
 
-def _says(found: _Table, row: _Row, entry: Entry) -> bool:
+def _matches(found: _Table, row: _Row, entry: Entry) -> bool:
     return content(found.value(row)) == content(entry.value)
 
 
@@ -260,7 +260,9 @@ def _check(found: _Table, after: bytes, entry: Entry, line: int, context: Contex
     edited = _locate(after, entry, context)
     others = [row.text for row in edited.rows if row.line != line]
     mine = [row for row in edited.rows if row.line == line]
-    is_right = mine and content(mine[0].key) == content(entry.key) and _says(edited, mine[0], entry)
+    is_right = (
+        mine and content(mine[0].key) == content(entry.key) and _matches(edited, mine[0], entry)
+    )
     if not is_right or others != [row.text for row in found.rows]:
         reason = "the edited page reads differently"
         raise context.refusal("registry_computed", found.header.line + 1, reason)

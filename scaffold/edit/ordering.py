@@ -81,7 +81,7 @@ def sorted_index(keys: Sequence[str], key: str, order: Order) -> int:
     return next((n for n, each in enumerate(keys) if order(each) > rank), len(keys))
 
 
-def likeness(one: tuple[str, str], other: tuple[str, str]) -> int:
+def similarity(one: tuple[str, str], other: tuple[str, str]) -> int:
     """Count what two entries, each key and value, have in common at their ends.
 
     Words of the keys count from both ends ("gsm8k_reward_fn" and "math_reward_fn" share two), the

@@ -65,7 +65,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
 def has_entry(data: bytes, entry: Entry) -> bool:
     """Return whether the last line of this pattern names exactly these owners."""
     hits = _locate(data, entry, context_of(entry)).find(entry)
-    return bool(hits) and _says(hits[-1], entry)
+    return bool(hits) and _matches(hits[-1], entry)
 
 
 def text_to_add(entry: Entry) -> str:
@@ -81,7 +81,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
         raise context.refusal("registry_computed", 0, f"{entry.key!r} is no pattern")
     found = _locate(data, entry, context)
     for rule in found.find(entry)[-1:]:
-        if _says(rule, entry):
+        if _matches(rule, entry):
             return Edit(data, rule.number + 1)
         reason = f"{entry.key!r} belongs to {' '.join(rule.owners) or 'nobody'}"
         raise context.refusal("registry_differs", rule.number + 1, reason)
@@ -101,11 +101,11 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     """Take the last line of the pattern out."""
     found = _locate(data, entry, context_of(entry))
     hits = found.find(entry)
-    mine = [rule for rule in hits if _says(rule, entry)] or hits
+    mine = [rule for rule in hits if _matches(rule, entry)] or hits
     return found.text.without_line(mine[-1].number) if mine else data
 
 
-def _says(rule: _Line, entry: Entry) -> bool:
+def _matches(rule: _Line, entry: Entry) -> bool:
     return rule.owners == tuple(entry.value.split())
 
 

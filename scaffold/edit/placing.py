@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from scaffold.edit.forms import Item, Literal
 from scaffold.edit.layout import NEWLINE, TAIL, own_line_comments
-from scaffold.edit.ordering import Order, isort_style, likeness, order_of, sorted_index
+from scaffold.edit.ordering import Order, isort_style, order_of, similarity, sorted_index
 from scaffold.edit.python_file import text_of
 
 
@@ -55,19 +55,19 @@ def find_slot(literal: Literal, table: str, key: str, value: str) -> Slot:
     order = order_of(runs, likely)
     if len(groups) < 2 or order is None or max(map(len, runs)) < 2:
         return Slot(len(items))
-    group = max(reversed(groups), key=lambda each: _likeness(items, each, key, value))
+    group = max(reversed(groups), key=lambda each: _similarity(items, each, key, value))
     index = _index_in(items, group.start, group.end, key, order)
     return Slot(index, index == group.start)
 
 
-def likeness_of(items: Sequence[Item], key: str, value: str) -> int:
+def similarity_of(items: Sequence[Item], key: str, value: str) -> int:
     """Return how much an entry has in common with the one it resembles most."""
     present = ((item.key, text_of(item.value_node)) for item in items if item.key is not None)
-    return max((likeness((key, value), other) for other in present), default=0)
+    return max((similarity((key, value), other) for other in present), default=0)
 
 
-def _likeness(items: Sequence[Item], group: _Group, key: str, value: str) -> int:
-    return likeness_of(items[group.start : group.end], key, value)
+def _similarity(items: Sequence[Item], group: _Group, key: str, value: str) -> int:
+    return similarity_of(items[group.start : group.end], key, value)
 
 
 def _keys(items: Sequence[Item]) -> list[str]:
@@ -94,7 +94,7 @@ def _goes_below(literal: Literal, groups: list[_Group], index: int, key: str, va
         )
     if groups[position].is_headed and not _comments_head(groups):
         return False
-    here, above = (_likeness(items, groups[n], key, value) for n in (position, position - 1))
+    here, above = (_similarity(items, groups[n], key, value) for n in (position, position - 1))
     return here > above
 
 

@@ -192,10 +192,10 @@ def _has(content: dict[str, Any] | list[Any], entry: Entry) -> bool:
     if isinstance(content, list):
         return not entry.value and entry.key in content
     value = toml_scan.read_value(entry.value) if "value" in entry.code else entry.value
-    return entry.key in content and _same(content[entry.key], value)
+    return entry.key in content and _is_equal(content[entry.key], value)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 

@@ -84,7 +84,7 @@ def read_entries(data: bytes, entry: Entry) -> dict[str, str | None]:
 def has_entry(data: bytes, entry: Entry) -> bool:
     """Return whether the item is there with this value, however it is quoted."""
     found = _locate(data, entry, context_of(entry))
-    return any(_says(each, entry) for each in found.find(entry.key))
+    return any(_matches(each, entry) for each in found.find(entry.key))
 
 
 def text_to_add(entry: Entry) -> str:
@@ -100,7 +100,7 @@ def add_entry(data: bytes, entry: Entry) -> Edit:
     if found.node.kind == "mapping":
         context = context_of(entry, _pair(entry, "", "", "") + ("" if entry.value else ":"))
     for each in found.find(entry.key):
-        if _says(each, entry):
+        if _matches(each, entry):
             return Edit(data, each.item.line + 1)
     if found.known_by and (found.node.kind != "list" or entry.value):
         reason = "only items of a list are known by a key, and those have no value of their own"
@@ -123,7 +123,7 @@ def remove_entry(data: bytes, entry: Entry) -> bytes:
     found = _locate(data, entry, context)
     hits = found.find(entry.key)
     if len(hits) > 1:
-        hits = [each for each in hits if _says(each, entry)] or hits
+        hits = [each for each in hits if _matches(each, entry)] or hits
     if not hits:
         return data
     item = hits[0].item
@@ -213,7 +213,7 @@ def _entry(item: Item, known_by: str) -> _Entry:
     return _Entry(None, None, "", "", item)
 
 
-def _says(found: _Entry, entry: Entry) -> bool:
+def _matches(found: _Entry, entry: Entry) -> bool:
     if "value" in entry.code:
         return found.source == entry.value
     return found.value == entry.value
@@ -318,7 +318,7 @@ def _begins_line(text: Text, item: Item) -> bool:
 def _check(found: _Table, after: bytes, entry: Entry, context: Context) -> None:
     """Read the file again: the whole document is what it was, but for the item."""
     edited = _locate(after, entry, context)
-    hits = [each for each in edited.find(entry.key) if _says(each, entry)]
+    hits = [each for each in edited.find(entry.key) if _matches(each, entry)]
     if len(hits) != 1 or _content(edited.root, hits[0].item) != _content(found.root, None):
         line = found.node.line + 1
         raise context.refusal("registry_computed", line, "the edited file reads differently")

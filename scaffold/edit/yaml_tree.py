@@ -120,7 +120,7 @@ class _Reader:
         self.lines = lines
 
     def document(self) -> Node:
-        first = next((n for n, line in enumerate(self.lines) if self._says(line)), None)
+        first = next((n for n, line in enumerate(self.lines) if self._has_content(line)), None)
         if first is not None and re.fullmatch(r"---[ \t]*(?:#.*)?", self.lines[first]):
             start = self._content(first + 1)
         else:
@@ -137,14 +137,14 @@ class _Reader:
         return YamlError(line + 1, reason)
 
     @staticmethod
-    def _says(line: str) -> bool:
+    def _has_content(line: str) -> bool:
         return bool(line.strip()) and not line.lstrip(" \t").startswith("#")
 
     def _content(self, line: int) -> int | None:
         """Return the next line that is neither blank nor a comment."""
         for number in range(line, len(self.lines)):
             text = self.lines[number]
-            if not self._says(text):
+            if not self._has_content(text):
                 continue
             if _MARK.match(text):
                 raise self._problem(number, "the file holds more than one document")
@@ -229,7 +229,7 @@ class _Reader:
             text = self.lines[number]
             if not text.strip():
                 continue
-            if self._says(text) or len(text) - len(text.lstrip(" \t")) <= column:
+            if self._has_content(text) or len(text) - len(text.lstrip(" \t")) <= column:
                 break
             end = number
         return end

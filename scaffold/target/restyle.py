@@ -1,4 +1,4 @@
-"""Rendered files in their target's manner: placed, headed, documented and formatted as it does."""
+"""Rendered files as their target writes them: place, header, docstrings, formatting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.errors import ScaffoldError
 from scaffold.target.formatters import Formatter, find_formatters, format_files
-from scaffold.target.style import Manner, in_manner, learn_manner, learn_test
+from scaffold.target.style import FileStyle, apply_file_style, learn_file_style, learn_test
 from scaffold.target.target import Target
 from scaffold.transaction.change import Change
 
@@ -26,38 +26,42 @@ MAX_TESTS = 20_000
 """In a folder with more files of tests, nothing is learned from where they stand."""
 
 
-def manner_of(target: Target, names: Mapping[str, str]) -> Manner:
-    """Return the manner in which a unit is written: what the target says, else what it does.
+def find_file_style(target: Target, names: Mapping[str, str]) -> FileStyle:
+    """Return the style of a unit's files: as the target configures it, else as its files have it.
 
     Args:
         target: Where the unit goes.
         names: The unit's names; ``source`` says beside which files it will stand.
     """
     siblings = _siblings(target.root, names.get("source", ""))
-    learned = learn_manner(siblings)
+    learned = learn_file_style(siblings)
     header = target.style.get("header", "").strip("\n")
     test = target.style.get("test", "")
     if not test and names.get("test", "").startswith(target.tests + "/"):
         test = learn_test((PurePosixPath(path).stem for path in siblings), _tests(target))
-    return Manner(
+    return FileStyle(
         header + "\n" if header else learned.header,
         target.style.get("docstrings", learned.docstrings),
         {"test": test} if test else {},
     )
 
 
-def dress(
-    target: Target, files: Sequence[RenderedFile], manner: Manner, *, with_format: bool = True
+def restyle(
+    target: Target,
+    files: Sequence[RenderedFile],
+    file_style: FileStyle,
+    *,
+    with_format: bool = True,
 ) -> tuple[tuple[RenderedFile, ...], tuple[str, ...]]:
     """Return rendered files as the target would write them, and warnings.
 
     Args:
         target: Where they go.
         files: What was rendered.
-        manner: How the target writes.
+        file_style: How the target writes.
         with_format: Whether the target's formatters run; they are programs that it names.
     """
-    texts = {file.path: in_manner(file.path, file.data, manner) for file in files}
+    texts = {file.path: apply_file_style(file.path, file.data, file_style) for file in files}
     formatters = _formatters(target) if with_format else ()
     texts, warnings = format_files(target.root, texts, formatters)
     return tuple(replace(file, data=texts[file.path]) for file in files), warnings

@@ -1,7 +1,7 @@
-"""The manner of a repository: its licence header, the form of its docstrings, where tests stand.
+"""The style of a repository's files: licence header, form of docstrings, place of tests.
 
-What ``[tool.scaffold.style]`` does not say is learned from the files beside the new one: what most
-of them do is the manner. Everything here is pure: texts in, texts out.
+What ``[tool.scaffold.style]`` leaves open is learned from the files beside the new one: what most
+of them do is the style. Everything here is pure: texts in, texts out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scaffold.syntax import parse
 from scaffold.target.docstrings import convert, form_of
 
 MIN_SIBLINGS = 2
-"""How many files have to agree before a manner is taken from them."""
+"""How many files have to agree before a style is taken from them."""
 
 _LICENCE = re.compile(r"(?i)copyright|licen[cs]e|SPDX-")
 _PROLOGUE = re.compile(r"\A(?:#![^\n]*\n)?(?:#[^\n]*coding[:=][^\n]*\n)?")
@@ -24,7 +24,7 @@ _HEADER = re.compile(r"(?:#[^\n]*\n)+\n?")
 
 
 @dataclass(frozen=True)
-class Manner:
+class FileStyle:
     """How a repository writes its files.
 
     Args:
@@ -38,7 +38,7 @@ class Manner:
     names: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def learn_manner(siblings: Mapping[str, str]) -> Manner:
+def learn_file_style(siblings: Mapping[str, str]) -> FileStyle:
     """Learn header and docstrings from Python files.
 
     Args:
@@ -46,7 +46,7 @@ def learn_manner(siblings: Mapping[str, str]) -> Manner:
     """
     texts = [text for text in siblings.values() if text.strip()]
     forms = Counter(form for text in texts if (form := form_of(text)))
-    return Manner(_most(_header(text) for text in texts), _winner(forms) or "google")
+    return FileStyle(_most(_header(text) for text in texts), _winner(forms) or "google")
 
 
 def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
@@ -66,18 +66,18 @@ def learn_test(stems: Iterable[str], tests: Iterable[str]) -> str:
     return _winner(found)
 
 
-def in_manner(path: str, data: bytes, manner: Manner) -> bytes:
+def apply_file_style(path: str, data: bytes, file_style: FileStyle) -> bytes:
     """Return a rendered file as the repository would write it; other files than Python stay."""
     if not path.endswith(".py"):
         return data
     text = data.decode("utf-8")
-    if manner.docstrings != "google":
-        text = convert(text, manner.docstrings)
-    if manner.header and manner.header.strip() not in text and not _header(text):
+    if file_style.docstrings != "google":
+        text = convert(text, file_style.docstrings)
+    if file_style.header and file_style.header.strip() not in text and not _header(text):
         prologue = _PROLOGUE.match(text)
         end = prologue.end() if prologue else 0
         gap = "\n" if text[end:].strip() else ""
-        text = text[:end] + manner.header.rstrip("\n") + "\n" + gap + text[end:]
+        text = text[:end] + file_style.header.rstrip("\n") + "\n" + gap + text[end:]
     parse(text)
     return text.encode("utf-8")
 

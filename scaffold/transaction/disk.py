@@ -29,7 +29,7 @@ class Disk:
         finally:
             os.close(handle)
         if like is not None:
-            self._liken(path, like)
+            self._copy_owner_and_mode(path, like)
 
     def sync(self, path: Path) -> None:
         """Wait until a file's bytes, or a folder's names, are on disk."""
@@ -77,7 +77,7 @@ class Disk:
         while rest:
             rest = rest[os.write(handle, rest) :]
 
-    def _liken(self, path: Path, like: os.stat_result) -> None:
+    def _copy_owner_and_mode(self, path: Path, like: os.stat_result) -> None:
         mine = path.stat()
         if sys.platform != "win32" and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
             with suppress(PermissionError):

@@ -135,7 +135,7 @@ def locked_folder(folder: Path) -> Generator[None]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         # The other may have renamed the folder between its being opened and its being locked.
-        if not try_lock(handle) or not _stands_at(handle, folder):
+        if not try_lock(handle) or not _is_at(handle, folder):
             raise ApplyError(
                 f"another command is filling {folder}",
                 code="locked",
@@ -146,7 +146,7 @@ def locked_folder(folder: Path) -> Generator[None]:
         os.close(handle)
 
 
-def _stands_at(handle: int, path: Path) -> bool:
+def _is_at(handle: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -175,7 +175,7 @@ def _take_locks(root: Path, deadline: float) -> tuple[Path, list[int]] | None:
         state = _open_locks(root, handles)
         for handle in handles:
             _wait_for(handle, deadline)
-        if _stands_at(handles[-1], state / "lock"):
+        if _is_at(handles[-1], state / "lock"):
             return state, handles
     except BaseException:
         _close(handles)

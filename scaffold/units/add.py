@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from scaffold.report import Report
-from scaffold.target.restyle import dress, manner_of, tidy
-from scaffold.target.style import Manner
+from scaffold.target.restyle import find_file_style, restyle, tidy
+from scaffold.target.style import FileStyle
 from scaffold.target.target import Target
 from scaffold.templating.render import RenderedFile, render_request
 from scaffold.templating.request import Request
@@ -17,11 +17,10 @@ from scaffold.templating.spec import Kind
 from scaffold.transaction.snapshot import Snapshot, take_snapshot
 from scaffold.transaction.state import has_journal
 from scaffold.units.context import Options, reported_changes, settled_warning
-from scaffold.units.existing import made_unit, nothing_to_do
+from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.ledger import read_units, record_path
 from scaffold.units.plan import Plan, make_plan, paths_to_list, paths_to_read
 from scaffold.units.prepare import Prepared, names_of, prepare
-from scaffold.units.subject import prepare_tests
 
 RenderedFiles = tuple[RenderedFile, ...]
 
@@ -33,22 +32,17 @@ def add_unit(
     return add_prepared(prepare(kind, typed, styles, given, options), options)
 
 
-def add_tests(
-    kind: Kind, module: str, style: str | None, to: str | None, options: Options
-) -> Report:
-    """Add tests for a module that stands in the target; see `scaffold.units.subject`."""
-    return add_prepared(prepare_tests(kind, module, style, to, options), options)
-
-
 def add_prepared(prepared: Prepared, options: Options) -> Report:
     """Render and write a unit whose request is settled."""
     target, request, report = prepared.target, prepared.request, prepared.report
     if prepared.is_made:
         return report
-    manner = manner_for(target, request)
-    names = names_of(target, request.kind, request.key, request.styles, manner.names)
+    file_style = file_style_for(target, request)
+    names = names_of(target, request.kind, request.key, request.styles, file_style.names)
     request = replace(request, names=names)
-    rendered, warnings = rendered_files(target, request, manner, with_format=options.with_format)
+    rendered, warnings = rendered_files(
+        target, request, file_style, with_format=options.with_format
+    )
     report.warnings += warnings
     return write_unit(report, target, request, rendered, options)
 
@@ -75,7 +69,7 @@ def write_unit(
     plan = None if seen is None else make_plan(request, rendered, seen)
     with session(target.root, f"{report.command} {request.key}") as opened:
         report.warnings += settled_warning(opened.settled)
-        made = made_unit(target.root, request)
+        made = existing_unit(target.root, request)
         if made is not None:
             return nothing_to_do(report, target.root, request, made, options)
         found = take_look(request, target.root)
@@ -89,7 +83,7 @@ def write_unit(
 def rendered_files(
     target: Target,
     request: Request,
-    manner: Manner,
+    file_style: FileStyle,
     *,
     with_format: bool = True,
     sources: Mapping[str, bytes] | None = None,
@@ -99,20 +93,20 @@ def rendered_files(
     ``sources`` are the template files, path to bytes; without them those of the kind.
     """
     rendered = render_request(request, sources or target.catalogue.files(request.kind.name))
-    return dress(target, rendered, manner, with_format=with_format)
+    return restyle(target, rendered, file_style, with_format=with_format)
 
 
-def manner_for(target: Target, request: Request) -> Manner:
-    """Return the target's manner; nothing is learned where it is said where tests go.
+def file_style_for(target: Target, request: Request) -> FileStyle:
+    """Return the style of the target's files; nothing is learned where it is said where tests go.
 
     A layout says it, and the manifest of a kind that is the repository's own.
     """
-    manner = manner_of(target, request.names)
+    file_style = find_file_style(target, request.names)
     place = target.place(request.kind)
     is_said = request.kind.origin == "repository" and "test" in request.kind.place
     is_said = is_said or (place is not None and "test" in place.names)
     is_said = is_said and "test" not in target.style
-    return replace(manner, names={}) if is_said else manner
+    return replace(file_style, names={}) if is_said else file_style
 
 
 def _tidied(target: Target, request: Request, plan: Plan, options: Options) -> Plan:

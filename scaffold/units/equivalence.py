@@ -14,7 +14,7 @@ _RULE = re.compile(r"^[|:\-\s+]*-{2,}[|:\-\s+]*$", re.MULTILINE)
 _WITH_DOCSTRING = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def is_same(path: str, was: bytes, now: bytes) -> bool:
+def is_equivalent(path: str, was: bytes, now: bytes) -> bool:
     """Return whether a file says what it said.
 
     Python is compared by its syntax tree and its comments, Markdown by its words, and other text by

@@ -18,7 +18,7 @@ from scaffold.units.ledger import (
     read_unit,
     record_path,
 )
-from scaffold.units.todos import open_places
+from scaffold.units.todos import open_todos
 
 MAX_SHOWN = 200
 """How much of an answer a refusal repeats."""
@@ -85,7 +85,7 @@ def check_same(
     )
 
 
-def made_unit(root: Path, request: Request) -> Unit | None:
+def existing_unit(root: Path, request: Request) -> Unit | None:
     """Return the unit that was made under the name of a request, or None."""
     path = root / record_path(request.kind.name, request.key)
     return read_unit(root, path) if path.is_file() else None
@@ -99,6 +99,6 @@ def nothing_to_do(
     report.warnings += tuple(
         f"{file.path} is missing" for file in made.files if not (root / file.path).exists()
     )
-    report.unfinished = tuple(Step(p.file, p.line, p.why) for p in open_places(root, made))
+    report.unfinished = tuple(Step(p.file, p.line, p.why) for p in open_todos(root, made))
     report.next = report.unfinished
     return report

@@ -30,7 +30,7 @@ class TemplateUse(NamedTuple):
     origin: str = "builtin"
 
 
-class MadeFile(NamedTuple):
+class LedgerFile(NamedTuple):
     """A file that was rendered; the hash is that of the rendered bytes."""
 
     path: str
@@ -38,8 +38,8 @@ class MadeFile(NamedTuple):
     sha256: str
 
 
-class Place(NamedTuple):
-    """A place that the template leaves to the author: a function, class or assignment."""
+class Todo(NamedTuple):
+    """What the template leaves to the author: a function, class or assignment."""
 
     file: str
     symbol: str
@@ -59,9 +59,9 @@ class Unit:
     styles: tuple[str, ...]
     answers: Mapping[str, AnswerValue]
     templates: tuple[TemplateUse, ...] = ()
-    files: tuple[MadeFile, ...] = ()
+    files: tuple[LedgerFile, ...] = ()
     entries: tuple[Entry, ...] = ()
-    places: tuple[Place, ...] = field(default=())
+    todos: tuple[Todo, ...] = field(default=())
     symbol: str = ""
     proof: str = ""
 
@@ -96,7 +96,7 @@ def dump_unit(unit: Unit) -> bytes:
         "templates": [row._asdict() for row in unit.templates],
         "files": [row._asdict() for row in unit.files],
         "entries": [_dump_entry(row) for row in unit.entries],
-        "places": [row._asdict() for row in unit.places],
+        "places": [row._asdict() for row in unit.todos],
     }
     data = {key: value for key, value in data.items() if value not in ([], "")}
     head = "# Made by scaffold. Commit it with the code; it is what updates and removal go by.\n"
@@ -224,7 +224,7 @@ def _read_unit(fields: Fields) -> Unit:
             for row in fields.tables("templates")
         ),
         files=tuple(
-            MadeFile(_inside(row, "path"), row.text("role"), row.text("sha256"))
+            LedgerFile(_inside(row, "path"), row.text("role"), row.text("sha256"))
             for row in fields.tables("files")
         ),
         entries=tuple(
@@ -235,8 +235,8 @@ def _read_unit(fields: Fields) -> Unit:
             )
             for row in fields.tables("entries")
         ),
-        places=tuple(
-            Place(_inside(row, "file"), row.text("symbol"), row.text("why"))
+        todos=tuple(
+            Todo(_inside(row, "file"), row.text("symbol"), row.text("why"))
             for row in fields.tables("places")
         ),
     )

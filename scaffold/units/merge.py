@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scaffold.analysis.files.git import run_git
 from scaffold.errors import ScaffoldError
-from scaffold.units.equivalence import is_same
+from scaffold.units.equivalence import is_equivalent
 
 LABELS = ("yours", "as it was made", "as it would be made")
 
@@ -38,7 +38,7 @@ def merge(path: str, base: bytes, mine: bytes, theirs: bytes) -> Merged:
         return Merged(mine)
     if b"\r\n" in mine and b"\r\n" not in base + theirs:
         base, theirs = (data.replace(b"\n", b"\r\n") for data in (base, theirs))
-    if mine == theirs or is_same(path, base, mine):
+    if mine == theirs or is_equivalent(path, base, mine):
         return Merged(theirs)
     data = _merge_file(mine, base, theirs)
     marks = re.compile(rb"^<{7} " + LABELS[0].encode(), re.MULTILINE)

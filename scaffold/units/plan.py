@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, RegistryError, RequestError, ScaffoldError, TemplateError
 from scaffold.report import Registration, Step
@@ -23,7 +22,8 @@ from scaffold.units.conflicts import (
     package_init,
 )
 from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
-from scaffold.units.records import marked_places, records_of, unit_of
+from scaffold.units.records import marked_todos, records_of, unit_of
+from scaffold.units.registries import RegistryEdits
 from scaffold.units.todos import symbol_line
 
 
@@ -70,16 +70,18 @@ def make_plan(request: Request, rendered: Sequence[RenderedFile], snapshot: Snap
     found.check(lambda: _check_overwrite(request))
     found.check(lambda: check_spelling(request, snapshot))
     files = [found.check(lambda f=file: _place_file(f, request, snapshot)) for file in rendered]
-    edited, lines = _register(request.edited(), snapshot, found)
-    places = marked_places(rendered)
+    edits = RegistryEdits(lambda entry: _registry(entry, snapshot))
+    for entry in request.edited():
+        found.check(lambda entry=entry: edits.add(entry))
+    todos = marked_todos(rendered)
     unit = unit_of(request, rendered)
     records = found.check(lambda: records_of(unit, rendered, snapshot))
     found.raise_all()
-    unfinished = tuple(Step(place.file, place.line, place.why) for place in places)
+    unfinished = tuple(Step(todo.file, todo.line, todo.why) for todo in todos)
     return Plan(
         unit,
-        (*(change for change in files if change), *edited, *records),
-        tuple(lines),
+        (*(change for change in files if change), *edits.changes(), *records),
+        tuple(edits.registered),
         (*unfinished, *_manual_steps(request), *_next_steps(request, rendered)),
         unfinished,
     )
@@ -169,36 +171,16 @@ def _place_file(file: RenderedFile, request: Request, snapshot: Snapshot) -> Cha
     )
 
 
-def _register(
-    entries: Iterable[Entry], snapshot: Snapshot, found: _Conflicts
-) -> tuple[list[Change], list[Registration]]:
-    """Edit each registry file once, whatever number of lines it gains."""
-    texts: dict[str, bytes] = {}
-    lines: list[Registration] = []
-    for entry in entries:
-        text = texts.get(entry.file, snapshot.data(entry.file))
-        edit = found.check(lambda entry=entry, text=text: _edit(entry, text, snapshot))
-        if edit is not None:
-            texts[entry.file] = edit.data
-            lines.append(Registration(entry.file, entry.table, entry.key, entry.value, edit.line))
-    changes = [
-        Change(file, "edited", snapshot.data(file), data)
-        for file, data in texts.items()
-        if data != snapshot.data(file)
-    ]
-    return changes, lines
-
-
-def _edit(entry: Entry, text: bytes | None, snapshot: Snapshot) -> shapes.Edit:
+def _registry(entry: Entry, snapshot: Snapshot) -> bytes:
     state = snapshot.files[entry.file]
-    if text is None:
+    if state.data is None:
         code = "outside_target" if state.is_outside else "registry_missing"
         raise RegistryError(
             f"the registry {entry.file} {state.problem or 'does not exist'}",
             code=code,
             hint=f"it has to hold: {entry.table}: dict[str, str] = {{}}",
         )
-    return shapes.add_entry(text, entry)
+    return state.data
 
 
 def _next_steps(request: Request, rendered: Iterable[RenderedFile]) -> tuple[Step, ...]:

@@ -18,7 +18,7 @@ from scaffold.templating.request import Request
 from scaffold.templating.spec import Kind, Style, all_answers
 from scaffold.transaction.state import has_journal
 from scaffold.units.context import Options, origin_warnings
-from scaffold.units.existing import made_unit, nothing_to_do
+from scaffold.units.existing import existing_unit, nothing_to_do
 
 if TYPE_CHECKING:
     from scaffold.units.columns import ColumnMap
@@ -65,7 +65,7 @@ def prepare(
     if columns is not None:
         report.found = columns.lines()
         report.extra["columns"] = [vars(match) for match in columns.matches]
-    made = made_unit(target.root, request)
+    made = existing_unit(target.root, request)
     if made is None or has_journal(target.root):
         return Prepared(target, request, report)
     report = nothing_to_do(report, target.root, request, made, options)

@@ -28,7 +28,7 @@ from scaffold.templating.spec import Answer, Kind, all_answers
 from scaffold.transaction.apply import create_folder
 from scaffold.units.add import report_plan, take_look
 from scaffold.units.context import Options
-from scaffold.units.existing import made_unit, nothing_to_do
+from scaffold.units.existing import existing_unit, nothing_to_do
 from scaffold.units.plan import make_plan
 
 
@@ -72,7 +72,7 @@ def new_project(
     request = Request(kind, chosen, key, answers, with_kind_names(kind, names))
     target = {"root": str(root), "layout": "project", "package": key}
     report = Report(kind.command, target, dry_run=options.dry_run)
-    made = made_unit(root, request)
+    made = existing_unit(root, request)
     if made is not None:
         return nothing_to_do(report, root, request, made, options)
     _check_free(root)

@@ -1,4 +1,4 @@
-"""What the tool remembers of a request: the unit, its rendered bases, the author's places."""
+"""What the tool remembers of a request: the unit, its rendered bases, the author's todos."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from scaffold.transaction.snapshot import Snapshot
 from scaffold.units.ledger import (
     ATTRIBUTES,
     ATTRIBUTES_TEXT,
-    MadeFile,
-    Place,
+    LedgerFile,
     TemplateUse,
+    Todo,
     Unit,
     base_path,
     dump_unit,
     record_path,
 )
-from scaffold.units.todos import OpenPlace, find_places
+from scaffold.units.todos import OpenTodo, find_todos
 
 if TYPE_CHECKING:
     from scaffold.templating.render import RenderedFile
@@ -46,9 +46,9 @@ def unit_of(request: Request, rendered: Iterable[RenderedFile]) -> Unit:
         symbol=request.symbol,
         proof=request.proof,
         templates=tuple(TemplateUse(*part) for part in parts),
-        files=tuple(MadeFile(file.path, file.role, digest(file.data)) for file in files),
+        files=tuple(LedgerFile(file.path, file.role, digest(file.data)) for file in files),
         entries=request.edited(),
-        places=tuple(Place(p.file, p.symbol, p.why) for p in marked_places(files)),
+        todos=tuple(Todo(p.file, p.symbol, p.why) for p in marked_todos(files)),
     )
 
 
@@ -70,26 +70,26 @@ def records_of(unit: Unit, rendered: Iterable[RenderedFile], snapshot: Snapshot)
     return [
         Change(path, "record", snapshot.data(path), data)
         for path, data in sorted(wanted.items())
-        if not _is_same(data, snapshot.data(path))
+        if not _is_recorded(data, snapshot.data(path))
     ]
 
 
-def _is_same(data: bytes, now: bytes | None) -> bool:
+def _is_recorded(data: bytes, now: bytes | None) -> bool:
     """Return whether a record says this already; git may have given it Windows line ends."""
     return now is not None and data in (now, now.replace(b"\r\n", b"\n"))
 
 
-def marked_places(rendered: Iterable[RenderedFile]) -> list[OpenPlace]:
-    """Return the places that rendered files leave to the author.
+def marked_todos(rendered: Iterable[RenderedFile]) -> list[OpenTodo]:
+    """Return the todos that rendered files leave to the author.
 
     Raises:
         TemplateError: A comment marks nothing.
     """
-    found: list[OpenPlace] = []
+    found: list[OpenTodo] = []
     for file in rendered:
         if file.path.endswith(".py"):
             try:
-                found += find_places(file.path, file.data.decode())
+                found += find_todos(file.path, file.data.decode())
             except ValueError as error:
                 raise TemplateError(f"{file.path}: {error}", code="template_invalid") from error
     return found

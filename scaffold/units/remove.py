@@ -22,12 +22,13 @@ from scaffold.units.ledger import (
     record_path,
     sound_units,
 )
+from scaffold.units.registries import RegistryEdits
 from scaffold.units.status import FileStatus, file_status
 from scaffold.units.work import at_work
 
 
 @dataclass(frozen=True)
-class RemovalPlan:
+class RemovePlan:
     """Everything that taking a unit back comes to.
 
     Args:
@@ -43,7 +44,7 @@ class RemovalPlan:
     changed: tuple[Entry, ...]
 
 
-def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> RemovalPlan:
+def plan_remove(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool) -> RemovePlan:
     """Work out how a unit is taken back; nothing is written.
 
     Args:
@@ -64,7 +65,7 @@ def plan_removal(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool
     entries, changed = _without_entries(root, unit)
     records = _records(root, unit, is_last=not others)
     lost = edited if discard else ()
-    return RemovalPlan((*files, *entries, *records), () if discard else edited, lost, changed)
+    return RemovePlan((*files, *entries, *records), () if discard else edited, lost, changed)
 
 
 def _check_not_needed(unit: Unit, others: Iterable[Unit]) -> None:
@@ -93,25 +94,22 @@ def _deletions(root: Path, states: Mapping[str, FileStatus], discard: bool) -> l
 
 
 def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[Entry, ...]]:
-    before: dict[str, bytes] = {}
-    after: dict[str, bytes] = {}
+    edits = RegistryEdits(lambda entry: (root / entry.file).read_bytes())
     changed: list[Entry] = []
     # The last one first: what stood between two of them comes back as it was.
     for entry in reversed(unit.entries):
         if not (root / entry.file).is_file():
             continue
-        data = after.get(entry.file, (root / entry.file).read_bytes())
-        before.setdefault(entry.file, data)
         try:
+            data = edits.text(entry)
             if shapes.has_entry(data, entry):
-                after[entry.file] = shapes.remove_entry(data, entry)
+                edits.remove(entry)
             elif entry.key in shapes.read_entries(data, entry):
                 changed.append(entry)
         except RegistryError as error:
             error.hint = _by_hand(unit, entry, error)
             raise
-    changes = [Change(file, "edited", before[file], data) for file, data in after.items()]
-    return [change for change in changes if change.before != change.after], tuple(changed)
+    return edits.changes(), tuple(changed)
 
 
 def _by_hand(unit: Unit, entry: Entry, error: RegistryError) -> str:
@@ -139,7 +137,7 @@ def remove_unit(unit_id: str, discard: Iterable[str], options: Options) -> Repor
         units, problems = sound_units(work.root)
         unit = find_unit(work.root, unit_id)
         work.report.warnings += tuple(f"{each.message}; {each.hint}" for each in problems)
-        removal = plan_removal(work.root, unit, units, discard=_is_named(unit, discard))
+        removal = plan_remove(work.root, unit, units, discard=_is_named(unit, discard))
         report = work.report
         if removal.lost and not options.dry_run:
             saved = back_up(work.root, unit.id, removal.lost)

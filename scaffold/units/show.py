@@ -9,7 +9,7 @@ from scaffold.target.target import describe
 from scaffold.units.context import Options
 from scaffold.units.ledger import find_unit, sound_units
 from scaffold.units.status import status_json, unit_status
-from scaffold.units.todos import open_places
+from scaffold.units.todos import open_todos
 
 MAX_SHOWN = 200
 """How much of an answer is shown to people."""
@@ -21,7 +21,7 @@ def show_unit(unit_id: str, options: Options) -> Report:
     unit = find_unit(target.root, unit_id)
     others, _ = sound_units(target.root)
     status = unit_status(target.root, unit, target.catalogue, others)
-    places = tuple(Step(p.file, p.line, p.why) for p in open_places(target.root, unit))
+    todos = tuple(Step(p.file, p.line, p.why) for p in open_todos(target.root, unit))
     rows = [f"{unit.id}: {', '.join(status.states)}"]
     rows += [f"template   {use.id} version {use.version}" for use in unit.templates]
     rows += [f"answer     {name} = {_shortened(value)}" for name, value in unit.answers.items()]
@@ -31,11 +31,11 @@ def show_unit(unit_id: str, options: Options) -> Report:
         f"registered {e.file}  {entry_label(e.table, e.key)}" + f" = {e.value!r}" * bool(e.value)
         for e in unit.entries
     ]
-    rows += [f"yours      {step.file}:{step.line}  {step.why}" for step in places]
+    rows += [f"yours      {step.file}:{step.line}  {step.why}" for step in todos]
     return Report(
         "show",
         describe(target),
-        unfinished=places,
+        unfinished=todos,
         check=(options.command("verify", unit.id),),
         extra={"unit": status_json(status)},
         text="\n".join(rows) + "\n",

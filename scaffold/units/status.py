@@ -9,18 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.edit.shapes import has_entry, read_entries, remove_entry, text_to_add
 from scaffold.errors import ConflictError, ScaffoldError, TemplateError
-from scaffold.report import Registration, Report
+from scaffold.report import Report
 from scaffold.target.target import describe
 from scaffold.templating.manifests import Catalogue
-from scaffold.transaction.change import Change
 from scaffold.transaction.digest import digest
 from scaffold.units.context import Options, leftover_warning
-from scaffold.units.equivalence import is_same
-from scaffold.units.ledger import MadeFile, Unit, base_path, sound_units
+from scaffold.units.equivalence import is_equivalent
+from scaffold.units.ledger import LedgerFile, Unit, base_path, sound_units
+from scaffold.units.registries import RegistryEdits
 from scaffold.units.work import at_work
 
 FileStatus = Literal["untouched", "edited", "missing"]
@@ -71,7 +70,9 @@ def unit_status(
     )
 
 
-def file_status(root: Path, unit: Unit, file: MadeFile, others: Iterable[Entry] = ()) -> FileStatus:
+def file_status(
+    root: Path, unit: Unit, file: LedgerFile, others: Iterable[Entry] = ()
+) -> FileStatus:
     """Return what became of a file; see `scaffold.units.equivalence` for what counts as an edit.
 
     Args:
@@ -92,7 +93,7 @@ def file_status(root: Path, unit: Unit, file: MadeFile, others: Iterable[Entry] 
     if digest(now) == file.sha256:
         return "untouched"
     base = root / base_path(unit.kind, unit.name, file.path)
-    if base.is_file() and is_same(file.path, base.read_bytes(), now):
+    if base.is_file() and is_equivalent(file.path, base.read_bytes(), now):
         return "untouched"
     return "edited"
 
@@ -154,20 +155,15 @@ def fix_registries(options: Options) -> Report:
     """Add the registry lines again that a merge or an edit lost."""
     with at_work("status", options) as work:
         units, problems = sound_units(work.root)
-        texts: dict[str, tuple[bytes, bytes]] = {}
+        edits = RegistryEdits(lambda entry: _read(work.root, entry.file))
         for unit in units:
             for entry in unit_status(work.root, unit, work.target.catalogue, units).unregistered:
                 try:
-                    before, data = texts.get(entry.file) or (_read(work.root, entry.file),) * 2
-                    edit = shapes.add_entry(data, entry)
+                    edits.add(entry)
                 except ScaffoldError as error:  # the lines of other registries can be mended
                     problems.append(error)
-                    continue
-                texts[entry.file] = (before, edit.data)
-                work.report.registered += (
-                    Registration(entry.file, entry.table, entry.key, entry.value, edit.line),
-                )
-        work.apply([Change(file, "edited", *pair) for file, pair in texts.items()])
+        work.report.registered += tuple(edits.registered)
+        work.apply(edits.changes())
         work.report.fail_in_part(problems)
     return work.report
 

@@ -272,8 +272,8 @@ def _columns(tree: ast.Module, types: set[str]) -> list[str]:
             return []
     needed = {"question", "answer"} if types & {"rl", "sft"} else set[str]()
     needed |= {"chosen", "rejected"} if types & {"rw", "dpo"} else set[str]()
-    is_told = needed <= set(found.values())
-    return [f"{name}={role}" for name, role in found.items()] if is_told else []
+    is_complete = needed <= set(found.values())
+    return [f"{name}={role}" for name, role in found.items()] if is_complete else []
 
 
 def _role(name: str) -> str:

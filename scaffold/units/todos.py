@@ -1,7 +1,7 @@
-"""The places that a template leaves to the author, found in Python text by their comment.
+"""The todos that a template leaves to the author, found in Python text by their comment.
 
 A comment line ``# YOURS: what to do`` marks the function or assignment around it; at module or
-class level it marks the statement below it. A place is open while the comment stands and the code
+class level it marks the statement below it. A todo is open while the comment stands and the code
 is as it was rendered: writing code closes it, and so does deleting the comment.
 """
 
@@ -18,8 +18,8 @@ from scaffold.units.ledger import Unit, base_path
 MARK = re.compile(r"^[ \t]*#[ \t]*YOURS:[ \t]*(?P<why>.*\S)[ \t]*$")
 
 
-class OpenPlace(NamedTuple):
-    """A place with its line in the file as it is now."""
+class OpenTodo(NamedTuple):
+    """A todo with its line in the file as it is now."""
 
     file: str
     line: int
@@ -27,8 +27,8 @@ class OpenPlace(NamedTuple):
     why: str
 
 
-def find_places(file: str, text: str) -> tuple[OpenPlace, ...]:
-    """Return the marked places of a Python text, in order.
+def find_todos(file: str, text: str) -> tuple[OpenTodo, ...]:
+    """Return the todos of a Python text, in order.
 
     Raises:
         SyntaxError: The text is no Python.
@@ -36,18 +36,18 @@ def find_places(file: str, text: str) -> tuple[OpenPlace, ...]:
     """
     marks = [(n, m["why"]) for n, row in enumerate(text.splitlines(), 1) if (m := MARK.match(row))]
     tree = parse(text)
-    return tuple(OpenPlace(file, line, _symbol_at(tree, line), why) for line, why in marks)
+    return tuple(OpenTodo(file, line, _symbol_at(tree, line), why) for line, why in marks)
 
 
-def open_places(root: Path, unit: Unit) -> tuple[OpenPlace, ...]:
-    """Return the places of a unit that the author has not touched yet; a missing file has none."""
-    found: list[OpenPlace] = []
-    for file in dict.fromkeys(place.file for place in unit.places):
+def open_todos(root: Path, unit: Unit) -> tuple[OpenTodo, ...]:
+    """Return the todos of a unit that the author has not touched yet; a missing file has none."""
+    found: list[OpenTodo] = []
+    for file in dict.fromkeys(todo.file for todo in unit.todos):
         current = _text(root / file)
         base = _text(root / base_path(unit.kind, unit.name, file))
         if current is not None:
-            known = {place.symbol for place in unit.places if place.file == file}
-            # Where the base was lost, nothing shows that a marked place was written.
+            known = {todo.symbol for todo in unit.todos if todo.file == file}
+            # Where the base was lost, nothing shows that a todo was done.
             still_open = _still_open(file, current, current if base is None else base)
             found += [p for p in still_open if p.symbol in known]
     return tuple(found)
@@ -59,18 +59,20 @@ def symbol_line(text: str, symbol: str) -> int | None:
     return None if node is None else node.lineno
 
 
-def _still_open(file: str, current: str, base: str) -> list[OpenPlace]:
+def _still_open(file: str, current: str, base: str) -> list[OpenTodo]:
     try:
-        marked = find_places(file, current)
+        marked = find_todos(file, current)
         if current == base:
             return list(marked)
         was, now = parse(base), parse(current)
     except (SyntaxError, ValueError):
         return []  # the author is in the middle of it; the static level of verify says so
-    return [place for place in marked if _same(_find(was, place.symbol), _find(now, place.symbol))]
+    return [
+        todo for todo in marked if _is_unchanged(_find(was, todo.symbol), _find(now, todo.symbol))
+    ]
 
 
-def _same(was: ast.stmt | None, now: ast.stmt | None) -> bool:
+def _is_unchanged(was: ast.stmt | None, now: ast.stmt | None) -> bool:
     return was is not None and now is not None and ast.dump(was) == ast.dump(now)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from scaffold.errors import RequestError, nearest
 from scaffold.report import Report
-from scaffold.target.restyle import manner_of
+from scaffold.target.restyle import find_file_style
 from scaffold.target.target import Target
 from scaffold.templating.answers import parse_answer
 from scaffold.templating.request import Request
@@ -63,7 +63,7 @@ def update_units(
         changes: list[Change] = []
         for unit in units:
             plan = _planned(work, unit, changed, changes, writer_of)
-            _tell(work, plan)
+            _report_plan(work, plan)
             changes += plan.changes
         work.apply(_composed(changes))
     return work.report
@@ -109,15 +109,15 @@ def _planned(
         plan, warnings = write(work.target, unit, request, work.options, earlier)
         work.report.warnings += warnings
         return plan
-    manner = manner_of(work.target, request.names)
+    file_style = find_file_style(work.target, request.names)
     rendered, warnings = rendered_files(
-        work.target, request, manner, with_format=work.options.with_format
+        work.target, request, file_style, with_format=work.options.with_format
     )
     work.report.warnings += warnings
     return plan_update(work.root, unit, request, rendered, earlier)
 
 
-def _tell(work: Work, plan: UpdatePlan) -> None:
+def _report_plan(work: Work, plan: UpdatePlan) -> None:
     report = work.report
     report.registered += plan.registered
     report.warnings += plan.warnings

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scaffold.edit import shapes
 from scaffold.edit.entry import Entry
 from scaffold.errors import ConflictError, LedgerError
 from scaffold.report import Registration, Step
@@ -17,6 +16,7 @@ from scaffold.transaction.snapshot import take_snapshot
 from scaffold.units.ledger import ATTRIBUTES, Unit, base_path, record_path
 from scaffold.units.merge import merge
 from scaffold.units.records import records_of, unit_of
+from scaffold.units.registries import RegistryEdits
 from scaffold.units.status import file_status
 
 
@@ -62,16 +62,16 @@ def plan_update(
     unit = unit_of(request, rendered)
     work = _Merging(root, made, {change.path: change.after for change in earlier})
     for file in rendered:
-        work.renew(file)
+        work.update(file)
     work.drop_files({file.path for file in unit.files})
-    work.renew_entries(unit.entries)
+    work.update_entries(unit.entries)
     paths = [record_path(unit.kind, unit.name), ATTRIBUTES]
     paths += [base_path(unit.kind, unit.name, file.path) for file in unit.files]
     records = records_of(unit, rendered, take_snapshot(root, paths))
     return UpdatePlan(
         unit,
-        (*work.changes, *work.registries(), *records, *work.stale_bases()),
-        tuple(work.registered),
+        (*work.changes, *work.edits.changes(), *records, *work.stale_bases()),
+        tuple(work.edits.registered),
         tuple(work.conflicts),
         tuple(work.warnings),
     )
@@ -85,13 +85,12 @@ class _Merging:
         self.made = made
         self.planned = planned
         self.changes: list[Change] = []
-        self.registered: list[Registration] = []
+        self.edits = RegistryEdits(self._registry)
         self.conflicts: list[Step] = []
         self.warnings: list[str] = []
         self._gone: list[str] = []
-        self._texts: dict[str, tuple[bytes, bytes]] = {}
 
-    def renew(self, file: RenderedFile) -> None:
+    def update(self, file: RenderedFile) -> None:
         """Merge one rendered file into what stands at its place."""
         known = {each.path for each in self.made.files}
         base = self._base(file.path)
@@ -134,22 +133,14 @@ class _Merging:
             elif state == "edited":
                 self.warnings.append(f"{file.path} is not made any more; it was edited and stays")
 
-    def renew_entries(self, wanted: Sequence[Entry]) -> None:
+    def update_entries(self, wanted: Sequence[Entry]) -> None:
         """Take back the registry lines that are not made any more, and add the new ones."""
         for entry in reversed(self.made.entries):
             if entry not in wanted:
-                self._edit(entry.file, lambda data, e=entry: shapes.remove_entry(data, e))
+                self.edits.remove(entry)
         for entry in wanted:
             if entry not in self.made.entries:
-                self._edit(entry.file, lambda data, e=entry: self._add(data, e))
-
-    def registries(self) -> list[Change]:
-        """Return the changes of the registries' files."""
-        return [
-            Change(file, "edited", before, after)
-            for file, (before, after) in self._texts.items()
-            if before != after
-        ]
+                self.edits.add(entry)
 
     def stale_bases(self) -> list[Change]:
         """Return the bases of the files that are not made any more."""
@@ -157,21 +148,14 @@ class _Merging:
         found = [path for path in paths if (self.root / path).is_file()]
         return [Change(path, "record", (self.root / path).read_bytes(), None) for path in found]
 
-    def _add(self, data: bytes, entry: Entry) -> bytes:
-        edit = shapes.add_entry(data, entry)
-        self.registered.append(
-            Registration(entry.file, entry.table, entry.key, entry.value, edit.line)
-        )
-        return edit.data
-
-    def _edit(self, file: str, step: Callable[[bytes], bytes]) -> None:
-        before, now = self._texts.get(file) or (self._now(file),) * 2
-        if before is None or now is None:
+    def _registry(self, entry: Entry) -> bytes:
+        data = self._now(entry.file)
+        if data is None:
             raise ConflictError(
-                f"the registry {file} is missing", code="registry_missing",
+                f"the registry {entry.file} is missing", code="registry_missing",
                 hint="take it back from version control",
             )  # fmt: skip
-        self._texts[file] = (before, step(now))
+        return data
 
     def _now(self, path: str) -> bytes | None:
         """Return a file as the units before this one leave it; None where nothing stands."""

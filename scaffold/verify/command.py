@@ -28,7 +28,7 @@ class Trial(NamedTuple):
     timeout_s: float = 300.0
 
 
-def verify_made(
+def run_verify(
     ids: Iterable[str], how: Trial, log: Callable[[str], None], options: Options
 ) -> Report:
     """Run what was made; see `scaffold.verify`."""
@@ -45,7 +45,7 @@ def verify_made(
 
 def verify_added(report: Report, log: Callable[[str], None], options: Options) -> None:
     """Verify what an add made, and put the verdict into the report of the add."""
-    verified = verify_made([report.check[0][2]], Trial(), log, options)
+    verified = run_verify([report.check[0][2]], Trial(), log, options)
     report.text = report.to_text() + verified.to_text()
     report.ok = verified.ok
     report.unfinished = verified.unfinished

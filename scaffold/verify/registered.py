@@ -15,7 +15,7 @@ from scaffold.syntax import parse
 from scaffold.target.target import Target, registry_rules, unit_names
 from scaffold.templating.spec import RegistryRule, fill
 from scaffold.transaction.digest import digest
-from scaffold.units.ledger import MadeFile, Unit
+from scaffold.units.ledger import LedgerFile, Unit
 
 
 def registered_unit(target: Target, unit_id: str) -> Unit | None:
@@ -58,7 +58,7 @@ def _lookup(target: Target, kind_name: str, name: str) -> Unit | None:
         source = names.get("source", source)
     paths = [(source, "source"), (names.get("test", ""), "test")]
     files = tuple(
-        MadeFile(path, role, digest((target.root / path).read_bytes()))
+        LedgerFile(path, role, digest((target.root / path).read_bytes()))
         for path, role in paths
         if (target.root / path).is_file()
     )

@@ -11,7 +11,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.syntax import parse
 from scaffold.target.target import Target
 from scaffold.units.ledger import Unit
-from scaffold.units.todos import find_places
+from scaffold.units.todos import find_todos
 from scaffold.verify.checks import Check, Level, failed, judged, warning
 
 FORBIDDEN = ("areal.engine", "areal.trainer", "scaffold", "tests")
@@ -87,7 +87,7 @@ def _parsed(root: Path, path: str) -> ast.Module | Check | None:
         return None
     try:
         tree = parse(data, path)
-        find_places(path, data.decode("utf-8-sig"))
+        find_todos(path, data.decode("utf-8-sig"))
     except SyntaxError as error:
         return failed("syntax", f"{path}:{error.lineno}: {error.msg}")
     except ValueError as error:

@@ -12,7 +12,7 @@ from scaffold.errors import LedgerError
 from scaffold.report import Report, Step
 from scaffold.target.target import Target, describe
 from scaffold.units.ledger import Unit, find_unit, read_units
-from scaffold.units.todos import OpenPlace, open_places
+from scaffold.units.todos import OpenTodo, open_todos
 from scaffold.verify.checks import Level, not_run
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
@@ -37,7 +37,7 @@ class UnitVerdict:
 
     unit: Unit
     levels: tuple[Level, ...]
-    open: tuple[OpenPlace, ...]
+    open: tuple[OpenTodo, ...]
     allow_stub: bool
 
     @property
@@ -103,15 +103,15 @@ def _find(target: Target, unit_id: str) -> Unit:
 def _verify(bench: Bench, unit: Unit, allow_stub: bool, log: Callable[[str], None]) -> UnitVerdict:
     rules = _rules(bench.target, unit)
     static = check_static(bench.target, unit, str(rules.get("contract", "")))
-    _tell(log, unit, static)
+    _log_findings(log, unit, static)
     if has_broken_file(static):
         reason = "a file is missing or no Python"
         levels = [static, not_run("tests", reason), not_run("episodes", reason)]
     else:
         levels = [static, *_run_levels(bench, unit, rules)]
     for level in levels[1:]:
-        _tell(log, unit, level)
-    return UnitVerdict(unit, tuple(levels), open_places(bench.target.root, unit), allow_stub)
+        _log_findings(log, unit, level)
+    return UnitVerdict(unit, tuple(levels), open_todos(bench.target.root, unit), allow_stub)
 
 
 def _rules(target: Target, unit: Unit) -> Mapping[str, Any]:
@@ -133,7 +133,7 @@ def _run_levels(bench: Bench, unit: Unit, rules: Mapping[str, Any]) -> tuple[Lev
             raise
 
 
-def _tell(log: Callable[[str], None], unit: Unit, level: Level) -> None:
+def _log_findings(log: Callable[[str], None], unit: Unit, level: Level) -> None:
     log(f"{unit.id}  {level.level:<8} {level.status}")
 
 

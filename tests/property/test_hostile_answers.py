@@ -92,7 +92,7 @@ def render(kind: str, style: str, answers: dict[str, str]) -> tuple[RenderedFile
     again = parse_unit(dump_unit(unit), "made.toml")
     assert again.answers == unit.answers
     assert again.answers.items() >= answers.items()
-    assert [place.symbol for place in again.places] == [place.symbol for place in unit.places]
+    assert [todo.symbol for todo in again.todos] == [todo.symbol for todo in unit.todos]
     return rendered
 
 

@@ -60,8 +60,8 @@ def _positions_text(positions: Json, source: Source, names: ModelNames) -> str:
     if positions.get("offset", 0):
         options.append(f"offset={value_text(positions['offset'])}")
     known = () if is_learned else ("layout", "reaches_base", "base")
-    told = [name for name in known if given(positions.get(name))]
-    options += [f"{name}={value_text(positions[name])}" for name in told]
+    given_names = [name for name in known if given(positions.get(name))]
+    options += [f"{name}={value_text(positions[name])}" for name in given_names]
     return f"{kind}({', '.join(options)})"
 
 

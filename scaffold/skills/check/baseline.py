@@ -18,7 +18,7 @@ SCHEMA = 1
 
 
 class Sifted(NamedTuple):
-    """Is what is left of the findings when a baseline was taken off.
+    """What is left of the findings when a baseline was taken off.
 
     Args:
         new: The findings that it does not know.
@@ -32,7 +32,7 @@ class Sifted(NamedTuple):
 
 
 def baseline_text(findings: Sequence[Finding]) -> str:
-    """Returns the file that makes all these findings known."""
+    """Return the file that makes all these findings known."""
     rows = [
         {
             "fingerprint": each.fingerprint,
@@ -47,7 +47,7 @@ def baseline_text(findings: Sequence[Finding]) -> str:
 
 
 def read_baseline(path: Path) -> list[dict[str, str]]:
-    """Reads a baseline.
+    """Read a baseline.
 
     Raises:
         RequestError: It cannot be read, or a newer version wrote it.
@@ -73,7 +73,7 @@ def read_baseline(path: Path) -> list[dict[str, str]]:
 
 
 def sift(findings: Sequence[Finding], rows: Sequence[dict[str, str]]) -> Sifted:
-    """Takes a baseline off the findings; an entry hides one finding."""
+    """Take a baseline off the findings; an entry hides one finding."""
     known = Counter(row["fingerprint"] for row in rows)
     new: list[Finding] = []
     for finding in findings:

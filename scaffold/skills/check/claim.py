@@ -10,7 +10,7 @@ State = Literal["true", "false", "undecided"]
 
 
 class Claim(NamedTuple):
-    """Is one statement that a text makes of its repository.
+    """One statement that a text makes of its repository.
 
     Args:
         kind: What it is about ("path", "import"); one of the kinds of `kinds.KINDS`.
@@ -28,7 +28,7 @@ class Claim(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Is what became of a claim: proven, refuted or undecided, each with the reason.
+    """What became of a claim: proven, refuted or undecided, each with the reason.
 
     Args:
         state: Whether the claim holds, does not, or cannot be decided from the repository.
@@ -51,12 +51,12 @@ class Verdict(NamedTuple):
 
     @classmethod
     def holds(cls, evidence: str) -> Self:
-        """Returns the verdict of a claim that is proven by ``evidence``."""
+        """Return the verdict of a claim that is proven by ``evidence``."""
         return cls("true", evidence)
 
     @classmethod
     def open(cls, reason: str) -> Self:
-        """Returns the verdict of a claim that cannot be decided, for ``reason``."""
+        """Return the verdict of a claim that cannot be decided, for ``reason``."""
         return cls("undecided", reason)
 
     @classmethod
@@ -70,12 +70,12 @@ class Verdict(NamedTuple):
         confidence: Confidence = "high",
         fix: Fix | None = None,
     ) -> Self:
-        """Returns the verdict of a claim that ``evidence`` refutes."""
+        """Return the verdict of a claim that ``evidence`` refutes."""
         return cls("false", evidence, rule, message, now, confidence, fix)
 
 
 class Judged(NamedTuple):
-    """Is a claim with its verdict."""
+    """A claim with its verdict."""
 
     claim: Claim
     verdict: Verdict

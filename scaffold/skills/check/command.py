@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scaffold.analysis.files.files import Files, list_files
-from scaffold.analysis.files.gc_pause import uncollected
 from scaffold.analysis.python.installed import installed_files
 from scaffold.analysis.repository import Repository
 from scaffold.errors import RequestError
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CheckWish(NamedTuple):
-    """Is what a check is asked for.
+    """What a check is asked for.
 
     Args:
         start: The folder it was started in, absolute.
@@ -63,7 +62,7 @@ class CheckWish(NamedTuple):
 
 
 def check_skills(wish: CheckWish) -> Report:
-    """Checks the guidance of the repository around a folder.
+    """Check the guidance of the repository around a folder.
 
     Raises:
         RequestError: There is no such path, options do not go together, git knows no such
@@ -72,11 +71,6 @@ def check_skills(wish: CheckWish) -> Report:
     if wish.write_baseline and (wish.baseline or wish.since):
         message = "--write-baseline takes all findings: leave out --baseline and --since"
         raise RequestError(message, code="usage")
-    with uncollected():
-        return _check(wish)
-
-
-def _check(wish: CheckWish) -> Report:
     root, chosen = find_root(wish)
     installed = installed_files(wish.python) if wish.python is not None else None
     repository = Repository(list_files(root), installed)
@@ -140,7 +134,7 @@ def _write(report: Report, root: Path, changes: Sequence[Change], wish: CheckWis
 
 
 def _keep(report: Report, wish: CheckWish, outcome: Outcome) -> None:
-    """Writes all findings as known ones."""
+    """Write all findings as known ones."""
     from scaffold.skills.check.baseline import baseline_text
 
     assert wish.write_baseline is not None, "called where it is asked for"
@@ -186,7 +180,7 @@ def _text(report: Report, wish: CheckWish, outcome: Outcome) -> str:
 
 
 def _pages(chosen: Sequence[str], files: Files) -> list[str]:
-    """Returns the Markdown that was pointed at, alone or by its folder."""
+    """Return the Markdown that was pointed at, alone or by its folder."""
     if not chosen:
         return []
     return [
@@ -198,7 +192,7 @@ def _pages(chosen: Sequence[str], files: Files) -> list[str]:
 
 
 def find_root(wish: CheckWish) -> tuple[Path, list[str]]:
-    """Returns the repository's root, and the chosen paths relative to it.
+    """Return the repository's root, and the chosen paths relative to it.
 
     The root is that of git around the first path; without git, the path itself where it is a
     folder and the folder it was started in otherwise.
@@ -230,7 +224,7 @@ def find_root(wish: CheckWish) -> tuple[Path, list[str]]:
 
 
 def narrowed(outcome: Outcome, chosen: Sequence[str]) -> Outcome:
-    """Returns the part of an outcome that is about the chosen files and folders."""
+    """Return the part of an outcome that is about the chosen files and folders."""
 
     def counts(path: str) -> bool:
         return any(path == each or path.startswith(f"{each}/") for each in chosen)

@@ -39,7 +39,7 @@ _FENCE = lazy_re(r"^[ \t>]*(?P<mark>`{3,}|~{3,})")
 
 
 class Block(NamedTuple):
-    """Is a heading, paragraph, list item, cell of a table or fenced code.
+    """A heading, paragraph, list item, cell of a table or fenced code.
 
     Args:
         kind: What it is.
@@ -66,7 +66,7 @@ class Block(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Is inline code, or where a link leads.
+    """Inline code, or where a link leads.
 
     Args:
         text: The code without its ticks, or the destination.
@@ -87,7 +87,7 @@ class Span(NamedTuple):
 
 @dataclass
 class Markdown:
-    """Is a parsed text."""
+    """A parsed text."""
 
     blocks: list[Block] = field(default_factory=list[Block])
     codes: list[Span] = field(default_factory=list[Span])
@@ -105,7 +105,7 @@ class Markdown:
 
 
 def parse_markdown(lines: Sequence[str], body_line: int = 1) -> Markdown:
-    """Parses the body of a text.
+    """Parse the body of a text.
 
     Args:
         lines: All lines of the text.
@@ -139,11 +139,11 @@ class _Reader:
         self._fenced: set[int] = set()
 
     def is_fenced(self, number: int) -> bool:
-        """Tells whether a line of the text stands inside fenced code."""
+        """Return whether a line of the text stands inside fenced code."""
         return number in self._fenced
 
     def read(self, tokens: list[Token]) -> None:
-        """Reads all tokens in order."""
+        """Read all tokens in order."""
         inside = ""
         for token in tokens:
             match token.type:
@@ -267,7 +267,7 @@ class _Reader:
 
 
 class _Rows:
-    """Tells where the characters of a block stand in the source; asked from left to right.
+    """Where the characters of a block stand in the source; asked from left to right.
 
     Args:
         block: The block.
@@ -283,7 +283,7 @@ class _Rows:
         self._row = self._find_row()
 
     def place(self, at: int) -> tuple[int, int]:
-        """Returns the line and the column of a character of the block."""
+        """Return the line and the column of a character of the block."""
         text = self.block.text
         if count := text.count("\n", self._seen, at):
             self._line += count
@@ -296,7 +296,7 @@ class _Rows:
         return self._line, offset + at - self._begin + 1
 
     def _find_row(self) -> tuple[str, int]:
-        """Returns the line of the source, and where in it the block's own line begins.
+        """Return the line of the source, and where in it the block's own line begins.
 
         The block's lines stand in the source behind the marks of lists and quotes.
         """
@@ -313,7 +313,7 @@ def _span(rows: _Rows, text: str, at: int, start: int, end: int) -> Span:
 
 
 def _blanked(text: str) -> str:
-    """Returns a text with its inline code blanked out, so that no link is found in it."""
+    """Return a text with its inline code blanked out, so that no link is found in it."""
     return _CODE_SPAN.sub(lambda found: _spaces(found.group()), text)
 
 

@@ -30,14 +30,14 @@ _SHORTEST = 4
 
 
 class Gone(NamedTuple):
-    """Is a definition that a change took away."""
+    """A definition that a change took away."""
 
     path: str
     line: int
 
 
 def since(outcome: Outcome, repository: Repository, revision: str) -> Outcome:
-    """Returns the part of an outcome that is the doing of what came after a revision.
+    """Return the part of an outcome that is the doing of what came after a revision.
 
     Args:
         outcome: Of the repository as it is.
@@ -81,7 +81,7 @@ def _since(outcome: Outcome, repository: Repository, before: Repository, revisio
 
 
 def _not_false(document: Document, before: Repository) -> frozenset[tuple[str, int, int]]:
-    """Returns the claims of a document that the earlier repository does not refute."""
+    """Return the claims of a document that the earlier repository does not refute."""
     return frozenset(
         (each.claim.text, each.claim.line, each.claim.column)
         for each in judge_document(document, before)
@@ -90,7 +90,7 @@ def _not_false(document: Document, before: Repository) -> frozenset[tuple[str, i
 
 
 def _gone(repository: Repository, before: Repository, revision: str) -> dict[str, Gone]:
-    """Returns the names that changed files defined, and that nothing defines any more."""
+    """Return the names that changed files defined, and that nothing defines any more."""
     listed = git_output(
         repository.root, "diff", "--name-only", "--no-renames", "-z", "--diff-filter=MD", revision
     )
@@ -114,7 +114,7 @@ def _definitions(source: bytes) -> Iterator[tuple[str, int]]:
 
 
 def _named(document: Document, gone: dict[str, Gone]) -> Iterator[Finding]:
-    """Yields the places where a document names a definition that is gone, in inline code."""
+    """Yield the places where a document names a definition that is gone, in inline code."""
     for span in document.markdown.codes:
         found = _CALL.match(span.text)
         name = found["name"] if found else ""

@@ -1,6 +1,6 @@
-"""Teaches the tool a repository from a unit that exists: what belongs to it, and a kind made of it.
+"""`scaffold init`: a kind and its templates from a unit that exists.
 
-The files are read (survey), the unit is found in them (unit_name, likeness, mentions), its names
-are told apart from the words around them (spelling), a kind is proposed (proposal) and tried
-(proof), and what held is shown and written (initiate).
+`source_files` reads the repository, `example` finds the unit's files in it and `registrations` its
+registry lines; `name_forms` separates the name from the text around it, `draft` writes the kind,
+`roundtrip` tries it, and `command` shows it and writes what held.
 """

@@ -1,4 +1,4 @@
-"""`scaffold init`: teaches the tool a repository, from its folders and from a unit that exists.
+"""`scaffold init`: configure a repository from its folders, and a kind from a unit that exists.
 
 What is proposed is proven first: the templates give the example's own files back, its registry
 lines are found as they are, and those of another unit go in and out without a trace.
@@ -24,9 +24,9 @@ from scaffold.templating.sources import OWN_TEMPLATES
 from scaffold.transaction.apply import session
 from scaffold.transaction.change import Change
 from scaffold.units.context import Options, leftover_warning, reported_changes, settled_warning
-from scaffold.units.init.draft import Proposal, propose
-from scaffold.units.init.draft import describe as describe_proposal
-from scaffold.units.init.example import Likeness, find_likeness
+from scaffold.units.init.draft import Draft, propose
+from scaffold.units.init.draft import describe as describe_draft
+from scaffold.units.init.example import Example, find_example
 from scaffold.units.init.roundtrip import prove
 from scaffold.units.init.source_files import read_texts, source_files
 from scaffold.units.init.unit_name import find_source
@@ -43,8 +43,8 @@ class InitOptions:
     Args:
         like: A path or the name of a unit, or None.
         kind: What the kind is to be called, or "" to find a name.
-        agreed: Whether the proposal is agreed to beforehand.
-        ask: Shows a proposal and asks for consent; None where nobody can be asked.
+        agreed: Whether the draft is agreed to beforehand.
+        ask: Shows a draft and asks for consent; None where nobody can be asked.
     """
 
     like: str | None = None
@@ -66,30 +66,30 @@ def init_repository(how: InitOptions, options: Options) -> Report:
     found: tuple[str, ...] = (f"package   {target.package}", f"tests     {target.tests}")
     report = Report("init", describe(target), dry_run=options.dry_run)
     if source is not None:
-        likeness = _likeness(target, files, source, how.kind)
-        proposal, notes = prove(
-            target, *propose(likeness, target.tests), files, with_format=options.with_format
+        example = _find_example(target, files, source, how.kind)
+        draft, notes = prove(
+            target, *propose(example, target.tests), files, with_format=options.with_format
         )
-        warnings += (*likeness.warnings, *notes, *_foreign_names(proposal))
+        warnings += (*example.warnings, *notes, *_foreign_names(draft))
         changes += [
-            Change(path, "created", None, data) for path, data in sorted(proposal.texts().items())
+            Change(path, "created", None, data) for path, data in sorted(draft.texts().items())
         ]
-        found += describe_proposal(proposal.files, proposal.rules)
-        report.extra["proposal"] = _proposal_json(proposal)
+        found += describe_draft(draft.files, draft.rules)
+        report.extra["proposal"] = _draft_json(draft)
         report.check = (
-            ("scaffold", "add", proposal.kind, "NAME", "--dry-run", "--target", str(root)),
+            ("scaffold", "add", draft.kind, "NAME", "--dry-run", "--target", str(root)),
         )
     report.warnings, report.found = warnings, found
     report.changes = reported_changes(changes)
     return _settled(report, root, changes, how)
 
 
-def _foreign_names(proposal: Proposal) -> tuple[str, ...]:
+def _foreign_names(draft: Draft) -> tuple[str, ...]:
     """Return what to say of names that are no spelling of the example's, so that all units share.
 
     ``MeanSquared`` in mse.py tells nothing about the class in huber.py.
     """
-    source = proposal.files[0]
+    source = draft.files[0]
     if not source.path.endswith(".py"):
         return ()
     names = [
@@ -97,12 +97,12 @@ def _foreign_names(proposal: Proposal) -> tuple[str, ...]:
         for node in parse(source.data).body
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    texts = [f"{rule.entry.key} {rule.entry.value}" for rule in proposal.rules]
+    texts = [f"{rule.entry.key} {rule.entry.value}" for rule in draft.rules]
     shared = [n for n in names if any(re.search(rf"\b{n}\b", text) for text in texts)]
-    key = proposal.likeness.spelling.key
+    key = draft.example.spelling.key
     return tuple(
-        f"{name} is no spelling of {key}: every {proposal.kind} would be registered as {name}; "
-        f"write {{pascal}} or an answer of its own for it in {proposal.kind}/kind.toml"
+        f"{name} is no spelling of {key}: every {draft.kind} would be registered as {name}; "
+        f"write {{pascal}} or an answer of its own for it in {draft.kind}/kind.toml"
         for name in shared
     )
 
@@ -176,14 +176,14 @@ def with_config(before: bytes, target: Target) -> bytes:
         was: dict[str, Any] = tomllib.loads(before.decode("utf-8-sig"))
         now: dict[str, Any] = tomllib.loads(after.decode("utf-8-sig"))
         del now["tool"]["scaffold"]
-        is_same = now == was or now == {**was, "tool": {}}
+        is_unchanged = now == was or now == {**was, "tool": {}}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, TypeError, KeyError) as error:
         raise TargetError(
             f"pyproject.toml cannot be added to: {error}",
             code="target_invalid",
             hint="repair it first, or add by hand:\n" + "\n".join(rows),
         ) from error
-    assert is_same, "a table at the end changes nothing above it"
+    assert is_unchanged, "a table at the end changes nothing above it"
     return after
 
 
@@ -243,7 +243,7 @@ def _has_folder(files: Mapping[str, bytes], name: str) -> bool:
 # ---- the kind ------------------------------------------------------------------------------------
 
 
-def _likeness(target: Target, files: Mapping[str, bytes], source: str, kind: str) -> Likeness:
+def _find_example(target: Target, files: Mapping[str, bytes], source: str, kind: str) -> Example:
     """Return what a unit consists of.
 
     Raises:
@@ -255,18 +255,18 @@ def _likeness(target: Target, files: Mapping[str, bytes], source: str, kind: str
         if not kind and PurePosixPath(place.registry.file).parent in (folder, folder.parent):
             raise _known(name, f"{source} is a {name}", "scaffold eject " + name)
     packages = _packages(files) | {target.package, PurePosixPath(target.tests).parts[0]}
-    likeness = find_likeness(files, source, packages, kind)
-    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", likeness.kind):
+    example = find_example(files, source, packages, kind)
+    if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", example.kind):
         raise RequestError(
-            f"{likeness.kind!r} is no name for a kind",
+            f"{example.kind!r} is no name for a kind",
             code="usage",
             hint="give one with --kind: lower-case letters and dashes",
         )
     catalogue = catalogue_for(target.root)
     taken = catalogue.kind_names()
-    if likeness.kind in taken or f"{OWN_TEMPLATES}/{likeness.kind}/kind.toml" in files:
-        raise _known(likeness.kind, f"there is a kind {likeness.kind!r}", "scaffold list")
-    return likeness
+    if example.kind in taken or f"{OWN_TEMPLATES}/{example.kind}/kind.toml" in files:
+        raise _known(example.kind, f"there is a kind {example.kind!r}", "scaffold list")
+    return example
 
 
 def _known(kind: str, what: str, look: str) -> ConflictError:
@@ -277,15 +277,15 @@ def _known(kind: str, what: str, look: str) -> ConflictError:
     )
 
 
-def _proposal_json(proposal: Proposal) -> dict[str, Any]:
+def _draft_json(draft: Draft) -> dict[str, Any]:
     return {
-        "kind": proposal.kind,
-        "example": proposal.likeness.spelling.key,
-        "files": [{"path": each.path, "role": each.role} for each in proposal.files],
+        "kind": draft.kind,
+        "example": draft.example.spelling.key,
+        "files": [{"path": each.path, "role": each.role} for each in draft.files],
         "registry": [
             {"file": rule.file, "line": rule.line, "shape": rule.entry.shape,
              "table": rule.entry.table, "key": rule.entry.key, "value": rule.entry.value}
-            for rule in proposal.rules
+            for rule in draft.rules
         ],
     }  # fmt: skip
 

@@ -13,9 +13,9 @@ from scaffold.syntax import parse
 from scaffold.templating.render import SUFFIX, toml_literal
 from scaffold.templating.request import MANUAL
 from scaffold.templating.sources import OWN_TEMPLATES
-from scaffold.units.init.example import Likeness, OtherLine, UnitFile
+from scaffold.units.init.example import Example, OtherLine, UnitFile
 from scaffold.units.init.name_forms import Region, Spelling, as_pattern, as_template
-from scaffold.units.todos import find_places
+from scaffold.units.todos import find_todos
 
 STYLE = "default"
 
@@ -32,17 +32,17 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class Draft:
     """A kind that is made from one of its units.
 
     Args:
-        likeness: What was found of the unit.
+        example: What was found of the unit.
         tests: The folder of the tests.
         files: The unit's files that templates are made of.
         rules: The registry lines, generalised.
     """
 
-    likeness: Likeness
+    example: Example
     tests: str
     files: tuple[UnitFile, ...]
     rules: tuple[Rule, ...]
@@ -50,7 +50,7 @@ class Proposal:
     @property
     def kind(self) -> str:
         """The kind's name."""
-        return self.likeness.kind
+        return self.example.kind
 
     def texts(self) -> dict[str, bytes]:
         """Return the files of the kind and of its one style, by path relative to the root."""
@@ -66,18 +66,18 @@ class Proposal:
     def template(self, file: UnitFile) -> bytes:
         """Return a file's text as a template; the source says what its author has to write."""
         text = file.data.decode("utf-8")
-        spelling = self.likeness.spelling
+        spelling = self.example.spelling
         body = as_template(text, spelling.hits_in_file(file.path, text))
         if file is self.files[0]:
-            body = _marked(body, text, self.likeness)
+            body = _marked(body, text, self.example)
         return body.encode("utf-8")
 
     def destination(self, file: UnitFile) -> str:
         """Return where a file of a new unit goes, as a manifest's string."""
-        return path_pattern(file.path, self.likeness, self.tests)
+        return path_pattern(file.path, self.example, self.tests)
 
     def _kind_toml(self) -> str:
-        found = self.likeness
+        found = self.example
         words = self.kind.replace("-", " ")
         article = "an" if words[:1] in "aeiou" else "a"
         rows = [
@@ -102,7 +102,7 @@ class Proposal:
 
     def _symbol(self) -> str:
         """Return how a unit is imported, as a manifest's string."""
-        found = self.likeness
+        found = self.example
         parts = PurePosixPath(found.files[0].path).with_suffix("").parts
         starts = [n for n, part in enumerate(parts) if part in found.spelling.packages]
         if not starts or not found.symbol:
@@ -118,7 +118,7 @@ class Proposal:
             "schema = 1",
             "version = 1",
             'title = "Default"',
-            f"help = {toml_literal(f'A {words} like {self.likeness.spelling.key}.')}",
+            f"help = {toml_literal(f'A {words} like {self.example.spelling.key}.')}",
         ]
         seen: set[str] = set()
         for file, name in zip(self.files, _template_names(self), strict=True):
@@ -131,33 +131,33 @@ class Proposal:
         return "\n".join([*rows, ""])
 
 
-def propose(likeness: Likeness, tests: str) -> tuple[Proposal, tuple[str, ...]]:
+def propose(example: Example, tests: str) -> tuple[Draft, tuple[str, ...]]:
     """Make a kind of a unit.
 
     Args:
-        likeness: What was found of the unit.
+        example: What was found of the unit.
         tests: The folder of the tests, relative to the root.
 
     Returns:
-        The proposal, and warnings about what is left out of it.
+        The draft, and warnings about what is left out of it.
     """
     rules: list[Rule] = []
     warnings: list[str] = []
-    for mention in likeness.mentions:
-        entry = _generalised(mention.entry, likeness.spelling)
+    for line in example.registrations:
+        entry = _generalised(line.entry, example.spelling)
         if entry is None:
-            where = f"{mention.entry.file}:{mention.line}"
+            where = f"{line.entry.file}:{line.line}"
             warnings.append(f"{where} names it in a line that is not known by its name; left out")
         else:
-            rules.append(Rule(entry, mention.entry.file, mention.line))
-    for other in likeness.others:
-        entry = manual(other, likeness.spelling)
+            rules.append(Rule(entry, line.entry.file, line.line))
+    for other in example.others:
+        entry = manual(other, example.spelling)
         if entry is None:
             warnings.append(f"{other.file}:{other.line} names it beside braces; left out")
         else:
             rules.append(Rule(entry, other.file, other.line))
-    files, left = _sound_files(likeness)
-    return Proposal(likeness, tests, files, tuple(rules)), (*warnings, *left)
+    files, left = _sound_files(example)
+    return Draft(example, tests, files, tuple(rules)), (*warnings, *left)
 
 
 def manual(other: OtherLine, spelling: Spelling) -> Entry | None:
@@ -168,9 +168,9 @@ def manual(other: OtherLine, spelling: Spelling) -> Entry | None:
     return None if key is None else Entry(other.file, "", MANUAL, key, "")
 
 
-def path_pattern(path: str, likeness: Likeness, tests: str = "") -> str:
+def path_pattern(path: str, example: Example, tests: str = "") -> str:
     """Return a path as a manifest's string; folders that the source stands in stay as they are."""
-    spelling, home = likeness.spelling, PurePosixPath(likeness.files[0].path)
+    spelling, home = example.spelling, PurePosixPath(example.files[0].path)
     fixed = set(home.parts[: -2 if home.name == "__init__.py" else -1])
     *folders, name = path.split("/")
     parts = [part if part in fixed else _pattern(part, spelling) for part in folders]
@@ -227,12 +227,12 @@ def _toml_text(text: str) -> str:
     return '"""\n' + "\n".join(rows).replace('"""', '\\"\\"\\"') + '\n"""'
 
 
-def _sound_files(likeness: Likeness) -> tuple[tuple[UnitFile, ...], list[str]]:
+def _sound_files(example: Example) -> tuple[tuple[UnitFile, ...], list[str]]:
     """Return the files whose names differ from unit to unit."""
     files: list[UnitFile] = []
     warnings: list[str] = []
-    for file in likeness.files:
-        pattern = path_pattern(file.path, likeness)
+    for file in example.files:
+        pattern = path_pattern(file.path, example)
         if pattern == file.path:
             warnings.append(f"{file.path} would be the same file for every unit; left out")
         else:
@@ -240,11 +240,11 @@ def _sound_files(likeness: Likeness) -> tuple[tuple[UnitFile, ...], list[str]]:
     return tuple(files), warnings
 
 
-def _template_names(proposal: Proposal) -> list[str]:
+def _template_names(draft: Draft) -> list[str]:
     found: list[str] = []
-    for file in proposal.files:
+    for file in draft.files:
         path = PurePosixPath(file.path)
-        hits = proposal.likeness.spelling.hits(path.name, "data")
+        hits = draft.example.spelling.hits(path.name, "data")
         name = path.name
         for hit in reversed(hits):
             name = f"{name[: hit.start]}unit{name[hit.end :]}"
@@ -258,15 +258,15 @@ def _template_names(proposal: Proposal) -> list[str]:
 # ---- the author's place --------------------------------------------------------------------------
 
 
-def _marked(body: str, text: str, likeness: Likeness) -> str:
+def _marked(body: str, text: str, example: Example) -> str:
     """Return a template with the comment that makes a new unit unfinished until it is written."""
-    where = mark_line(text, likeness.symbol)
+    where = mark_line(text, example.symbol)
     if where is None:
         return body
     line, indent = where
     rows = body.split("\n")
     end = '{{ "\\r" }}' if rows[line - 1].endswith('{{ "\\r" }}') else ""
-    rows.insert(line - 1, f"{indent}{mark_text(likeness.spelling.key)}{end}")
+    rows.insert(line - 1, f"{indent}{mark_text(example.spelling.key)}{end}")
     return "\n".join(rows)
 
 
@@ -317,7 +317,7 @@ def _is_sound(text: str, place: tuple[int, str]) -> bool:
     rows = text.split("\n")
     rows.insert(place[0] - 1, f"{place[1]}{mark_text('it')}")
     try:
-        return len(find_places("x.py", "\n".join(rows))) == 1
+        return len(find_todos("x.py", "\n".join(rows))) == 1
     except (SyntaxError, ValueError):
         return False
 

@@ -15,7 +15,7 @@ from scaffold.edit import shapes
 from scaffold.target.target import key_names
 from scaffold.templating.spec import fill
 from scaffold.units.init.name_forms import Spelling, as_pattern, bound_names, words_of
-from scaffold.units.init.registrations import Mention, find_mentions
+from scaffold.units.init.registrations import LocatedEntry, find_registrations
 from scaffold.units.init.unit_name import find_name, holds, is_test
 
 MAX_MANUAL = 3
@@ -24,7 +24,7 @@ MAX_MANUAL = 3
 NEAR = 3
 """How many lines above or below a line, that of another unit is looked for."""
 
-MAX_TOLD = 8
+MAX_NAMED = 8
 """How many files are named that the unit occurs in without being listed there."""
 
 _AROUND = frozenset(["test", "tests", "unit", "spec", "conftest", "fixture", "fixtures", "data"])
@@ -56,7 +56,7 @@ class OtherLine:
 
 
 @dataclass(frozen=True)
-class Likeness:
+class Example:
     """Everything that was found of a unit.
 
     Args:
@@ -65,7 +65,7 @@ class Likeness:
         suffixes: Words for the kind that people may type behind a name.
         files: The unit's own files, its source first.
         symbol: What the source defines that bears the name: a class or a function; or "".
-        mentions: The registry lines.
+        registrations: The registry lines.
         others: Lines that a person has to add by hand.
         siblings: The other units of its kind, as far as they stand beside it.
         warnings: What was found and left alone.
@@ -76,19 +76,19 @@ class Likeness:
     suffixes: tuple[str, ...]
     files: tuple[UnitFile, ...]
     symbol: str
-    mentions: tuple[Mention, ...] = ()
+    registrations: tuple[LocatedEntry, ...] = ()
     others: tuple[OtherLine, ...] = ()
     siblings: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def names_sibling(self, text: str) -> bool:
         """Return whether a text names another unit of the kind, as a registry does."""
-        return any(Spelling(each).mentions(text) for each in self.siblings)
+        return any(Spelling(each).occurs_in(text) for each in self.siblings)
 
 
-def find_likeness(
+def find_example(
     files: Mapping[str, bytes], source: str, packages: Iterable[str], kind: str = ""
-) -> Likeness:
+) -> Example:
     """Find out what a unit consists of.
 
     Args:
@@ -99,18 +99,18 @@ def find_likeness(
     """
     name = find_name(files, source, kind)
     spelling = Spelling(name.key, frozenset(packages), others=name.longer)
-    likeness = Likeness(name.kind, spelling, name.suffixes, (), name.symbol, siblings=name.siblings)
-    own = _own_files(files, source, likeness)
+    example = Example(name.kind, spelling, name.suffixes, (), name.symbol, siblings=name.siblings)
+    own = _own_files(files, source, example)
     texts = [each.data.decode("utf-8", "replace") for each in own if each.path.endswith(".py")]
     bound = frozenset[str]().union(*map(bound_names, texts))
-    spelling = replace(likeness.spelling, bound=bound)
-    return _with_mentions(replace(likeness, spelling=spelling, files=own), files)
+    spelling = replace(example.spelling, bound=bound)
+    return _with_registrations(replace(example, spelling=spelling, files=own), files)
 
 
 # ---- its files -----------------------------------------------------------------------------------
 
 
-def _own_files(files: Mapping[str, bytes], source: str, found: Likeness) -> tuple[UnitFile, ...]:
+def _own_files(files: Mapping[str, bytes], source: str, found: Example) -> tuple[UnitFile, ...]:
     """Return the files that bear the unit's name; of Python files those that have to do with it.
 
     Another package may have a module of the same name. Where one test names the unit's module or
@@ -130,7 +130,7 @@ def _own_files(files: Mapping[str, bytes], source: str, found: Likeness) -> tupl
     return (UnitFile(source, "source", files[source]), *own)
 
 
-def _is_linked(row: UnitFile, source: str, found: Likeness) -> bool:
+def _is_linked(row: UnitFile, source: str, found: Example) -> bool:
     text = row.data.decode("utf-8", "replace")
     parts = PurePosixPath(source).with_suffix("").parts[-2:]
     module = rf"\b{re.escape(parts[0])}(\.| import \(?[^)\n]*\b){re.escape(parts[-1])}\b"
@@ -138,7 +138,7 @@ def _is_linked(row: UnitFile, source: str, found: Likeness) -> bool:
     return bool(re.search(module, text) or re.search(symbol, text))
 
 
-def _has_like(path: str, files: Mapping[str, bytes], found: Likeness) -> bool:
+def _has_like(path: str, files: Mapping[str, bytes], found: Example) -> bool:
     """Return whether a file is called after the unit alone, or others of its kind have the like."""
     stem = "_".join(words_of(PurePosixPath(path).name.partition(".")[0]))
     if stem == found.spelling.key or not holds(stem, found.spelling.key) or not found.siblings:
@@ -148,7 +148,7 @@ def _has_like(path: str, files: Mapping[str, bytes], found: Likeness) -> bool:
     return any(path.replace(text, key_names(each)[name]) in files for each, name, text in pairs)
 
 
-def _belongs(path: str, source: str, found: Likeness) -> bool:
+def _belongs(path: str, source: str, found: Example) -> bool:
     """Return whether a file is the unit's by its name, or by that of a folder it stands in."""
     place, home = PurePosixPath(path), PurePosixPath(source)
     is_folder = home.name == "__init__.py"
@@ -162,7 +162,7 @@ def _belongs(path: str, source: str, found: Likeness) -> bool:
     return _is_name(place.name.partition(".")[0], found, strict=place.suffix in (".py", ".pyi"))
 
 
-def _is_name(part: str, found: Likeness, *, strict: bool) -> bool:
+def _is_name(part: str, found: Example, *, strict: bool) -> bool:
     words = words_of(part)
     text, key = "_".join(words), found.spelling.key
     if not holds(text, key) or any(holds(text, other) for other in found.spelling.others):
@@ -182,20 +182,20 @@ def _role(path: str) -> str:
 # ---- the lines in other files --------------------------------------------------------------------
 
 
-def _with_mentions(found: Likeness, files: Mapping[str, bytes]) -> Likeness:
+def _with_registrations(found: Example, files: Mapping[str, bytes]) -> Example:
     own = {each.path for each in found.files}
     foreign = _foreign_modules(found, files, own)
-    mentions: list[Mention] = []
+    registrations: list[LocatedEntry] = []
     others: list[OtherLine] = []
     warnings: list[str] = []
     for path in sorted(set(files) - own):
         text = files[path].decode("utf-8", "replace")
-        if _NOT_LOOKED_AT.search(path) or not found.spelling.mentions(text):
+        if _NOT_LOOKED_AT.search(path) or not found.spelling.occurs_in(text):
             continue
-        rows, rest = find_mentions(path, files[path], found.spelling.mentions)
+        rows, rest = find_registrations(path, files[path], found.spelling.occurs_in)
         rows = [row for row in rows if not _is_about(foreign, f"{row.entry.key} {row.entry.value}")]
         listed = [row for row in rows if _is_registry(row, files[path], found)]
-        mentions += listed
+        registrations += listed
         left = _lines_left(path, text, rest.decode("utf-8", "replace"), found.spelling)
         left = [row for row in left if not _is_about(foreign, row.text)]
         like = [row for row in left if row.is_plain and _is_among_siblings(row, text, found)]
@@ -206,14 +206,17 @@ def _with_mentions(found: Likeness, files: Mapping[str, bytes]) -> Likeness:
             warnings.append(
                 f"{path}:{min(alone)}" + f" and {len(alone) - 1} more" * (len(alone) > 1)
             )
-    note = f"it is named, and nothing is made of that, in {', '.join(warnings[:MAX_TOLD])}"
-    note += f" and {len(warnings) - MAX_TOLD} more files" * (len(warnings) > MAX_TOLD)
+    note = f"it is named, and nothing is made of that, in {', '.join(warnings[:MAX_NAMED])}"
+    note += f" and {len(warnings) - MAX_NAMED} more files" * (len(warnings) > MAX_NAMED)
     return replace(
-        found, mentions=tuple(mentions), others=tuple(others), warnings=(note,) * bool(warnings)
+        found,
+        registrations=tuple(registrations),
+        others=tuple(others),
+        warnings=(note,) * bool(warnings),
     )
 
 
-def _foreign_modules(found: Likeness, files: Mapping[str, bytes], own: set[str]) -> list[str]:
+def _foreign_modules(found: Example, files: Mapping[str, bytes], own: set[str]) -> list[str]:
     """Return the modules of the same name in other packages, as ``dataset.gsm8k``."""
     stem = PurePosixPath(found.files[0].path).stem
     paths = [PurePosixPath(each) for each in files if each.endswith(f"/{stem}.py")]
@@ -226,7 +229,7 @@ def _is_about(modules: Iterable[str], text: str) -> bool:
     )
 
 
-def _is_registry(row: Mention, data: bytes, found: Likeness) -> bool:
+def _is_registry(row: LocatedEntry, data: bytes, found: Example) -> bool:
     """Return whether others of the kind are listed where the unit is, as far as there are any.
 
     Their lines are known by the like: ``mime_{key}`` is no list of things that has no other such.
@@ -243,7 +246,7 @@ def _is_registry(row: Mention, data: bytes, found: Likeness) -> bool:
     return any(_has_sibling(found, text, known) for text, known in parts)
 
 
-def _has_sibling(found: Likeness, text: str, known: set[str]) -> bool:
+def _has_sibling(found: Example, text: str, known: set[str]) -> bool:
     """Return whether the like of a text stands there for another unit."""
     hits = found.spelling.hits(text, "data")
     pattern = as_pattern(text, hits)
@@ -252,7 +255,7 @@ def _has_sibling(found: Likeness, text: str, known: set[str]) -> bool:
     return any(fill(pattern, key_names(each)) in known for each in found.siblings)
 
 
-def _is_among_siblings(row: OtherLine, text: str, found: Likeness) -> bool:
+def _is_among_siblings(row: OtherLine, text: str, found: Example) -> bool:
     """Return whether a line may be one of many; what tests say of a unit is no registry."""
     if {"tests", "test"} & set(PurePosixPath(row.file).parts):
         return False

@@ -57,7 +57,7 @@ class Spelling:
     bound: frozenset[str] = frozenset()
     others: tuple[str, ...] = ()
 
-    def mentions(self, text: str) -> bool:
+    def occurs_in(self, text: str) -> bool:
         """Return whether a text holds the name in any spelling."""
         return next(self._found(text), None) is not None
 

@@ -24,7 +24,7 @@ from scaffold.errors import ScaffoldError
 from scaffold.syntax import parse
 
 Wanted = Callable[[str], bool]
-"""Tells whether a text holds the unit's name."""
+"""A test whether a text holds the unit's name."""
 
 _TITLES = ("caption", "title", "name", "file", "id")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -32,14 +32,14 @@ _LISTS = (".txt", ".rst", ".in", ".cfg", ".lst", "")
 
 
 @dataclass(frozen=True)
-class Mention:
+class LocatedEntry:
     """A registry line that names the unit, and where it begins (from 1)."""
 
     entry: Entry
     line: int
 
 
-def find_mentions(path: str, data: bytes, wanted: Wanted) -> tuple[list[Mention], bytes]:
+def find_registrations(path: str, data: bytes, wanted: Wanted) -> tuple[list[LocatedEntry], bytes]:
     """Return the registry lines of a file that name a unit.
 
     Args:
@@ -50,7 +50,7 @@ def find_mentions(path: str, data: bytes, wanted: Wanted) -> tuple[list[Mention]
     Returns:
         The registry lines in their order, and the file without them.
     """
-    found: list[Mention] = []
+    found: list[LocatedEntry] = []
     rest = data
     for entry in _candidates(path, data, wanted):
         line = _proven(data, entry)
@@ -59,7 +59,7 @@ def find_mentions(path: str, data: bytes, wanted: Wanted) -> tuple[list[Mention]
         without = _without(rest, entry)
         if without != rest:
             rest = without
-            found.append(Mention(entry, line))
+            found.append(LocatedEntry(entry, line))
     return sorted(found, key=lambda each: each.line), rest
 
 

@@ -278,7 +278,7 @@ def _send(
     base: Base,
     new: str,
 ) -> None:
-    """Pushes, opens the pull request and moves what is here; the push is undone if that fails."""
+    """Push, open the pull request and move what is here; the push is undone if that fails."""
     try:
         if send.old != new:
             remote.push(repository, send)

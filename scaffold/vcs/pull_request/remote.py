@@ -96,7 +96,7 @@ def plan_push(repository: git.Repo, remote: str, branch: str, new: str, seen: st
 
 
 def push(repository: git.Repo, work: Push) -> None:
-    """Pushes; the remote takes it only while its branch is what was planned with.
+    """Push; the remote takes it only while its branch is what was planned with.
 
     Raises:
         ScaffoldError: The remote refused, or cannot be reached.

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scaffold.analysis.files.gc_pause import uncollected
 from scaffold.errors import TargetError
 from scaffold.findings import write_findings
 from scaffold.report import Report
@@ -60,8 +59,7 @@ def git_errors() -> tuple[type[Exception], ...]:
 def _review(repository: git.Repo, which: Which, rules: Sequence[str], form: str) -> Report:
     comparison = compare(repository, which)
     try:
-        with uncollected():
-            return _report(analyse(comparison, read_settings(comparison.old, rules)), form)
+        return _report(analyse(comparison, read_settings(comparison.old, rules)), form)
     finally:
         comparison.close()
 

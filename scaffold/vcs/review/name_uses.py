@@ -10,11 +10,16 @@ from typing import NamedTuple
 
 from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.lookup_result import Found
+from scaffold.analysis.python.scopes import (
+    Bound,
+    Function,
+    bindings_of,
+    own_nodes,
+    parameters,
+)
 from scaffold.analysis.python.statements import all_nodes, dotted_name
 from scaffold.syntax import parse
 from scaffold.vcs.review.guards import Guards
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Mention(NamedTuple):
@@ -178,34 +183,42 @@ class SourceView:
     def _bindings(
         self, scope: Function, around: list[Function | ast.ClassDef]
     ) -> Iterator[tuple[str, str | None]]:
-        arguments = scope.args
-        plain = [*arguments.posonlyargs, *arguments.args]
-        for each in [*plain, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]:
-            if each is not None:
-                yield each.arg, _type_name(each.annotation)
+        for each in parameters(scope):
+            yield each.name, _type_name(getattr(each.node, "annotation", None))
+        plain = [*scope.args.posonlyargs, *scope.args.args]
         owner = around[around.index(scope) - 1] if around.index(scope) else None
         is_static = any(dotted_name(each) == "staticmethod" for each in scope.decorator_list)
         if isinstance(owner, ast.ClassDef) and plain and not is_static:
             classes = [each.name for each in around[: around.index(scope)]]
             is_plain = all(isinstance(each, ast.ClassDef) for each in around[: len(classes)])
             yield plain[0].arg, ".".join(classes) if is_plain else None
-        stored: dict[str, list[str | None]] = {}
+        stored: dict[str, set[str | None]] = {}
+        for node in own_nodes(scope):
+            for each in bindings_of(node):
+                stored.setdefault(each.name, set()).add(self._meant(each))
+        # A comprehension is no scope of its own here: its names hide those around it.
         for node in all_nodes(scope):
-            if isinstance(node, ast.Assign) and len(node.targets) == 1:
-                made = node.value.func if isinstance(node.value, ast.Call) else None
-                if isinstance(node.targets[0], ast.Name):
-                    name = dotted_name(made)
-                    stored.setdefault(node.targets[0].id, []).append(f"{name}()" if name else None)
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                stored.setdefault(node.target.id, []).append(_type_name(node.annotation))
-            elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                for name, meant in self._imported(node):
-                    stored.setdefault(name, []).append(meant)
-        for node in all_nodes(scope):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                stored.setdefault(node.id, [None])
+            if isinstance(node, ast.comprehension):
+                for each in bindings_of(node):
+                    stored.setdefault(each.name, {None})
         for name, meant in stored.items():
-            yield name, meant[0] if len(set(meant)) == 1 else None
+            yield name, meant.pop() if len(meant) == 1 else None
+
+    def _meant(self, bound: Bound) -> str | None:
+        """Return what a name of a function stands for, ``Name()`` for what a call makes."""
+        match bound.node:
+            case ast.Import():
+                return f"/{bound.dotted}"
+            case ast.ImportFrom():
+                lead, taken = self._absolute(bound.node), bound.dotted.rpartition(".")[2]
+                return None if lead is None else f"/{lead}.{taken}"
+            case ast.AnnAssign(annotation=annotation):
+                return _type_name(annotation)
+            case ast.Name() if isinstance(bound.value, ast.Call):
+                name = dotted_name(bound.value.func)
+                return f"{name}()" if name else None
+            case _:
+                return None
 
     def _class_made(self, meant: str | None) -> str | None:
         """Return the class that ``Name()`` makes an instance of; anything else as it is."""
@@ -213,16 +226,6 @@ class SourceView:
             return meant
         name = meant.removesuffix("()")
         return name if self.index.find_in(self.path, name).kind == "class" else None
-
-    def _imported(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str | None]]:
-        for each in node.names:
-            if isinstance(node, ast.Import):
-                top = each.name.partition(".")[0]
-                yield each.asname or top, f"/{each.name if each.asname else top}"
-            else:
-                lead = self._absolute(node)
-                meant = None if lead is None else f"/{lead}.{each.name}"
-                yield each.asname or each.name, meant
 
     def _absolute(self, node: ast.ImportFrom) -> str | None:
         """Return the absolute name of the module that an import takes from."""

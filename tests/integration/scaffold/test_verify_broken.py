@@ -12,7 +12,7 @@ import pytest
 from scaffold.edit.entry import Entry
 from scaffold.target.target import Target, find_target
 from scaffold.templating.manifests import load_kind
-from scaffold.units.ledger import MadeFile, Unit
+from scaffold.units.ledger import LedgerFile, Unit
 from scaffold.verify.checks import Level
 from scaffold.verify.interpreter import Interpreter, find_interpreter
 from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
@@ -170,7 +170,7 @@ def unit_of(target: Target, kind: str, attribute: str, source: str, test: str = 
         (target.root / path).parent.mkdir(parents=True, exist_ok=True)
         (target.root / path).write_text(text, encoding="utf-8")
     made = tuple(
-        MadeFile(path, "test" if path.startswith("tests/") else "source", "") for path in files
+        LedgerFile(path, "test" if path.startswith("tests/") else "source", "") for path in files
     )
     value = f"my_rl.{kind}.broken" + (f":{attribute}" if attribute else "")
     entry = Entry(f"my_rl/{kind}/__init__.py", f"{kind.upper()}S", "dict", "broken", value)

@@ -33,7 +33,7 @@ _ANOTHER = lazy_re(
 
 
 def find_images(document: Document) -> Iterator[Claim]:
-    """Yields the images that a document names with a tag."""
+    """Yield the images that a document names with a tag."""
     if not document.is_about_here:
         return
     for span in document.markdown.codes:
@@ -66,7 +66,7 @@ def _claim(found: re.Match[str], line: int, column: int, silent: bool) -> Claim:
 
 
 def judge_image(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a tag: do the files that use the image have it, too?"""
+    """Judge a tag: do the files that use the image have it, too?"""
     name, tag, silent = claim.data
     tags = repository.images.tags(name)
     if tag in tags:

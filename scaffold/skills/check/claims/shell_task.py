@@ -34,7 +34,7 @@ _EXTRA = lazy_re(r"^(?P<base>[\w./-]*)\[(?P<extras>[\w.,\s-]+)\]$")
 
 
 class Task(NamedTuple):
-    """Is one word that a runner is given.
+    """One word that a runner is given.
 
     Args:
         family: What it is: "make", "npm", "just", "task", "hook", "extra", "group", "file", "test".
@@ -52,7 +52,7 @@ class Task(NamedTuple):
 
 
 def find_tasks(document: Document) -> Iterator[Claim]:
-    """Yields the words that runners are given."""
+    """Yield the words that runners are given."""
     for invocation in shell_of(document).invocations:
         for task in _tasks(_plain(invocation)):
             index = task.line.words.index(task.word)
@@ -62,7 +62,7 @@ def find_tasks(document: Document) -> Iterator[Claim]:
 
 
 def _plain(invocation: Invocation) -> Invocation:
-    """Returns a command line without what starts it: `sudo`, `uv run`, `python -m`."""
+    """Return a command line without what starts it: `sudo`, `uv run`, `python -m`."""
     call: Call | None = call_of(invocation)
     if call is not None and call.kind in ("name", "module"):
         return call.line
@@ -257,7 +257,7 @@ _READERS: dict[str, Callable[[Invocation], Iterator[Task]]] = {
 
 
 def judge_task(claim: Claim, document: Document, repository: Repository) -> Verdict:
-    """Judges a word that a runner is given."""
+    """Judge a word that a runner is given."""
     task: Task = claim.data
     if task.family == "file":
         return _judge_file(task, document, repository)

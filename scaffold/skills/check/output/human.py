@@ -10,7 +10,7 @@ from scaffold.skills.check.checking import Outcome
 
 
 def to_text(outcome: Outcome, *, show_undecided: bool = False) -> str:
-    """Returns an outcome as text: every finding, then how many claims were decided."""
+    """Return an outcome as text: every finding, then how many claims were decided."""
     rows: list[str] = []
     for finding in outcome.findings:
         rows += human_rows(finding)

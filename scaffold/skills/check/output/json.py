@@ -11,7 +11,7 @@ from scaffold.skills.check.claim import Judged
 
 
 def to_json(outcome: Outcome) -> dict[str, Any]:
-    """Returns the keys ``findings``, ``claims`` and ``documents`` of the report."""
+    """Return the keys ``findings``, ``claims`` and ``documents`` of the report."""
     return {
         "findings": [finding_json(each) for each in outcome.findings],
         "claims": dict(outcome.states),
@@ -29,7 +29,7 @@ def to_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:
-    """Returns one finding, with its fingerprint."""
+    """Return one finding, with its fingerprint."""
     return {**finding.to_json(), "fingerprint": finding.fingerprint}
 
 

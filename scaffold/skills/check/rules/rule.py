@@ -8,7 +8,7 @@ from scaffold.findings import Severity
 
 
 class Rule(NamedTuple):
-    """Is one rule.
+    """One rule.
 
     Args:
         severity: "error" makes the command fail.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.edit.ordering import isort_style, likeness, order_of, sorted_index
+from scaffold.edit.ordering import isort_style, order_of, similarity, sorted_index
 
 # name: (keys in their order, a new key, its index)
 SORTED = {
@@ -77,4 +77,4 @@ LIKE = {
 @pytest.mark.parametrize("name", LIKE)
 def test_likeness_counts_what_is_shared_at_the_ends(name: str):
     one, other, shared = LIKE[name]
-    assert likeness(one, other) == likeness(other, one) == shared
+    assert similarity(one, other) == similarity(other, one) == shared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scaffold.target.style import Manner, in_manner, learn_manner, learn_test
+from scaffold.target.style import FileStyle, apply_file_style, learn_file_style, learn_test
 
 HEADER = "# Copyright 2026 The Authors\n# SPDX-License-Identifier: MIT\n"
 NUMPY = 'def f(a):\n    """Adds.\n\n    Parameters\n    ----------\n    a : int\n    """\n'
@@ -17,7 +17,7 @@ def test_the_header_of_most_files_is_the_header() -> None:
         "b.py": "#!/usr/bin/env python\n" + HEADER + body,
         "c.py": body,
     }
-    assert learn_manner(siblings).header == HEADER
+    assert learn_file_style(siblings).header == HEADER
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ def test_the_header_of_most_files_is_the_header() -> None:
     ],
 )
 def test_without_a_clear_majority_there_is_no_header(siblings: dict[str, str]) -> None:
-    assert learn_manner(siblings).header == ""
+    assert learn_file_style(siblings).header == ""
 
 
 def test_the_form_of_docstrings_is_learned() -> None:
-    assert learn_manner({"a.py": NUMPY, "b.py": NUMPY}).docstrings == "numpy"
-    assert learn_manner({"a.py": NUMPY}).docstrings == "google"
+    assert learn_file_style({"a.py": NUMPY, "b.py": NUMPY}).docstrings == "numpy"
+    assert learn_file_style({"a.py": NUMPY}).docstrings == "google"
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def test_where_tests_stand_is_learned(tests: list[str], pattern: str) -> None:
 
 
 def test_a_header_goes_behind_shebang_and_encoding() -> None:
-    manner = Manner(header=HEADER)
+    file_style = FileStyle(header=HEADER)
     text = b'#!/usr/bin/env python\n# -*- coding: utf-8 -*-\n"""Doc."""\n'
-    after = in_manner("x.py", text, manner)
+    after = apply_file_style("x.py", text, file_style)
     first, second, rest = after.split(b"\n", 2)
     assert (first, second) == tuple(text.split(b"\n")[:2])
     assert rest == HEADER.encode() + b'\n"""Doc."""\n'
-    assert in_manner("x.py", after, manner) == after
+    assert apply_file_style("x.py", after, file_style) == after
 
 
 def test_other_files_and_the_default_manner_change_nothing() -> None:
-    assert in_manner("x.md", b"# Title\n", Manner(HEADER, "numpy")) == b"# Title\n"
-    assert in_manner("x.py", NUMPY.encode(), Manner()) == NUMPY.encode()
+    assert apply_file_style("x.md", b"# Title\n", FileStyle(HEADER, "numpy")) == b"# Title\n"
+    assert apply_file_style("x.py", NUMPY.encode(), FileStyle()) == NUMPY.encode()

@@ -21,13 +21,14 @@ from scaffold.errors import ScaffoldError
 from scaffold.report import Report
 from scaffold.templating.manifests import load_kind, style_names
 from scaffold.transaction.digest import digest
-from scaffold.units.add import add_tests, add_unit
+from scaffold.units.add import add_prepared, add_unit
 from scaffold.units.context import Options
 from scaffold.units.ledger import base_path, find_unit, read_units
 from scaffold.units.list import list_templates
 from scaffold.units.project import new_project
 from scaffold.units.show import show_unit
 from scaffold.units.status import show_status
+from scaffold.units.subject import prepare_tests
 from scaffold.units.update import update_units
 
 Tree = dict[str, bytes | None]
@@ -101,7 +102,7 @@ def test_adds_source_test_registry_line_and_record(root: Path, kind: str, style:
         base = root / base_path(unit.kind, unit.name, file.path)
         assert base.read_bytes() == (root / file.path).read_bytes()
     assert report.check == (("scaffold", "verify", unit.id),)
-    assert [s.why for s in report.next[: len(unit.places)]] == [p.why for p in unit.places]
+    assert [s.why for s in report.next[: len(unit.todos)]] == [p.why for p in unit.todos]
 
 
 def test_two_types_of_a_dataset_share_one_module(root: Path):
@@ -212,7 +213,9 @@ def test_the_file_of_another_unit_is_not_replaced(project: Path):
     options = Options(project, overwrite=("tests/reward/test_sums.py",))
     error = refused(
         "file_exists",
-        lambda: add_tests(load_kind("tests"), "my_rl.reward.sums", "reward", "", options),
+        lambda: add_prepared(
+            prepare_tests(load_kind("tests"), "my_rl.reward.sums", "reward", "", options), options
+        ),
         project,
     )
     assert error.message == "tests/reward/test_sums.py exists and belongs to reward/sums"
@@ -387,7 +390,7 @@ def test_show_tells_everything_about_one_unit(project: Path):
     unit = report.extra["unit"]
     assert (unit["id"], unit["states"]) == ("reward/sums", ["untouched"])
     assert [row["registered"] for row in unit["entries"]] == [True]
-    assert len(report.unfinished) == len(find_unit(project, "sums").places)
+    assert len(report.unfinished) == len(find_unit(project, "sums").todos)
     assert "my_rl/reward/sums.py" in (report.text or "")
 
 

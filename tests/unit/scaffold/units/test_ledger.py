@@ -10,9 +10,9 @@ from scaffold.edit.entry import Entry
 from scaffold.errors import LedgerError
 from scaffold.transaction.digest import digest
 from scaffold.units.ledger import (
-    MadeFile,
-    Place,
+    LedgerFile,
     TemplateUse,
+    Todo,
     Unit,
     dump_unit,
     find_unit,
@@ -27,9 +27,9 @@ UNIT = Unit(
     ("exact",),
     {"take": 'a"b\n\N{GRINNING FACE}', "count": 3, "flag": True, "scale": 0.5},
     (TemplateUse("reward/exact", 1),),
-    (MadeFile("areal/reward/math_sum.py", "source", digest(b"x")),),
+    (LedgerFile("areal/reward/math_sum.py", "source", digest(b"x")),),
     (Entry("areal/reward/__init__.py", "REWARDS", "dict", "math_sum", "a:b"),),
-    (Place("areal/reward/math_sum.py", "extract", "say how"),),
+    (Todo("areal/reward/math_sum.py", "extract", "say how"),),
 )
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scaffold.units.ledger import Place, Unit, base_path
-from scaffold.units.todos import find_places, open_places, symbol_line
+from scaffold.units.ledger import Todo, Unit, base_path
+from scaffold.units.todos import find_todos, open_todos, symbol_line
 
 TEXT = '''"""Doc."""
 
@@ -39,16 +39,16 @@ class Thing:
 
 
 def unit(root: Path, text: str = TEXT) -> Unit:
-    places = [Place("m.py", p.symbol, p.why) for p in find_places("m.py", text)]
+    todos = [Todo("m.py", p.symbol, p.why) for p in find_todos("m.py", text)]
     base = root / base_path("reward", "x", "m.py")
     base.parent.mkdir(parents=True)
     base.write_text(text)
     (root / "m.py").write_text(text)
-    return Unit("reward", "x", ("exact",), {}, places=tuple(places))
+    return Unit("reward", "x", ("exact",), {}, todos=tuple(todos))
 
 
 def test_finds_every_place_with_symbol_line_and_reason():
-    assert [(p.line, p.symbol, p.why) for p in find_places("m.py", TEXT)] == [
+    assert [(p.line, p.symbol, p.why) for p in find_todos("m.py", TEXT)] == [
         (3, "CASES", "add a case"),
         (6, "MORE", "add more"),
         (13, "plain", "write it"),
@@ -58,16 +58,16 @@ def test_finds_every_place_with_symbol_line_and_reason():
 
 
 def test_a_string_that_looks_like_a_mark_is_none():
-    assert find_places("m.py", 'x = "# YOURS: no"\ny = 1  # YOURS: no\n') == ()
+    assert find_todos("m.py", 'x = "# YOURS: no"\ny = 1  # YOURS: no\n') == ()
 
 
 def test_a_mark_that_marks_nothing_is_an_error():
     with pytest.raises(ValueError, match="line 2"):
-        find_places("m.py", "x = 1\n# YOURS: what?\n")
+        find_todos("m.py", "x = 1\n# YOURS: what?\n")
 
 
 def test_untouched_places_are_open(tmp_path: Path):
-    assert len(open_places(tmp_path, unit(tmp_path))) == 5
+    assert len(open_todos(tmp_path, unit(tmp_path))) == 5
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_untouched_places_are_open(tmp_path: Path):
 def test_code_or_a_deleted_comment_closes_a_place(tmp_path: Path, old: str, new: str, closed: str):
     made = unit(tmp_path)
     (tmp_path / "m.py").write_text(TEXT.replace(old, new))
-    still = {place.symbol for place in open_places(tmp_path, made)}
-    assert {place.symbol for place in made.places} - still == {closed}
+    still = {place.symbol for place in open_todos(tmp_path, made)}
+    assert {place.symbol for place in made.todos} - still == {closed}
 
 
 def test_formatting_closes_nothing_and_lines_move(tmp_path: Path):
     made = unit(tmp_path)
     (tmp_path / "m.py").write_text("\n\n" + TEXT.replace("[1]", "[\n    1,\n]"))
-    found = open_places(tmp_path, made)
+    found = open_todos(tmp_path, made)
     assert len(found) == 5
     assert found[0].line == 5
 
@@ -104,13 +104,13 @@ def test_a_file_that_is_gone_or_broken_has_no_open_place(tmp_path: Path, content
         (tmp_path / "m.py").unlink()
     else:
         (tmp_path / "m.py").write_text(content)
-    assert open_places(tmp_path, made) == ()
+    assert open_todos(tmp_path, made) == ()
 
 
 def test_a_mark_of_the_author_s_own_is_no_place(tmp_path: Path):
     made = unit(tmp_path)
     (tmp_path / "m.py").write_text(TEXT + "\n\n# YOURS: later\nLATER = 1\n")
-    assert len(open_places(tmp_path, made)) == 5
+    assert len(open_todos(tmp_path, made)) == 5
 
 
 def test_symbol_line_finds_functions_classes_methods_and_assignments():
@@ -125,7 +125,7 @@ def test_without_a_base_every_mark_that_stands_is_open(tmp_path: Path):
     (tmp_path / base_path("reward", "x", "m.py")).unlink()
     text = TEXT.replace("return x\n", "return x + 1\n").replace("    # YOURS: set it\n", "")
     (tmp_path / "m.py").write_text(text)
-    assert [p.symbol for p in open_places(tmp_path, made)] == [
+    assert [p.symbol for p in open_todos(tmp_path, made)] == [
         "CASES",
         "MORE",
         "plain",

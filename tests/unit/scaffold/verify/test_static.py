@@ -7,7 +7,7 @@ import pytest
 from scaffold.edit.entry import Entry
 from scaffold.target.layouts import KindPlace, Registry
 from scaffold.target.target import Target
-from scaffold.units.ledger import MadeFile, Unit
+from scaffold.units.ledger import LedgerFile, Unit
 from scaffold.verify.checks import Level
 from scaffold.verify.static import check_static, has_broken_file
 
@@ -47,7 +47,7 @@ def level(
         "x",
         ("sft",),
         {},
-        files=(MadeFile(f"pkg/{kind}/x.py", "source", ""),),
+        files=(LedgerFile(f"pkg/{kind}/x.py", "source", ""),),
         entries=(Entry(registry.file, registry.table, "dict", "x", value),),
         symbol=value,
     )
@@ -207,7 +207,7 @@ def test_a_missing_file_keeps_the_other_levels_from_running(tmp_path: Path) -> N
     level(tmp_path, "reward", GOOD["reward"])
     registry = Registry("pkg/reward/__init__.py", "TABLE")
     target = Target(tmp_path, "project", "pkg", "tests", {"reward": KindPlace(registry, (), {})})
-    unit = Unit("reward", "x", (), {}, files=(MadeFile("pkg/reward/y.py", "source", ""),))
+    unit = Unit("reward", "x", (), {}, files=(LedgerFile("pkg/reward/y.py", "source", ""),))
     found = check_static(target, unit, "reward")
     assert has_broken_file(found)
     assert "pkg/reward/y.py is missing" in found.reason

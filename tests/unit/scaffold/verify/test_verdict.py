@@ -10,8 +10,8 @@ from scaffold.target.target import find_target
 from scaffold.templating.manifests import load_kind
 from scaffold.units.add import add_unit
 from scaffold.units.context import Options
-from scaffold.units.ledger import MadeFile, Unit
-from scaffold.units.todos import OpenPlace
+from scaffold.units.ledger import LedgerFile, Unit
+from scaffold.units.todos import OpenTodo
 from scaffold.verify import verify_units
 from scaffold.verify.checks import Check, Level, failed, judged, not_needed, not_run, warning
 from scaffold.verify.interpreter import Interpreter
@@ -19,26 +19,26 @@ from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
 from scaffold.verify.verdict import UnitVerdict
 
 UNIT = Unit("reward", "x", (), {})
-PLACE = OpenPlace("x.py", 3, "f", "write it")
+TODO = OpenTodo("x.py", 3, "f", "write it")
 PASSED = judged("static", [warning("a", "b")], "fine")
 FAILED = judged("tests", [failed("a", "b"), failed("c", "d")], "")
 
 
 @pytest.mark.parametrize(
-    ("levels", "places", "allow_stub", "verdict"),
+    ("levels", "todos", "allow_stub", "verdict"),
     [
         ([PASSED], (), False, "ok"),
         ([PASSED, not_needed("episodes", "none")], (), False, "ok"),
-        ([PASSED], (PLACE,), False, "unfinished"),
-        ([PASSED], (PLACE,), True, "ok"),
+        ([PASSED], (TODO,), False, "unfinished"),
+        ([PASSED], (TODO,), True, "ok"),
         ([PASSED, not_run("tests", "no pytest")], (), True, "unfinished"),
-        ([FAILED, PASSED], (PLACE,), True, "failed"),
+        ([FAILED, PASSED], (TODO,), True, "failed"),
     ],
 )
 def test_verdicts(
-    levels: list[Level], places: tuple[OpenPlace, ...], allow_stub: bool, verdict: str
+    levels: list[Level], todos: tuple[OpenTodo, ...], allow_stub: bool, verdict: str
 ) -> None:
-    assert UnitVerdict(UNIT, tuple(levels), places, allow_stub).verdict == verdict
+    assert UnitVerdict(UNIT, tuple(levels), todos, allow_stub).verdict == verdict
 
 
 def test_a_level_tells_its_first_failure() -> None:
@@ -54,7 +54,7 @@ def bench(root: Path, *packages: str) -> Bench:
 
 
 def test_what_the_interpreter_lacks_is_not_run(project: Path) -> None:
-    unit = Unit("reward", "x", (), {}, files=(MadeFile("tests/test_x.py", "test", ""),))
+    unit = Unit("reward", "x", (), {}, files=(LedgerFile("tests/test_x.py", "test", ""),))
     tests = run_tests(bench(project, "areal"), unit)
     assert (tests.status, tests.is_lacking) == ("skipped", True)
     assert "has no pytest" in tests.reason

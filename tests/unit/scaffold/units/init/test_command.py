@@ -1,4 +1,4 @@
-"""`scaffold init`: the configuration, the proof of a proposal, and that consent comes first."""
+"""`scaffold init`: the configuration, the proof of a draft, and that consent comes first."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Likeness: which files and lines are a unit's, and which only happen to be called so."""
+"""An example: which files and lines are a unit's, and which only happen to be called so."""
 
 from __future__ import annotations
 
 import pytest
 
 from scaffold.errors import RequestError
-from scaffold.units.init.example import Likeness, find_likeness
+from scaffold.units.init.example import Example, find_example
 from scaffold.units.init.unit_name import find_source
 
 UNIT = "class HeiseScraper:\n    def parse(self):\n        return 1\n"
@@ -29,9 +29,9 @@ FILES = {
 
 def with_files(
     texts: dict[str, str], source: str = "pkg/sources/heise.py", kind: str = ""
-) -> Likeness:
+) -> Example:
     files = {path: text.encode() for path, text in (FILES | texts).items()}
-    return find_likeness(files, source, ["pkg"], kind)
+    return find_example(files, source, ["pkg"], kind)
 
 
 def test_files_are_the_unit_s_by_their_names():
@@ -54,7 +54,7 @@ def test_a_module_of_the_same_name_elsewhere_is_another_unit():
         }
     )
     assert not [each.path for each in found.files if "parsers" in each.path]
-    assert not [each for each in found.mentions if "parsers" in each.entry.file]
+    assert not [each for each in found.registrations if "parsers" in each.entry.file]
 
 
 def test_a_helper_that_the_unit_works_with_is_its_own():
@@ -119,7 +119,7 @@ def test_a_registry_is_where_others_of_the_kind_are_listed_too():
         "x.lock": "bbc\nheise\n",
     }
     found = with_files(texts)
-    tables = {(each.entry.file, each.entry.table) for each in found.mentions}
+    tables = {(each.entry.file, each.entry.table) for each in found.registrations}
     assert tables == {("pkg/names.py", "ALL"), ("pkg/sources/__init__.py", "")}
     assert [(each.file, each.line) for each in found.others] == [("a.json", 3)]
     (warning,) = found.warnings
@@ -130,8 +130,8 @@ def test_a_registry_is_where_others_of_the_kind_are_listed_too():
 
 def test_without_siblings_every_line_counts():
     files = {"p/s/one.py": "", "p/s/__init__.py": 'ALL = ["one"]\n', "x.json": '{"one": 1}\n'}
-    found = find_likeness({p: t.encode() for p, t in files.items()}, "p/s/one.py", ["p"])
-    assert [each.entry.table for each in found.mentions] == ["ALL"]
+    found = find_example({p: t.encode() for p, t in files.items()}, "p/s/one.py", ["p"])
+    assert [each.entry.table for each in found.registrations] == ["ALL"]
     assert [each.file for each in found.others] == ["x.json"]
 
 

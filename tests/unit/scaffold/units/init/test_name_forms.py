@@ -68,7 +68,7 @@ def test_several_words_say_themselves_which_spelling_they_have(variable: str):
 
 def test_names_of_other_units_that_hold_the_name_are_no_hits():
     spelling = Spelling("heise", others=("heise_plus",))
-    assert not spelling.mentions("heise_plus HeisePlusScraper heise-plus HEISE_PLUS")
+    assert not spelling.occurs_in("heise_plus HeisePlusScraper heise-plus HEISE_PLUS")
     assert shown(spelling, "a.txt", "heise_plus (heise)") == "heise_plus (<words>)"
 
 

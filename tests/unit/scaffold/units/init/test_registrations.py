@@ -6,7 +6,7 @@ import pytest
 
 from scaffold.edit import shapes
 from scaffold.units.init.name_forms import Spelling
-from scaffold.units.init.registrations import find_mentions
+from scaffold.units.init.registrations import find_registrations
 
 PYTHON = """import os
 from .bbc import Bbc
@@ -62,7 +62,7 @@ FOUND = [
 
 
 def rows(path: str, text: str) -> list[tuple[str, str, str, str]]:
-    found, _ = find_mentions(path, text.encode(), Spelling("heise").mentions)
+    found, _ = find_registrations(path, text.encode(), Spelling("heise").occurs_in)
     return [(e.shape, e.table, e.key, e.value) for e in (each.entry for each in found)]
 
 
@@ -72,7 +72,7 @@ def test_every_shape_of_python_is_found():
 
 def test_what_is_found_is_there_and_goes():
     data = PYTHON.encode()
-    found, rest = find_mentions("a.py", data, Spelling("heise").mentions)
+    found, rest = find_registrations("a.py", data, Spelling("heise").occurs_in)
     for each in found:
         assert shapes.has_entry(data, each.entry)
         assert shapes.add_entry(data, each.entry).data == data
