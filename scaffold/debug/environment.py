@@ -60,7 +60,7 @@ class Place:
     Args:
         env: The environment variables.
         said: What the interpreter said of itself.
-        launch: What the arguments of torchrun say.
+        launch: The arguments of torchrun.
         meshes: The layouts that ranks have to fill.
     """
 
@@ -189,7 +189,7 @@ def check_port(place: Place) -> list[Remark]:
     holder = port_holder(port)
     if holder is not None:
         hint = "give another --master-port, or end that process"
-        # A launcher that was told no port may choose another one.
+        # A launcher without a given port may choose another one.
         state = "bad" if place.launch.port or given else "warn"
         return [Remark(state, "port", f"{about} is taken by {holder}", hint)]
     return [Remark("ok", "port", f"{about} is free")]

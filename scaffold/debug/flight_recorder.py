@@ -1,4 +1,4 @@
-"""Takes in what torch's flight recorder knows: the collectives that C++ issues by itself."""
+"""The record of torch's flight recorder: the collectives that C++ issues by itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DTYPES = {
 def add_native_calls(job: Job, folder: Path, stacks: Stacks) -> None:
     """Add to each rank the calls that only torch saw, and renumber the collectives.
 
-    A rank that was killed cannot tell; it is taken to have made those that ended on another one,
+    A rank that was killed cannot report; it is taken to have made those that ended on another one,
     since they end nowhere unless all members come.
 
     Args:

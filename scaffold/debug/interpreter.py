@@ -71,7 +71,7 @@ def _named_by(script: str) -> str | None:
 
 
 def ask_versions(python: Interpreter) -> dict[str, Any]:
-    """Return what an interpreter says of itself; under "error", why it says nothing."""
+    """Return the versions that an interpreter reports; under "error", why it reports none."""
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(

@@ -155,7 +155,7 @@ class Launch:
 
 
 def read_launch(argv: Sequence[str]) -> Launch:
-    """Return what arguments of torchrun say; the program's own arguments do not count."""
+    """Parse the arguments of torchrun, without those of the program."""
     options = _options(argv)
     endpoint = options.get("rdzv-endpoint", "")
     host, _, port = endpoint.rpartition(":")

@@ -22,13 +22,10 @@ def is_alive(process: Process) -> bool:
     """Return whether the process that made a record is still there, and no other one of its pid."""
     try:
         found = psutil.Process(process.pid)
-        return found.create_time() <= process.begun_s + 1 and not _is_zombie(found)
+        is_same = found.create_time() <= process.begun_s + 1
+        return is_same and found.status() != psutil.STATUS_ZOMBIE
     except GONE:
         return False
-
-
-def _is_zombie(process: psutil.Process) -> bool:
-    return process.status() == psutil.STATUS_ZOMBIE
 
 
 def start(
@@ -61,7 +58,7 @@ def end_job(job: subprocess.Popen[bytes], mark: tuple[str, str]) -> None:
     found = {each.pid: each for each in [*_below(job.pid), *marked(mark)]}
     with suppress(OSError):
         os.killpg(job.pid, signal.SIGTERM)
-    # A launcher ends its own workers; those who are left after that are told, then killed.
+    # A launcher ends its own workers; the rest get a signal first, and are killed then.
     with suppress(subprocess.TimeoutExpired):
         job.wait(TERM_GRACE_S)
     _end_all(list(found.values()), mark)

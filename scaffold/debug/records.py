@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -41,7 +42,7 @@ class Call:
         issued_s: When the call itself returned; the work may go on. 0.0 before that.
         during: The exception that the program was handling when it made the call.
         during_at: Where that exception comes from.
-        is_native: Whether C++ made it by itself, so that only torch's flight recorder knows it.
+        is_native: Whether C++ made it by itself, so that only torch's flight recorder has it.
     """
 
     id: int
@@ -210,7 +211,7 @@ class Records:
                 self._take(pid, row)
             segments = [self.folder / f"{pid}.calls.{each}.jsonl" for each in (0, 1)]
             rows = [row for segment in segments for row in self._new_rows(segment) if "e" in row]
-            for row in sorted(rows, key=_time_of):
+            for row in sorted(rows, key=itemgetter("t")):
                 _step(self._calls.setdefault(pid, {}), row)
 
     def job(self) -> Job:
@@ -256,10 +257,6 @@ def _as_dict(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return cast("dict[str, Any]", row) if isinstance(row, dict) else None
-
-
-def _time_of(row: dict[str, Any]) -> float:
-    return row["t"]
 
 
 def _as_job(processes: list[Process]) -> Job:

@@ -63,7 +63,7 @@ def run_job(how: RunOptions) -> Report:
     seen = watch(WatchOptions(how.argv, folder, *limits))
     text, extra = verdict_text(seen, how.folder or str(folder)), as_json(seen, str(folder))
     if how.memory:
-        held = read_memory(folder, seen.scene.job)
+        held = read_memory(folder, seen.snapshot.job)
         text, extra = text + memory_text(held), {**extra, "memory": memory_json(held)}
     return Report("debug run", ok=seen.verdict is None, text=text, extra={"debug": extra})
 

@@ -88,7 +88,7 @@ def parse_faulthandler(text: str) -> tuple[Stack, ...]:
             rows.append((thread[3] or thread[2], thread[1].startswith("Current"), []))
         elif frame and rows:
             rows[-1][2].append(Place(frame[1], int(frame[2]), frame[3]))
-    # The signal may reach any thread; the one that the program began in stands last.
+    # The signal may reach any thread; the main thread comes last.
     current = [at for at, row in enumerate(rows) if row[1] and not _is_answering(row[2])]
     main = current[-1] if current else len(rows) - 1
     stacks = [Stack(row[0], at == main, _without_own(row[2])) for at, row in enumerate(rows)]
@@ -123,7 +123,7 @@ def parse_spy(text: str, pid: int) -> tuple[Stack, ...]:
 
 
 def to_json(stacks: Sequence[Stack]) -> list[dict[str, object]]:
-    """Return stacks as they stand in the report."""
+    """Return stacks as rows of the report."""
     return [
         {"thread": each.thread, "main": each.is_main, "frames": [list(row) for row in each.frames]}
         for each in stacks

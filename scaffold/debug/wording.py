@@ -13,7 +13,7 @@ MAX_MESSAGE = 200
 
 
 def place_text(place: Place) -> str:
-    """Return a line of the program as people read it, relative to where they stand."""
+    """Return a line of the program as people read it, relative to their working directory."""
     file = place.file
     relative = os.path.relpath(file) if os.path.isabs(file) else file
     shown = file if relative.startswith("..") else relative
@@ -51,7 +51,7 @@ def tensor_text(dtype: str, shape: Sequence[int]) -> str:
 
 
 def group_text(group: Group) -> str:
-    """Return a group by what people know it by."""
+    """Return the name of a group for people."""
     if group.name == SET_UP:
         return "the set-up of the job"
     if group.description == "default_pg" or group.name == "0":

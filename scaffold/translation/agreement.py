@@ -1,4 +1,4 @@
-"""Does a translation agree with its page, as it stands now?"""
+"""The comparison of a translation with its page as it is now."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ def docs_check(start: Path, pages: tuple[str, ...], form: str = "human") -> Repo
     """
     documents = Documents.at(start)
     wanted = [documents.resolve(page, start) for page in pages] or documents.wanted_pages()
-    there = [page for page in wanted if documents.has(page) and _is_translated(documents, page)]
+    translations = documents.layout.pages
+    there = [each for each in wanted if documents.has(each) and documents.has(translations[each])]
     lacking = [page for page in wanted if page not in there]
     findings = [finding for page in there for finding in check_page(documents, page)]
     findings += [_no_translation(documents, page) for page in lacking if pages]
@@ -91,7 +92,3 @@ def _with_place(finding: Finding) -> Finding:
 def _no_translation(documents: Documents, page: str) -> Finding:
     other = documents.layout.pages[page]
     return disagreement(other, 1, "page", "none", f"the translation of {page}", f"{page}:1")
-
-
-def _is_translated(documents: Documents, page: str) -> bool:
-    return documents.has(documents.layout.pages[page])

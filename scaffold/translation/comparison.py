@@ -1,4 +1,4 @@
-"""Two sections that are to agree, and passages of them that stand in the same place."""
+"""Two sections that have to agree, and their passages of the same place."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Comparison:
         return disagreement(self.other, line, rule, found, expected, f"{self.page}:{source}")
 
     def passages(self, *, is_same_shape: bool) -> Iterator[tuple[Passage, Passage]]:
-        """Yield passages that stand in the same place.
+        """Yield the passages of the same place.
 
         Args:
             is_same_shape: Whether the blocks agree; if not, all text of a section is one passage.

@@ -1,6 +1,6 @@
-"""Admonitions as MkDocs, MyST, Docusaurus and GitHub write them, which CommonMark does not know.
+"""Admonitions as MkDocs, MyST, Docusaurus and GitHub write them, which CommonMark lacks.
 
-They become plain Markdown of as many lines, so that what stands in them is read as text.
+They become plain Markdown of as many lines, so that their content is read as text.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Plain(NamedTuple):
 
 
 def plain_lines(lines: list[str]) -> Plain:
-    """Turn admonitions into the text that stands in them, line for line."""
+    """Turn admonitions into the text inside them, line for line."""
     reader = _Reader(list(lines))
     reader.read(0, len(lines))
     return Plain(reader.lines, sorted(reader.found, key=lambda piece: piece.line))

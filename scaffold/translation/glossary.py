@@ -40,7 +40,7 @@ class Term(NamedTuple):
     def pattern(self) -> re.Pattern[str]:
         """What finds the term, in the singular or the plural."""
         words = r"[\s-]+".join(re.escape(word) for word in self.name.split())
-        # Chinese letters are letters to `\w`, and stand directly beside a term.
+        # Chinese letters are letters to `\w`, and may touch a term.
         return re.compile(rf"(?<![A-Za-z0-9_]){words}(?:s|es)?(?![A-Za-z0-9_])", re.IGNORECASE)
 
 
@@ -58,7 +58,7 @@ class Glossary:
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """The terms, longer ones first: where one stands in another, that one counts."""
+        """The terms, longer ones first: a term that contains another one wins."""
         return tuple(sorted(self._terms, key=lambda term: (-len(term.name), term.name)))
 
     def used_in(self, prose: str) -> list[Term]:

@@ -13,7 +13,7 @@ MAX_REVISIONS = 300
 
 
 def old_sections(files: Files, path: str, hashes: frozenset[str]) -> dict[str, str]:
-    """Return the text of the sections that had these hashes, as far as git knows them."""
+    """Return the text of the sections that had these hashes, as far as git has them."""
     found: dict[str, str] = {}
     if not (hashes and files.has_git):
         return found

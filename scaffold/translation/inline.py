@@ -78,7 +78,7 @@ def read_inline(token: Token, slot: Slot, line: int, html: Html) -> Passage:
 
     Args:
         token: The token.
-        slot: Where it stands.
+        slot: Its place among the blocks.
         line: The line where it begins.
         html: Takes in tags and comments.
     """

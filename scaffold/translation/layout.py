@@ -31,7 +31,7 @@ class Layout:
     """The places of pages.
 
     Args:
-        source: The folder of the pages; empty where each stands beside its translation.
+        source: The folder of the pages; empty where each is beside its translation.
         translation: The folder of the translations, or empty.
         how: How both were found, for people.
         pages: Each page with its translation, whether that exists or not.
@@ -51,7 +51,7 @@ def find_layout(files: Files, settings: Settings) -> Layout:
     """Return where pages and translations are, as configured or as found.
 
     Raises:
-        TargetError: There are no pages, or nothing tells where their translations go.
+        TargetError: There are no pages, or nothing shows where their translations go.
     """
     paths = sorted(path for path in files.paths if _PAGE.match(path) and not _SKIPPED.search(path))
     if settings.source:
@@ -142,7 +142,7 @@ def _fill(layout: Layout, paths: Iterable[str]) -> None:
 
 
 def _beside(paths: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield pages whose translation stands beside them under a name with the language."""
+    """Yield pages whose translation is beside them under a name with the language."""
     there = {path.lower(): path for path in paths}
     for path in paths:
         if found := _SUFFIXED.match(path):

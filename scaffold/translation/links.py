@@ -12,7 +12,7 @@ _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|/")
 _LANGUAGE_IN_URL = re.compile(r"(?<=[/.])(?:en|zh)(?:[-_](?:us|cn|hans))?(?=[/.]|$)", re.IGNORECASE)
 
 
-class Leads(NamedTuple):
+class LinkTarget(NamedTuple):
     """The destination of a link: a path from the root, or an address; and an anchor."""
 
     path: str
@@ -28,7 +28,7 @@ class Expected(NamedTuple):
     """
 
     text: str
-    leads: frozenset[Leads]
+    leads: frozenset[LinkTarget]
 
 
 class Links:
@@ -44,7 +44,7 @@ class Links:
         self._page = page
         self._other = documents.layout.pages[page]
 
-    def found(self, href: str) -> Leads:
+    def found(self, href: str) -> LinkTarget:
         """Return where a link of the translation leads."""
         return _resolved(href, self._other)
 
@@ -60,7 +60,9 @@ class Links:
         anchors = self._anchors(target, leads.anchor)
         path = other.removesuffix(extension)
         text = "" if target == self._page else posixpath.relpath(path, _folder(self._other))
-        return Expected(_joined(text, anchors[0]), frozenset(Leads(path, each) for each in anchors))
+        return Expected(
+            _joined(text, anchors[0]), frozenset(LinkTarget(path, each) for each in anchors)
+        )
 
     def expected_image(self, src: str) -> Expected:
         """Return what the image of a page becomes: the same one, or one made for the language."""
@@ -68,7 +70,7 @@ class Links:
             return Expected(src, frozenset({_resolved(src, self._page)}))
         return self._same(src, _resolved(src, self._page))
 
-    def _same(self, href: str, leads: Leads) -> Expected:
+    def _same(self, href: str, leads: LinkTarget) -> Expected:
         """Return a link to the same place, or to its like among the translations."""
         layout = self._documents.layout
         text = posixpath.relpath(leads.path or ".", _folder(self._other))
@@ -77,7 +79,7 @@ class Links:
         if layout.source and leads.path.startswith(f"{layout.source}/"):
             twin = f"{layout.translation}/{leads.path[len(layout.source) + 1 :]}"
             if self._documents.files.has(twin):
-                agreeing.add(Leads(twin, leads.anchor))
+                agreeing.add(LinkTarget(twin, leads.anchor))
         return Expected(_joined(text, leads.anchor), frozenset(agreeing))
 
     def _page_at(self, path: str) -> tuple[str | None, str]:
@@ -103,14 +105,14 @@ class Links:
         return (f"<the anchor of your heading for {section.title!r}>",)
 
 
-def _resolved(href: str, page: str) -> Leads:
+def _resolved(href: str, page: str) -> LinkTarget:
     path, _, anchor = href.partition("#")
     if _ELSEWHERE.match(href):
         # Sites have a folder or a host for each language.
-        return Leads(_LANGUAGE_IN_URL.sub("*", path), anchor)
+        return LinkTarget(_LANGUAGE_IN_URL.sub("*", path), anchor)
     if not path:
-        return Leads(page, anchor)
-    return Leads(posixpath.normpath(posixpath.join(_folder(page), path)), anchor)
+        return LinkTarget(page, anchor)
+    return LinkTarget(posixpath.normpath(posixpath.join(_folder(page), path)), anchor)
 
 
 def _joined(path: str, anchor: str) -> str:

@@ -71,7 +71,7 @@ def _values(text: str) -> set[str]:
 
 
 def _in_english(text: str) -> Iterator[str]:
-    """Yield the numbers that the words of a text stand for."""
+    """Yield the numbers that a text writes in words."""
     before = 0
     for word in re.findall(r"[a-z]+", text.lower()):
         yield from _WORDS.get(word, ())

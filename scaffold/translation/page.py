@@ -10,13 +10,13 @@ from typing import NamedTuple
 from scaffold.analysis.files.front_matter import FrontMatter
 
 PREAMBLE = "preamble"
-"""The key of what stands above a page's first heading, its front matter included."""
+"""The key of what is above a page's first heading, its front matter included."""
 
 MARKER_FORM = "<!-- scaffold: source {key} {hash} -->"
 _MARKER = re.compile(r"\A<!--\s*scaffold:\s*source\s+(?P<key>\S+)\s+(?P<hash>[0-9a-f]+)\s*-->\Z")
 
 Slot = tuple[str | int, ...]
-"""Where a passage stands among the blocks of its section: ("item", 1, 2) is the second item of the
+"""The place of a passage among the blocks of its section: ("item", 1, 2) is the second item of the
 section's first list."""
 
 
@@ -35,7 +35,7 @@ class Marker(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        """Return the line as it stands in the page."""
+        """Return the marker as a line of the page."""
         return MARKER_FORM.format(key=self.key, hash=self.hash)
 
 
@@ -62,7 +62,7 @@ class Passage:
     """Running text: a heading, paragraphs, an item, a cell.
 
     Args:
-        slot: Where it stands.
+        slot: Its place among the blocks.
         line: Its first line.
         prose: The words, without code.
         plain: The words and the code, as a reader sees them.
@@ -98,7 +98,7 @@ class Section:
 
     Args:
         line: The line of its heading, from 1.
-        level: That of the heading; 0 stands for what is above the first one.
+        level: That of the heading; 0 means what is above the first one.
         title: The heading as a reader sees it.
         key: What it is known by in its page.
         hash: The digest of its content.

@@ -1,4 +1,4 @@
-"""Which section of a translation stands for which one of its source."""
+"""Which section of a translation belongs to which one of its source."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Matching:
             after = [self._translations[at].level for at in others]
             matcher = SequenceMatcher(None, before, after, autojunk=False)
             for _, i1, i2, j1, j2 in matcher.get_opcodes():
-                if i2 - i1 == j2 - j1:  # else nothing tells which of them is missing
+                if i2 - i1 == j2 - j1:  # else nothing shows which of them is missing
                     for source, other in zip(sources[i1:i2], others[j1:j2], strict=True):
                         self._take(source, other, None)
 
@@ -126,7 +126,7 @@ class _Matching:
             self._markers[translation] = marker
 
     def _chain(self) -> list[tuple[int, int]]:
-        """Return the longest run of pairs that stand in one order, with both ends around it."""
+        """Return the longest run of pairs in one order, with both ends around it."""
         rows = sorted(self._found.items())
         best: list[list[tuple[int, int]]] = []
         for at, row in enumerate(rows):

@@ -22,7 +22,7 @@ class Task(NamedTuple):
     Args:
         pair: The section and its translation.
         source: The text to translate.
-        old_source: The text that was translated, where git knows it.
+        old_source: The text that was translated, where git has it.
         translation: The translation so far.
     """
 

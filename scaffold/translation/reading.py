@@ -91,8 +91,8 @@ class _Reader:
             section.hash = digest.hexdigest()[:HASH_DIGITS]
         first, *rest = self._sections
         # A comment alone, such as a licence, is no text that anybody translates.
-        says = any(each.prose.strip() for each in first.passages) or first.blocks
-        is_empty = not (says or self._front.text or first.markers)
+        has_words = any(each.prose.strip() for each in first.passages) or first.blocks
+        is_empty = not (has_words or self._front.text or first.markers)
         if is_empty and rest:
             rest[0].anchors[:0] = first.anchors
         found = rest if is_empty and rest else self._sections
@@ -209,7 +209,7 @@ class _Reader:
             return ("cell", self._table[0], self._table[1], self._table[3])
         if self._lists:
             return ("item", self._lists[-1][0], self._lists[-1][1])
-        # Lists around are closed here, so what stands before are blocks that text follows.
+        # Lists around are closed here, so the blocks so far come before this text.
         return ("text", len(self._section.blocks))
 
     def _open_list(self, token: Token, kind: str) -> None:

@@ -67,7 +67,7 @@ def check_blocks(at: Comparison) -> Iterator[Finding]:
 
 
 def is_same_shape(at: Comparison) -> bool:
-    """Return whether the blocks of two sections stand in the same order and have the same sizes."""
+    """Return whether the blocks of two sections have the same order and the same sizes."""
     shapes = [[(b.kind, b.size) for b in part.blocks] for part in (at.source, at.translation)]
     return shapes[0] == shapes[1]
 

@@ -15,7 +15,7 @@ Status = Literal["A", "C", "D", "M", "R", "T", "U"]
 """Added, copied, deleted, modified, renamed, of another type, unmerged: the letters of git."""
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-"""The tree without files, which git knows in every repository of SHA-1 object names."""
+"""The tree without files, which is in every repository of SHA-1 object names."""
 
 LINK, SUBMODULE = "120000", "160000"
 
@@ -32,7 +32,7 @@ PATCH_OPTIONS = (
 class Hunk(NamedTuple):
     """One place of a file where lines were removed, added, or both.
 
-    Lines are counted from 1 and stand without their ends. Where none was taken out (or put in),
+    Lines are counted from 1 and have no line ends. Where none was taken out (or put in),
     ``old_start`` (or ``new_start``) is the line behind which the place lies.
     """
 
@@ -74,7 +74,7 @@ class FileChange:
 
     @property
     def path(self) -> str:
-        """The path by which people know the file: the new one, or the old one of a deleted file."""
+        """The new path of the file, or the old one of a deleted file."""
         path = self.new_path or self.old_path
         assert path is not None, "git names at least one"
         return path
@@ -153,7 +153,7 @@ def _read(repository: git.Repo, *which: str) -> tuple[FileChange, ...]:
 
 def parse_changes(output: bytes) -> tuple[FileChange, ...]:
     """Return the changes that git printed with `PATCH_OPTIONS`, in its order."""
-    # Behind the last path stands an empty one, and then the patch.
+    # An empty path comes after the last one, and then the patch.
     raw, _, patch = output.partition(b"\0\0")
     fields = iter(raw.removesuffix(b"\0").decode("utf-8", "surrogateescape").split("\0"))
     parts = _SECTION.split(patch.decode("utf-8", "replace"))[1:]

@@ -1,4 +1,4 @@
-"""Which dependencies a change adds, drops or asks for otherwise, told from manifests as text."""
+"""Which dependencies a change adds, drops or asks for otherwise, read from manifests as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def dependency_changes(
     """Yield what happened to the dependencies that a manifest names, by name.
 
     Args:
-        path: The manifest; of any other file nothing is told.
+        path: The manifest; any other file yields nothing.
         old_text: What it held; None where it is new.
         new_text: What it holds; None where it is gone.
     """

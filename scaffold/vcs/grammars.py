@@ -141,14 +141,14 @@ def _definition(
         _head(whole),
         whole.start_point.row + 1,
         whole.end_point.row + 1,
-        # What stands outside of its class is declared inside, where callers see it.
+        # What is defined outside of its class is declared inside, where callers see it.
         not _scope(name) and _is_public(whole, _text(name), suffix, exported),
         hashlib.sha256("\0".join(_leaves(whole)).encode()).hexdigest(),
     )
 
 
 def _whole(node: Node) -> Node:
-    """Return the node with its body, where the tag stands on a part of it."""
+    """Return the node with its body, where the tag is on a part of it."""
     wider = {"function_definition", "declaration", "field_declaration", "type_declaration"}
     while node.parent is not None and node.parent.type in (wider | {"pointer_declarator"}):
         node = node.parent
@@ -229,7 +229,7 @@ def _is_public_rust(node: Node) -> bool:
         if holder.type == "trait_item":
             return _is_public_rust(holder)
         if holder.child_by_field_name("trait") is not None:
-            return False  # the trait says what callers see
+            return False  # callers see the trait
     return own == ["pub"]
 
 

@@ -29,7 +29,7 @@ def open_repository(folder: Path) -> git.Repo:
     try:
         os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
         import git
-    except ImportError as error:  # GitPython says so where there is no git
+    except ImportError as error:  # raised where there is no git
         raise _without_git() from error
     try:
         repository = git.Repo(folder, search_parent_directories=True)

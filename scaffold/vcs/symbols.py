@@ -1,4 +1,4 @@
-"""The symbols that a source file defines: what is public, its head, and where it stands."""
+"""The symbols that a source file defines: what is public, its head, and its lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = Literal["class", "constant", "function", "method", "type"]
 class Symbol(NamedTuple):
     """One definition of a file.
 
-    Lines are counted from 1; decorators count as part of what they stand on.
+    Lines are counted from 1; decorators count as part of their definition.
     """
 
     name: str

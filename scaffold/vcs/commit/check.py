@@ -95,7 +95,7 @@ def shown(file: str, problem: Problem, data: bytes) -> str:
 
 
 def _rescue(file: str, problems: list[Problem]) -> str:
-    """Return how to go on with a message that git has kept, which it does not say itself."""
+    """Return how to go on with a message that git has kept, since git does not explain it."""
     if not problems or Path(file).name != "COMMIT_EDITMSG":
         return ""
     return f"The message is kept; to mend it: git commit --edit --file={file}\n"

@@ -99,7 +99,7 @@ class Fault(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of the first line: where it ends, None where that cannot be told, and its fault."""
+    """A part of the first line: where it ends, None where that is unclear, and its fault."""
 
     end: int | None
     fault: Fault | None = None
@@ -150,7 +150,7 @@ def kept_rows(text: str, comment: str | None = "#") -> list[Row]:
 
 
 def _header_problems(row: Row, rules: Rules) -> Iterator[Problem]:
-    """Yield what the first line gets wrong, as far as its parts can be told from each other."""
+    """Yield what the first line gets wrong, as far as its parts can be separated."""
     end: int | None = 0
     for read in (_read_type, _read_scope, _read_separator):
         end, fault = read(row.text, end, rules)
@@ -258,7 +258,7 @@ def _body_problems(rows: list[Row], width: int) -> Iterator[Problem]:
         if not (is_code or is_fence):
             yield from _line_problems(row, is_footer, width)
         is_code ^= is_fence
-        # A footer stands in the last paragraphs: behind a blank line, or behind another footer.
+        # A footer is in the last paragraphs: behind a blank line, or behind another footer.
         is_footer = not row.text or (is_footer and _TRAILER.match(row.text) is not None)
 
 

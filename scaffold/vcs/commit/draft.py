@@ -1,4 +1,4 @@
-"""The draft of a commit message: what the diff shows, and room for what only the author knows."""
+"""The draft of a commit message: what the diff shows, and room for the author's reasons."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Draft:
         header: The first line.
         points: The key changes, one a line.
         breaking: What breaks callers, one footer each.
-        references: Issues that the branch speaks of.
+        references: Issues that the branch names.
     """
 
     header: str
@@ -62,7 +62,7 @@ def draft_message(
         changes: The diff.
         key: Its key changes.
         guesses: Its type and its scope.
-        references: Issues that the branch speaks of.
+        references: Issues that the branch names.
         rules: What the repository sets of messages.
     """
     breaking = tuple(_breaking_lines(key))
@@ -160,7 +160,7 @@ def _printable(text: str) -> str:
 
 
 def _escaped(sign: str) -> str:
-    # What is no UTF-8 stands for a byte, as os.fsdecode has it.
+    # A surrogate is a byte that is no UTF-8, as from os.fsdecode.
     is_byte = 0xDC80 <= ord(sign) <= 0xDCFF
     return f"\\x{ord(sign) & 0xFF:02x}" if is_byte else ascii(sign)[1:-1]
 

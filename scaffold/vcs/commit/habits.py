@@ -31,7 +31,7 @@ class Choice(NamedTuple):
     share: float
     """How sure that is, between 0 and 1, if the votes were independent. They are not quite."""
     votes: tuple[Vote, ...]
-    """The strongest first; only those that speak for the word."""
+    """The strongest first; only those in favour of the word."""
 
 
 class Habits:
@@ -72,10 +72,10 @@ class Habits:
         return self._traits[trait]
 
     def choose(self, traits: AbstractSet[str]) -> Choice:
-        """Return the word that the traits of a commit speak for; some commit was learned from."""
+        """Return the word that fits the traits of a commit best; needs at least one commit."""
         known = [trait for trait in sorted(traits) if self._traits[trait]]
         scores = {
-            word: self._prior(word) + sum(self._weight(trait, word) for trait in known)
+            word: math.log(self._share(word)) + sum(self._weight(trait, word) for trait in known)
             for word in self.words
         }
         best = max(scores, key=lambda word: scores[word])
@@ -88,11 +88,8 @@ class Habits:
         """Return a word's part of all commits; a new one has a little."""
         return (self._words[word] + 0.1) / (self.count + 0.1 * (len(self._words) + 1))
 
-    def _prior(self, word: str) -> float:
-        return math.log(self._share(word))
-
     def _weight(self, trait: str, word: str) -> float:
-        """Return how much more often the word stands with the trait than without, as a log."""
+        """Return how much more often the word comes with the trait than without, as a log."""
         seen, average = self._traits[trait], self._share(word)
         part = (self._by_trait[trait][word] + self._caution * average) / (seen + self._caution)
         return DAMPING * seen / (seen + 1) * math.log(max(part, 1e-4) / average)

@@ -1,4 +1,4 @@
-"""What was committed before: subjects with the changes that they stand for."""
+"""What was committed before: subjects with the changes that they describe."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import git
 
 DEPTH = 400
-"""How many commits back a repository's manner is learned from."""
+"""How many commits back a repository's habits are learned from."""
 
 MAX_FILES = 300
-"""Commits that touch more are imports and mass edits, whose subject says nothing of their files."""
+"""Commits that touch more are imports and mass edits, whose subject describes no file."""
 
 _BIG_FILE = "core.bigFileThreshold=256k"
 _HEADER = re.compile(

@@ -39,7 +39,7 @@ class Guess(NamedTuple):
     """A word that was inferred."""
 
     word: str | None
-    """None stands for no scope."""
+    """None means no scope."""
     source: Source
     share: float
     """How sure it is, between 0 and 1; of a table or rule, the part of the files it is true of."""
@@ -47,13 +47,13 @@ class Guess(NamedTuple):
 
 
 @dataclass
-class Manner:
+class SubjectHabits:
     """The habits of a repository's earlier subjects, of types and of scopes.
 
     Args:
         types: Which changes went with which type.
         scopes: Which changes went with which scope.
-        recent: What each of the newest commits changed, to know one again that is taken back.
+        recent: What each of the newest commits changed, to recognise a change that is reverted.
     """
 
     types: Habits = field(default_factory=lambda: Habits(_CAUTION_TYPE))
@@ -72,33 +72,33 @@ class Manner:
             self.scopes.learn(header.scope or NO_SCOPE, place_traits(past.changes), times)
 
 
-def learn_manner(past: Iterable[Past]) -> Manner:
+def learn_habits(past: Iterable[Past]) -> SubjectHabits:
     """Return what commits teach."""
-    manner = Manner()
+    habits = SubjectHabits()
     for each in past:
-        manner.learn(each)
-    return manner
+        habits.learn(each)
+    return habits
 
 
 def infer_type(
-    changes: Sequence[FileChange], key: KeyChanges, manner: Manner, settings: CommitSettings
+    changes: Sequence[FileChange], key: KeyChanges, habits: SubjectHabits, settings: CommitSettings
 ) -> Guess:
     """Return the type that a change most likely has."""
     table = _from_table(changes, settings, "type")
     if table is not None:
         return table
-    taken_back = manner.recent.get(_blobs(changes, is_reverse=True))
+    taken_back = habits.recent.get(_blobs(changes, is_reverse=True))
     if taken_back is not None:
         return Guess("revert", "structure", 1.0, (f"it takes back {taken_back}",))
     word, reason, is_certain = _by_structure(changes, key)
     allowed = settings.rules.types
-    is_known = manner.types.count >= ENOUGH
-    if word not in allowed or (is_known and word not in manner.types.words):
+    is_known = habits.types.count >= ENOUGH
+    if word not in allowed or (is_known and word not in habits.types.words):
         is_certain = False
     if is_certain or not is_known:
         word = word if word in allowed else allowed[0]
         return Guess(word, "structure", 0.9 if is_certain else 0.4, (reason,))
-    choice = manner.types.choose(shape_traits(changes))
+    choice = habits.types.choose(shape_traits(changes))
     if choice.word not in allowed:
         return Guess(word if word in allowed else allowed[0], "structure", 0.4, (reason,))
     lines = _told(choice)
@@ -107,23 +107,25 @@ def infer_type(
     )
 
 
-def infer_scope(changes: Sequence[FileChange], manner: Manner, settings: CommitSettings) -> Guess:
+def infer_scope(
+    changes: Sequence[FileChange], habits: SubjectHabits, settings: CommitSettings
+) -> Guess:
     """Return the scope that a change most likely has; its word is None for no scope."""
     table = _from_table(changes, settings, "scope")
     if table is not None:
         return table
     allowed = settings.rules.scopes
-    is_known = manner.scopes.count >= ENOUGH
-    uses_scopes = not is_known or manner.scopes.words != (NO_SCOPE,)
+    is_known = habits.scopes.count >= ENOUGH
+    uses_scopes = not is_known or habits.scopes.words != (NO_SCOPE,)
     layout = _from_layout(changes, allowed)
     if not uses_scopes:
         return Guess(None, "history", 1.0, ("no earlier subject has a scope",))
     if not is_known:
         return layout
     traits = place_traits(changes)
-    if layout.word is not None and not any(map(manner.scopes.knows, _own_places(changes))):
+    if layout.word is not None and not any(map(habits.scopes.knows, _own_places(changes))):
         return layout
-    choice = manner.scopes.choose(traits)
+    choice = habits.scopes.choose(traits)
     word = None if choice.word == NO_SCOPE else choice.word
     if word is not None and allowed and word not in allowed:
         return layout

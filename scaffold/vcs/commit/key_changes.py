@@ -197,7 +197,7 @@ def _digest(symbols: tuple[Symbol, ...], name: str) -> str:
 
 
 def _depth(change: FileChange, old: str | None, new: str | None) -> Depth | None:
-    """Return how deep a change of one file goes; None where that cannot be told."""
+    """Return how deep a change of one file goes; None where that is unclear."""
     if change.status not in "MR" or old is None or new is None:
         return "code" if change.status in "ADCT" else None
     if old.split() == new.split() and not change.path.endswith((".py", ".pyi")):
@@ -226,7 +226,7 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        # Text that stands alone is for readers, wherever it stands.
+        # A string that is a statement is for readers, wherever it is.
         node.body = [each for each in node.body if not _is_text(each)]
     return tree
 

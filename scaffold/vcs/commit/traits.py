@@ -1,6 +1,6 @@
 """What can be seen of a change without understanding it: places, roles of files, sizes, forms.
 
-A trait is a short text; `describe` says it as people read it. Two changes of one kind share traits.
+A trait is a short text; `describe` words it for people. Two changes of one kind share traits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def place_traits(changes: Sequence[FileChange]) -> frozenset[str]:
         found |= {f"in {'/'.join(folders[:depth])}/" for depth in range(1, len(folders) + 1)}
         found |= {f"word {each.lower()}" for each in (*folders, name.split(".")[0])}
         found.add(f"suffix .{name.rpartition('.')[2]}")
-    return frozenset(found | {_roles(changes)})
+    roles = sorted({role_of(change.path) for change in changes})
+    return frozenset(found | {f"roles {' + '.join(roles)}"})
 
 
 def shape_traits(changes: Sequence[FileChange]) -> frozenset[str]:
@@ -52,10 +53,6 @@ def describe(trait: str) -> str:
     kind, _, rest = trait.partition(" ")
     words = {"word": f"{rest!r} in a path", "roles": f"the files are {rest}", "file": rest}
     return words.get(kind, trait)
-
-
-def _roles(changes: Sequence[FileChange]) -> str:
-    return f"roles {' + '.join(sorted({role_of(change.path) for change in changes}))}"
 
 
 def _line_traits(changes: Sequence[FileChange]) -> set[str]:

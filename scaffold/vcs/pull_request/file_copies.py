@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-class KeptFiles:
+class FileCopies:
     """Copies of files: bytes, mode and time, untouched by git's filters.
 
     Git never writes into a file; it removes it and makes a new one. So a second link keeps the

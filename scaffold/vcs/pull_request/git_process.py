@@ -1,4 +1,4 @@
-"""Calls of git that end with the command, and whose failure says what git said."""
+"""Calls of git that end with the command, and whose failure quotes git."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def failure(command: str, answer: Answer) -> ScaffoldError:
 
 
 def _clean(stderr: str) -> str:
-    """Return what git says on stderr as one line; what a remote says goes last."""
+    """Return git's stderr as one line; the words of a remote go last."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(("hint:", "To ", "remote:"))]
     told = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]

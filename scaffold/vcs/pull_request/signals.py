@@ -15,7 +15,7 @@ class Stopped(KeyboardInterrupt):
     """Raised where a signal asks the process to end: what it began is undone first."""
 
 
-class _Ear:
+class _Listener:
     """A listener for signals; one that comes between two waits is raised at the next one.
 
     An exception at any other place could come between the start of a program and the note of its
@@ -39,7 +39,7 @@ class _Ear:
             raise Stopped(f"stopped by {self.heard}")
 
 
-_ear = _Ear()
+_ear = _Listener()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The template of a repository's pull requests: where it stands, and how it is filled."""
+"""The template of a repository's pull requests: where it is, and how it is filled."""
 
 from __future__ import annotations
 

@@ -37,11 +37,11 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Altered:
+class ChangedFile:
     """One changed file.
 
     Args:
-        change: What git says of it.
+        change: Git's record of it.
         role: What it is for.
         old_text: What it held; None where that was no text, or nothing.
         new_text: What it holds.
@@ -54,7 +54,7 @@ class Altered:
 
     @property
     def path(self) -> str:
-        """The path by which people know it."""
+        """Its path; of a deleted file the old one."""
         return self.change.path
 
     def path_on(self, side: Side) -> str:
@@ -117,19 +117,19 @@ class Altered:
             return read_symbols(self.path_on(side), text)
 
 
-def read_altered(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[Altered, ...]:
+def read_changed_files(comparison: Comparison, roles: tuple[Role, ...]) -> tuple[ChangedFile, ...]:
     """Return the changed files of a comparison.
 
     Args:
         comparison: The two states.
         roles: The roles that the repository adds.
     """
-    found: list[Altered] = []
+    found: list[ChangedFile] = []
     for change in comparison.changes:
         old = comparison.old.text(change.old_path) if change.old_path else None
         new = comparison.new.text(change.new_path) if change.new_path else None
         text = new if new is not None else old
-        found.append(Altered(change, role_of(change.path, text, roles), old, new))
+        found.append(ChangedFile(change, role_of(change.path, text, roles), old, new))
     return tuple(found)
 
 

@@ -29,7 +29,7 @@ class Reading(NamedTuple):
     Args:
         of: The pass.
         signals: What it looks at.
-        roles: The roles of the files that it reads where no rule speaks.
+        roles: The roles of the files that it reads where no rule matches.
         agent: Who does it; None where the repository has nobody for it.
         because: Why that one.
     """
@@ -46,7 +46,7 @@ def choose_passes(
 ) -> tuple[Pass, ...]:
     """Return the fewest passes such that one looks at each signal and at each role of a file.
 
-    Of several choices of one size the one whose passes stand first in the rules is taken.
+    Of several choices of one size the one whose passes come first in the rules is taken.
 
     Args:
         signals: What the rules see.

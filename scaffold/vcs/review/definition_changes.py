@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.signatures import why_calls_break
 from scaffold.vcs.symbols import Symbol
 
@@ -20,7 +20,7 @@ class SymbolChange:
 
     Args:
         how: ``head`` where what callers see changed, ``body`` where only the rest did.
-        path: The file that it stands in, or stood in.
+        path: The file that defines it, or did.
         old_path: The file that it stood in; None for a new one.
         old: The definition before.
         new: The definition after.
@@ -66,13 +66,13 @@ class SymbolChange:
         return f"{self.path}:{self.symbol.start}"
 
 
-def symbol_changes(files: Sequence[Altered]) -> tuple[SymbolChange, ...]:
+def symbol_changes(files: Sequence[ChangedFile]) -> tuple[SymbolChange, ...]:
     """Return what happened to the definitions of changed files, file by file."""
     found = [each for file in files for each in _changes_of(file)]
     return tuple(_with_moves(found))
 
 
-def _changes_of(file: Altered) -> Iterator[SymbolChange]:
+def _changes_of(file: ChangedFile) -> Iterator[SymbolChange]:
     old, new = file.old_symbols, file.new_symbols
     if old is None or new is None:
         return
@@ -86,7 +86,7 @@ def _changes_of(file: Altered) -> Iterator[SymbolChange]:
         elif earlier.head != symbol.head or earlier.kind != symbol.kind:
             yield _change("head", file, earlier, symbol)
         elif earlier.digest != symbol.digest and name in touched:
-            # A digest covers the docstring too, which no caller and no test can tell.
+            # A digest covers the docstring too, which no caller and no test depends on.
             yield _change("body", file, earlier, symbol)
     for name, symbol in before.items():
         if name not in after and not _has_parent(name, before, after):
@@ -99,7 +99,7 @@ def _has_parent(name: str, here: dict[str, Symbol], there: dict[str, Symbol]) ->
     return parent in here and parent not in there
 
 
-def _touched(file: Altered) -> Iterator[Symbol]:
+def _touched(file: ChangedFile) -> Iterator[Symbol]:
     """Yield the innermost definitions of the lines of code that changed, on both sides."""
     for side in ("old", "new"):
         for block in file.blocks(side):
@@ -117,7 +117,7 @@ def _by_name(symbols: Sequence[Symbol]) -> dict[str, Symbol]:
     return found
 
 
-def _change(how: How, file: Altered, old: Symbol | None, new: Symbol | None) -> SymbolChange:
+def _change(how: How, file: ChangedFile, old: Symbol | None, new: Symbol | None) -> SymbolChange:
     return SymbolChange(
         how, file.path, None if old is None else file.path_on("old"), old, new, file.role
     )

@@ -11,10 +11,10 @@ from scaffold.analysis.python.index import PythonIndex
 from scaffold.analysis.python.statements import all_nodes
 from scaffold.findings import Finding, RuleText
 from scaffold.syntax import NewerSyntaxError, parse
-from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.review.name_uses import read_view
-from scaffold.vcs.review.uses import Lost, Use, Uses
-from scaffold.vcs.review.watched_definitions import Wanted
+from scaffold.vcs.review.uses import LostName, Use, Uses
+from scaffold.vcs.review.watched_definitions import Watched
 
 RULES = {
     "call-broken": RuleText("A call still fits what it calls."),
@@ -29,7 +29,10 @@ def _broken(fact: str, path: str, line: int, claim: str, evidence: str) -> Findi
 
 
 def broken_calls(
-    wanted: Sequence[Wanted], uses: Sequence[Use], after: PythonIndex, before: PythonIndex
+    wanted: Sequence[Watched],
+    uses: Sequence[Use],
+    after: PythonIndex,
+    before: PythonIndex,
 ) -> Iterator[Finding]:
     """Yield the calls that fitted what they call before, and do not fit it now."""
     by_key = {each.key: each for each in wanted if each.old_path is not None}
@@ -51,7 +54,7 @@ def broken_calls(
             yield _broken("call-broken", *place, str(problem), evidence)
 
 
-def lost_names(lost: Sequence[Lost]) -> Iterator[Finding]:
+def lost_names(lost: Sequence[LostName]) -> Iterator[Finding]:
     """Yield the places that name what a file does not define any more."""
     for each in lost:
         path, name = each.key
@@ -64,7 +67,7 @@ def lost_names(lost: Sequence[Lost]) -> Iterator[Finding]:
         )
 
 
-def lost_modules(files: Sequence[Altered], uses: Uses, before: Files) -> Iterator[Finding]:
+def lost_modules(files: Sequence[ChangedFile], uses: Uses, before: Files) -> Iterator[Finding]:
     """Yield the imports of modules whose file the change took away or moved."""
     gone = {
         each.change.old_path
@@ -119,7 +122,7 @@ def _modules_named(node: ast.AST, package: list[str]) -> Iterator[str]:
         yield from (f"{start}.{each.name}" for each in node.names)
 
 
-def unread_syntax(files: Sequence[Altered]) -> Iterator[Finding]:
+def unread_syntax(files: Sequence[ChangedFile]) -> Iterator[Finding]:
     """Yield the Python sources that parsed before and do not parse now."""
     for file in files:
         if not file.path.endswith(".py") or file.new_text is None:

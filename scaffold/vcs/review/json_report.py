@@ -6,7 +6,7 @@ from typing import Any
 
 from scaffold.findings import Finding
 from scaffold.vcs.review.analysis import Analysis, unreached
-from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.review.checklist import Reading
 from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.rule_matching import Signal
@@ -52,7 +52,7 @@ def _finding_data(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _file_data(file: Altered, analysis: Analysis) -> dict[str, Any]:
+def _file_data(file: ChangedFile, analysis: Analysis) -> dict[str, Any]:
     change = file.change
     return {
         "path": file.path,

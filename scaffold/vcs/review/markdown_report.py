@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from scaffold.vcs.review.analysis import Analysis, unreached
-from scaffold.vcs.review.changed_file import Altered
+from scaffold.vcs.review.changed_file import ChangedFile
 from scaffold.vcs.review.checklist import Reading
 from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.rule import RISKS
@@ -90,7 +90,7 @@ def _files(analysis: Analysis) -> Iterator[str]:
     yield from _rest(analysis.files, _MOST_ROWS)
 
 
-def _what(file: Altered) -> str:
+def _what(file: ChangedFile) -> str:
     change, words = file.change, [_STATUS[file.change.status]]
     if change.status in "RC" and change.old_path:
         words.append(f"from {_code(change.old_path)}")
@@ -101,7 +101,7 @@ def _what(file: Altered) -> str:
     return " ".join(words)
 
 
-def _size(file: Altered) -> str:
+def _size(file: ChangedFile) -> str:
     if file.change.is_submodule:
         return "submodule"
     if file.change.is_binary:

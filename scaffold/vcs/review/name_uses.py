@@ -153,14 +153,14 @@ class SourceView:
         if isinstance(inner, ast.Call):
             made = dotted_name(inner.func)
             head = self._head(made, inner) if made and made[:1].isalpha() and rest else None
-            # `Maker().use`: of a function nothing tells what it returns.
+            # `Maker().use`: nothing shows what a function returns.
             found = self._find(head) if head else None
             return ".".join([head or "", *rest]) if found and found.kind == "class" else None
         head = self._head(inner.id, inner) if isinstance(inner, ast.Name) else None
         return None if head is None else ".".join([head, *rest])
 
     def _head(self, dotted: str, node: ast.expr) -> str | None:
-        """Return what the first part of a name stands for, seen from where it is written."""
+        """Return what the first part of a name means, seen from where it is written."""
         first, dot, rest = dotted.partition(".")
         around = [each for each in self._scopes if _holds(each, node.lineno)]
         for scope in reversed(around):
@@ -175,7 +175,7 @@ class SourceView:
     def _names_of(
         self, scope: Function, around: list[Function | ast.ClassDef]
     ) -> dict[str, str | None]:
-        """Return what a function binds, each with what it stands for; None where that is open."""
+        """Return what a function binds, each with its meaning; None where that is open."""
         if id(scope) not in self._bound:
             self._bound[id(scope)] = dict(self._bindings(scope, around))
         return self._bound[id(scope)]
@@ -246,7 +246,11 @@ class SourceView:
     def _own_functions(self) -> frozenset[str]:
         """The functions at the module's top that nothing else of the module binds."""
         functions = (each for each in self.tree.body if isinstance(each, Function))
-        stored = {each.id for each in self._nodes if isinstance(each, ast.Name) and _is_set(each)}
+        stored = {
+            each.id
+            for each in self._nodes
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
         return frozenset(each.name for each in functions) - stored - self._all_imported
 
     @cached_property
@@ -291,10 +295,6 @@ def read_view(path: str, text: str, index: PythonIndex) -> SourceView | None:
         return SourceView(path, parse(text), index)
     except SyntaxError:
         return None
-
-
-def _is_set(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
 
 
 def _holds(scope: Function | ast.ClassDef, line: int) -> bool:

@@ -30,7 +30,7 @@ class Which(NamedTuple):
     """The states to compare, as the command line names them.
 
     Args:
-        revisions: ``A..B``, ``A...B`` or one revision, which stands for what it adds to the base.
+        revisions: ``A..B``, ``A...B`` or one revision, which means what it adds to the base.
         base: The branch that the change is to go to.
         staged: Whether to look at what the next commit would change.
         worktree: Whether to look at the files on the disk too.
@@ -75,8 +75,8 @@ def compare(repository: git.Repo, which: Which) -> Comparison:
     """Return the two states that the command line names.
 
     Raises:
-        RequestError: The options contradict each other, a revision is unknown, or nothing says what
-            the change is to be compared with.
+        RequestError: The options contradict each other, a revision is unknown, or nothing shows
+            what the change is to be compared with.
     """
     _refuse_contradictions(which)
     if which.staged:
@@ -165,7 +165,7 @@ def _with_worktree(
 
 
 def _new_file(files: Files, path: str) -> FileChange:
-    """Return a file that git does not know yet as an added one."""
+    """Return an untracked file as an added one."""
     text, zeros = files.text(path), "0" * 40
     place = files.root / path
     mode = "120000" if place.is_symlink() else "100644"
@@ -187,7 +187,8 @@ def _base_name(repository: git.Repo, which: Which, tip: git.Commit) -> tuple[str
         (default, "the default branch"),
         (upstream, f"the upstream of {branch}"),
     ):
-        if name and not _is_at(repository, name, tip):
+        # Nothing is ahead of a branch that holds the commit already.
+        if name and not repository.is_ancestor(tip, commit_at(repository, name)):
             return name, f"from where it left {name}, {why}"
     if default or upstream:
         here = default or upstream
@@ -218,11 +219,6 @@ def _name_of(repository: git.Repo, revision: str) -> str | None:
     except git.GitCommandError:
         return None
     return found or None
-
-
-def _is_at(repository: git.Repo, name: str, tip: git.Commit) -> bool:
-    """Return whether a branch holds a commit already, so that nothing is ahead of it."""
-    return repository.is_ancestor(tip, commit_at(repository, name))
 
 
 def _fork(repository: git.Repo, name: str, tip: git.Commit) -> git.Commit:

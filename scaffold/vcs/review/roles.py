@@ -31,7 +31,7 @@ def role_of(path: str, text: str | None, own: tuple[Role, ...] = ()) -> str:
 
     Args:
         path: Its path from the root.
-        text: What it holds, where that is text; its first lines may say that it is generated.
+        text: What it holds, where that is text; its first lines may mark it as generated.
         own: The repository's own roles, which come first.
     """
     for role in (*own, *built_in_roles()):

@@ -1,4 +1,4 @@
-"""What a rule of the review is: when it speaks, how grave that is, why, and who should look."""
+"""A rule of the review: when it matches, its risk, why, and who should look."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ class Rule:
     Args:
         id: Its name, in words with hyphens.
         domain: What kind of thing it is about: security, api, ...
-        signal: What it says was seen, in one sentence without a full stop.
+        signal: What it reports, in one sentence without a full stop.
         risk: How grave that is.
         why: Why it matters.
         failures: What typically goes wrong.
         passes: The passes of the review, any one of which looks at it.
-        when: When it speaks.
-        origin: The file that it stands in.
+        when: When it matches.
+        origin: The file that defines it.
         hides: Whether what it finds is a secret, of which no finding shows more than the beginning.
     """
 
@@ -104,9 +104,9 @@ class Pass:
     Args:
         id: Its name.
         title: What it is called in the report.
-        brief: What to tell the one who does it.
+        brief: The instructions of whoever does it.
         words: Words by which a subagent for it is known, in its name or description.
-        roles: The roles of files that want it where no rule speaks.
+        roles: The roles of files that want it where no rule matches.
     """
 
     id: str

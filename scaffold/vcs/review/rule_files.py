@@ -1,4 +1,4 @@
-"""Rules as files: read, checked, and told what is wrong with them."""
+"""Rules as files: read and checked."""
 
 from __future__ import annotations
 

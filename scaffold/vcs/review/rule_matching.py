@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scaffold.analysis.files.globs import matches
 from scaffold.vcs.dependencies import DependencyChange
-from scaffold.vcs.review.changed_file import Altered, Block, Line, Side
+from scaffold.vcs.review.changed_file import Block, ChangedFile, Line, Side
 from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.rule import Rule, When
 
@@ -26,7 +26,7 @@ class Signal:
     Args:
         rule: The rule.
         path: The file.
-        lines: The lines that it speaks of; none where the whole file is meant.
+        lines: The lines that match; none where the whole file is meant.
         notes: What it saw, where that is no line.
     """
 
@@ -47,7 +47,7 @@ class Matcher:
 
     def __init__(
         self,
-        files: Sequence[Altered],
+        files: Sequence[ChangedFile],
         symbols: Sequence[SymbolChange],
         dependencies: Sequence[DependencyChange],
     ) -> None:
@@ -75,7 +75,7 @@ class Matcher:
                     if signal is not None:
                         yield signal
 
-    def _signal(self, rule: Rule, file: Altered) -> Signal | None:
+    def _signal(self, rule: Rule, file: ChangedFile) -> Signal | None:
         when = rule.when
         if not _fits(when, file):
             return None
@@ -83,7 +83,11 @@ class Matcher:
         lines: list[Line] = []
         if when.symbols:
             touched = [each for each in self._symbols if each.path == file.path]
-            notes += [_said(each) for each in touched if _symbol_word(each) in when.symbols]
+            notes += [
+                each.breaks or f"{each.name} {each.how}"
+                for each in touched
+                if _symbol_word(each) in when.symbols
+            ]
         if when.dependencies:
             changed = [each for each in self._dependencies if each.path == file.path]
             notes += [str(each) for each in changed if each.what in when.dependencies]
@@ -103,12 +107,12 @@ class Matcher:
         return Signal(rule, file.path, tuple(lines), tuple(notes))
 
     def _lines(
-        self, when: When, patterns: Sequence[re.Pattern[str]], file: Altered, side: Side
+        self, when: When, patterns: Sequence[re.Pattern[str]], file: ChangedFile, side: Side
     ) -> Iterator[Line]:
         """Yield the lines of one side on which a pattern begins, each once."""
         seen: set[int] = set()
         for block in file.blocks(side):
-            # Most blocks have nothing of the kind, and to tell code from comments is dear.
+            # Most blocks have nothing of the kind, and to separate code from comments is slow.
             raw = "\n".join(block.lines)
             if any(each.search(raw) for each in patterns):
                 for number in self._numbers(when, patterns, file, block):
@@ -136,7 +140,7 @@ class Matcher:
         return counts[0] > counts[1]
 
     def _numbers(
-        self, when: When, patterns: Sequence[re.Pattern[str]], file: Altered, block: Block
+        self, when: When, patterns: Sequence[re.Pattern[str]], file: ChangedFile, block: Block
     ) -> Iterator[int]:
         other: Side = "old" if block.side == "new" else "new"
         seen = file.views(block.side)
@@ -154,7 +158,7 @@ class Matcher:
                     yield block.start + index
 
 
-def _fits(when: When, file: Altered) -> bool:
+def _fits(when: When, file: ChangedFile) -> bool:
     """Return whether the conditions on the whole file hold."""
     change = file.change
     mode = _MODES.get(change.new_mode) if change.new_mode != change.old_mode else None
@@ -166,7 +170,10 @@ def _fits(when: When, file: Altered) -> bool:
         and (when.binary is None or change.is_binary == when.binary)
         and change.added_count >= when.min_added
         and change.removed_count >= when.min_removed
-        and (not when.file_imports or bool(_named(when.file_imports, _all_imports(file))))
+        and (
+            not when.file_imports
+            or bool(_named(when.file_imports, file.new_imports | file.old_imports))
+        )
     )
 
 
@@ -175,15 +182,11 @@ def is_at(when: When, path: str) -> bool:
     return (not when.paths or matches(path, when.paths)) and not matches(path, when.not_paths)
 
 
-def _all_imports(file: Altered) -> frozenset[str]:
-    return file.new_imports | file.old_imports
-
-
 def _named(wanted: Sequence[str], imported: frozenset[str]) -> set[str]:
     return set(wanted) & imported
 
 
-def _lies_in(when: When, file: Altered, block: Block, index: int) -> bool:
+def _lies_in(when: When, file: ChangedFile, block: Block, index: int) -> bool:
     if not when.inside:
         return True
     symbol = file.symbol_around(block.side, block.start + index)
@@ -196,7 +199,3 @@ def _symbol_word(change: SymbolChange) -> str:
         return ""
     what = "removed" if change.how == "removed" else "broken" if change.breaks else ""
     return what and f"{'exported' if change.is_exported else 'public'}-{what}"
-
-
-def _said(change: SymbolChange) -> str:
-    return change.breaks or f"{change.name} {change.how}"

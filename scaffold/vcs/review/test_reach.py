@@ -9,7 +9,7 @@ from typing import NamedTuple
 from scaffold.vcs.review.definition_changes import SymbolChange
 from scaffold.vcs.review.imports import imported_by_tests
 from scaffold.vcs.review.uses import Use, Uses
-from scaffold.vcs.review.watched_definitions import Key, Wanted
+from scaffold.vcs.review.watched_definitions import Key, Watched
 
 
 class Reach(NamedTuple):
@@ -54,7 +54,7 @@ def reach_of(
     keys = [(each.path, each.name) for each in changes if each.how != "removed"]
     steps = {key: _users(key, by_key[key], is_test) for key in keys}
     wanted = {each for users in steps.values() for each in users}
-    second, _ = uses.find([Wanted(*each, each[0]) for each in sorted(wanted)], is_test)
+    second, _ = uses.find([Watched(*each, each[0]) for each in sorted(wanted)], is_test)
     tests: dict[Key, set[str]] = defaultdict(set)
     for use in second:
         if use.how != "import":
