@@ -41,7 +41,8 @@ def probe(
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = Path(folder) / "request.json", Path(folder) / "result.json"
         asked.write_text(json.dumps(request), encoding="utf-8")
-        path = os.pathsep.join(filter(None, [str(RUNNERS), str(root), _outer_path()]))
+        paths = [str(RUNNERS), str(root), os.environ.get("PYTHONPATH", "")]
+        path = os.pathsep.join(filter(None, paths))
         done = run_limited(
             [*python.argv, "-m", "archon_probe", name, str(asked), str(answered)],
             root,
@@ -55,10 +56,6 @@ def probe(
         raise _refusal(name, result)
     found = cast("dict[str, Any]", result["result"])
     return {**found, "versions": result.get("versions", {})}
-
-
-def _outer_path() -> str:
-    return os.environ.get("PYTHONPATH", "")
 
 
 def _no_answer(name: str, done: Finished, answered: Path, timeout_s: float) -> TargetError:

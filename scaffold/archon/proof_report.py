@@ -22,7 +22,11 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
         f"{counts['refused']} refused, as they are when a model is built of them"
     ]
     lines += _tests(proof)
-    lines += [_failure(row) for row in rows if row["status"] not in counts]
+    lines += [
+        f"{row.get('name', '?')}: {row.get('message') or 'failed'}"
+        for row in rows
+        if row["status"] not in counts
+    ]
     lines += [str(row) for row in proof.get("problems", [])]
     lines += _bisection(proof)
     return tuple(lines)
@@ -38,10 +42,6 @@ def _tests(proof: Proof) -> list[str]:
 def variations(proof: Proof) -> list[dict[str, Any]]:
     """Return the rows of a proof, one for each configuration."""
     return cast("list[dict[str, Any]]", proof.get("variations", []))
-
-
-def _failure(row: Mapping[str, Any]) -> str:
-    return f"{row.get('name', '?')}: {row.get('message') or 'failed'}"
 
 
 def _bisection(proof: Proof) -> Iterator[str]:

@@ -53,7 +53,12 @@ def read_source(typed: str, folder: Path) -> ModelSource:
         return ModelSource(typed)
     file = place / CONFIG if place.is_dir() else place
     if not file.is_file():
-        raise RequestError(_absence(typed, place), code="config_invalid", hint=_hint(typed))
+        is_folder = place.is_dir()
+        raise RequestError(
+            f"{typed} holds no {CONFIG}" if is_folder else f"there is no file or folder {typed}",
+            code="config_invalid",
+            hint=_hint(typed),
+        )
     config = _read_config(file)
     return ModelSource(_model_type(file, config), config, file.parent.resolve())
 
@@ -62,12 +67,6 @@ def source_of(answers: dict[str, Any]) -> ModelSource:
     """Return the model that a unit was made from; its checkpoint is not remembered."""
     text = str(answers.get("config", ""))
     return ModelSource(str(answers["model_type"]), json.loads(text) if text else None)
-
-
-def _absence(typed: str, place: Path) -> str:
-    if place.is_dir():
-        return f"{typed} holds no {CONFIG}"
-    return f"there is no file or folder {typed}"
 
 
 def _hint(typed: str) -> str:

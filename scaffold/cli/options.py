@@ -23,7 +23,7 @@ OVERWRITE = click.Option(
     ["--overwrite"],
     multiple=True,
     metavar="PATH",
-    help="Replace this file, or what stands in this folder (repeatable).",
+    help="Replace this file, or what is in this folder (repeatable).",
 )
 NO_FORMAT = click.Option(
     ["--no-format"], is_flag=True, help="Do not run the target's formatters on what is written."

@@ -1,4 +1,4 @@
-"""Checks what a distributed job needs before it starts, for ``scaffold debug env``."""
+"""Check what a distributed job needs before it starts, for ``scaffold debug env``."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from scaffold.deps.command_uses import commands_in_files, commands_in_python
 from scaffold.deps.import_names import Names
 from scaffold.deps.python_uses import uses_in
 from scaffold.deps.request_uses import requests_in
-from scaffold.deps.source_code import Code, Tree
+from scaffold.deps.source_code import Tree
 from scaffold.deps.text_uses import text_uses
 from scaffold.deps.use import KINDS, Use
 
@@ -85,11 +85,7 @@ def _read(tree: Tree, path: str, found: Collected) -> bool:
         return False
     uses = uses_in(code, tree)
     found.uses += uses
-    return bool(uses) and _offers(code)
-
-
-def _offers(code: Code) -> bool:
-    return any(name for name in code.module.names if not name.startswith("__"))
+    return bool(uses) and any(not name.startswith("__") for name in code.module.names)
 
 
 def _stem(path: str) -> str:

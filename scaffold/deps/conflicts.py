@@ -80,7 +80,7 @@ def _choice(
     name: str,
     python: str | None,
 ) -> Choice:
-    own = [each for each in find_pins(files, name) if _is_readable(each)]
+    own = [each for each in find_pins(files, name) if admits(each.spec, Version("0")) is not None]
     exact = [each for each in own if each.spec.startswith("==") and "*" not in each.spec]
     ranges = [each for each in own if each not in exact and each.spec]
     wants = tuple(answer.wants)
@@ -99,10 +99,6 @@ def _choice(
         text = f"{name}=={free} would agree, outside of what is declared: {declared}"
         return Choice(name, False, f"{name}=={free}", text, wants)
     return Choice(name, False, "", f"no release of {name} agrees: {told}", wants)
-
-
-def _is_readable(pin: Pin) -> bool:
-    return admits(pin.spec, Version("0")) is not None
 
 
 def _version_within(

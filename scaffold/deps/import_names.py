@@ -68,9 +68,9 @@ def names_of(files: Files, package: str) -> Names:
     installed = _installed(files.root, name)
     if installed is not None:
         return installed
-    listed = {key: tuple(value) for key, value in _listed().items()}.get(name)
-    if listed:
-        return Names(name, listed, (name,), "the list of known distributions")
+    known: dict[str, list[str]] = tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    if listed := known.get(name):
+        return Names(name, tuple(listed), (name,), "the list of known distributions")
     return Names(name, (name.replace("-", "_"),), (name,), "its own name")
 
 
@@ -98,10 +98,6 @@ def _is_dotted(text: str) -> bool:
     return all(part.isidentifier() for part in text.split("."))
 
 
-def _listed() -> dict[str, list[str]]:
-    return tomllib.loads(_TABLE.read_text(encoding="utf-8"))
-
-
 def _installed(root: Path, name: str) -> Names | None:
     """Read the metadata of a distribution in the tree's own environment; nothing is imported."""
     for each in _ENVIRONMENTS:
@@ -119,7 +115,7 @@ def _from_info(name: str, info: Path, root: Path) -> Names:
     recorded = _recorded(info / "RECORD") or [each for each in tops if each.isidentifier()]
     imports = [each for each in recorded if each not in _SCENERY] or list(_packages(root))
     public = [each for each in imports if not each.startswith("_")] or imports
-    programs = _programs(info / "entry_points.txt")
+    programs = [each for each, _ in read_scripts(info / "entry_points.txt")]
     return Names(name, tuple(public), tuple(programs or [name]), f"{info.name}")
 
 
@@ -161,10 +157,6 @@ def _packages(root: Path) -> tuple[str, ...]:
     if not found:
         found = {each.stem for each in root.glob("*.py")} - {"setup", "conftest", "noxfile"}
     return tuple(sorted(found - _SCENERY))
-
-
-def _programs(entries: Path) -> list[str]:
-    return [name for name, _ in read_scripts(entries)]
 
 
 def read_scripts(entries: Path) -> list[tuple[str, str]]:

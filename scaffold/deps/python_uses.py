@@ -63,7 +63,7 @@ class _Walk:
             case ast.Lambda():
                 self.body(node, self.code.scope(node, scope), guard)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                self._comprehension(node, scope, guard)
+                self.body(node, read_scope(node, scope), guard)
             case ast.Try():
                 self._try(node, scope, guard)
             case ast.If() | ast.IfExp():
@@ -190,14 +190,6 @@ class _Walk:
         self._add("decorator", chain, node, guard, detail=f"@{_short(node)}")
         if chain is None:
             self.visit(node, scope, guard)
-
-    def _comprehension(
-        self,
-        node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp,
-        scope: Scope,
-        guard: str,
-    ) -> None:
-        self.body(node, read_scope(node, scope), guard)
 
     def _try(self, node: ast.Try, scope: Scope, guard: str) -> None:
         forgiven = guard_of_try(node)

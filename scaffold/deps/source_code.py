@@ -276,11 +276,7 @@ class Code:
         for each in found[0] if found else ():
             if isinstance(each.node, ast.ClassDef):
                 return set(own_names(each.node))
-        members = self._tree.index.members(self._dotted(base)) or {}
-        return set(members)
-
-    def _dotted(self, node: ast.expr) -> str:
-        return self.source.dotted(node) or "?"
+        return set(self._tree.index.members(self.source.dotted(base) or "?") or {})
 
     def receiver(self, name: str, scope: Scope) -> Chain | None:
         """Return what ``self`` or ``cls`` of a method is; None for any other name."""

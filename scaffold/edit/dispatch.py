@@ -132,7 +132,9 @@ def _chains_of(script: Script, body: list[ast.stmt]) -> Iterator[Chain]:
             lone.append(node)
             continue
         if lone:
-            is_chain = len(lone) == 1 and not _ends_here(lone[0].body)
+            last = lone[0].body[-1]
+            ends = isinstance(last, ast.Return | ast.Raise | ast.Continue | ast.Break)
+            is_chain = len(lone) == 1 and not ends
             branches = tuple(_if_branch(script, each) for each in lone)
             yield Chain("elif" if is_chain else "if", branches)
             lone = []
@@ -147,10 +149,6 @@ def _arms(node: ast.If) -> Iterator[ast.If]:
     while arm:
         yield arm
         arm = _elif(arm)
-
-
-def _ends_here(body: list[ast.stmt]) -> bool:
-    return isinstance(body[-1], ast.Return | ast.Raise | ast.Continue | ast.Break)
 
 
 def _if_branch(script: Script, node: ast.If) -> Branch:

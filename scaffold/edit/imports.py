@@ -248,7 +248,10 @@ def _place(
     own_section = section(own, entry.file)
     same = near or [each for each in kept if section(each.origin, entry.file) == own_section]
     if same:
-        ranks = [(module_rank(each.origin, each.is_from), _first_name(each)) for each in same]
+        ranks = [
+            (module_rank(each.origin, each.is_from), natural(spelled(each.node.names[0])))
+            for each in same
+        ]
         index = sorted_place(ranks, (module_rank(own, bool(entry.value)), natural(entry.key)))
         rows = tuple(script.row(each.node) for each in same)
         indent = indent_at(raw, rows[0].start)
@@ -265,10 +268,6 @@ def _place(
         indent = indent_at(raw, start)
         return _Place(attached_comments(raw, start), indent, blank_below=1)
     return _first_place(script, block, own_end)
-
-
-def _first_name(statement: Import) -> tuple[str | int, ...]:
-    return natural(spelled(statement.node.names[0]))
 
 
 def _head(block: list[ast.stmt], imports: Sequence[Import]) -> list[Import]:

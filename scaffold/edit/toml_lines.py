@@ -192,11 +192,9 @@ def _has(content: dict[str, Any] | list[Any], entry: Entry) -> bool:
     if isinstance(content, list):
         return not entry.value and entry.key in content
     value = toml_scan.read_value(entry.value) if "value" in entry.code else entry.value
-    return entry.key in content and _is_equal(content[entry.key], value)
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and one == other
+    known = content.get(entry.key)
+    # Python has it that 1 == True == 1.0; for TOML these are three values.
+    return type(known) is type(value) and known == value
 
 
 # ---- what is added, and where --------------------------------------------------------------------

@@ -158,7 +158,8 @@ def _locate(data: bytes, entry: Entry, context: Context) -> _Table:
     if node.kind not in ("list", "mapping"):
         reason = f"{path or 'the document'} {_NAMES[node.kind]}"
         raise context.refusal("registry_computed", node.line + 1, reason)
-    return _Table(text, root, node, known_by, _entries(node, known_by))
+    entries = tuple(_entry(item, known_by) for item in node.items)
+    return _Table(text, root, node, known_by, entries)
 
 
 def _require_plain(node: Node, name: str, context: Context) -> None:
@@ -187,10 +188,6 @@ def _selected(item: Item, step: str) -> Node | None:
         return inner[0].node
     named = any(each.key in _TITLES and each.node.text == step for each in inner)
     return item.node if named else None
-
-
-def _entries(node: Node, known_by: str) -> tuple[_Entry, ...]:
-    return tuple(_entry(item, known_by) for item in node.items)
 
 
 def _entry(item: Item, known_by: str) -> _Entry:

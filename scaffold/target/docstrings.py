@@ -77,7 +77,8 @@ def _parse(doc: str) -> tuple[list[str], list[_Section]]:
     """Split a docstring into what stands before its sections, and these, their rows dedented."""
     head: list[str] = []
     sections: list[_Section] = []
-    for row in _escaped(doc).split("\n"):
+    # The rows go back between three double quotes.
+    for row in doc.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').split("\n"):
         found = _SECTION.fullmatch(row.rstrip()) or re.match(r"(Source|Example): (.+)", row)
         if found:
             rest = [found[2]] if found.re.groups == 2 else []
@@ -92,11 +93,6 @@ def _parse(doc: str) -> tuple[list[str], list[_Section]]:
     while head and not head[-1]:
         head.pop()
     return head, sections
-
-
-def _escaped(doc: str) -> str:
-    """Return the value of a docstring as it may stand between three double quotes."""
-    return doc.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
 
 
 def _items(section: _Section) -> Iterator[tuple[str, list[str]]]:

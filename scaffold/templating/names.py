@@ -37,7 +37,7 @@ def canonical_key(typed: str, suffixes: Iterable[str] = (), reserved: Iterable[s
         RequestError: The name is refused; code and message say why.
     """
     _check_characters(typed)
-    key = _snake(typed)
+    key = re.sub(r"[ \-_]+", "_", _WORD_START.sub("_", typed)).strip("_").lower()
     stripped = _strip_suffixes(key, suffixes)
     if key and not stripped:
         raise _refusal(typed, "name_kind", f"only says what kind it is; name the {key} itself")
@@ -53,11 +53,6 @@ def pascal(key: str) -> str:
 def fold(name: str) -> str:
     """Return what two spellings of one name have in common: letters and digits, lower case."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _snake(typed: str) -> str:
-    words = _WORD_START.sub("_", typed)
-    return re.sub(r"[ \-_]+", "_", words).strip("_").lower()
 
 
 def _strip_suffixes(key: str, suffixes: Iterable[str]) -> str:

@@ -309,9 +309,6 @@ def render_request(request: Request, sources: Mapping[str, bytes]) -> tuple[Rend
     Raises:
         TemplateError: A template is wrong.
     """
-    return render_files(request.files(), sources, _variables(request))
-
-
-def _variables(request: Request) -> dict[str, Any]:
     questions = all_answers(request.kind, request.styles)
-    return template_variables(request.names, request.style_names, questions, request.answers)
+    variables = template_variables(request.names, request.style_names, questions, request.answers)
+    return render_files(request.files(), sources, variables)

@@ -156,7 +156,9 @@ def create_folder(folder: Path, files: Iterable[tuple[str, bytes]]) -> None:
                     disk.DISK.rmdir(folder)  # Windows renames over no folder, be it empty
                 disk.DISK.replace(stage, folder)
             except BaseException:
-                _drop(stage)
+                with suppress(OSError):
+                    _empty(stage)
+                    disk.DISK.rmdir(stage)
                 raise
     with suppress(OSError):  # it stands, and whole; without this its name is on disk a bit later
         disk.DISK.sync(folder.parent)
@@ -183,12 +185,6 @@ def _empty(folder: Path) -> None:
             disk.DISK.rmdir(entry)
         else:
             disk.DISK.unlink(entry)
-
-
-def _drop(folder: Path) -> None:
-    with suppress(OSError):
-        _empty(folder)
-        disk.DISK.rmdir(folder)
 
 
 @contextmanager

@@ -166,7 +166,8 @@ def content_of(value: Any) -> str:
     if isinstance(value, int | float):
         return "numbers"
     if isinstance(value, bytes):
-        return "images" if _is_image(value) else "bytes"
+        is_image = value.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF"))
+        return "images" if is_image else "bytes"
     if isinstance(value, Mapping):
         keys = set(cast("Mapping[str, Any]", value))
         return "images" if keys == {"bytes", "path"} else "objects"
@@ -191,10 +192,6 @@ def _is_message(item: Any) -> bool:
         return False
     message = cast("Mapping[str, Any]", item)
     return all(isinstance(message.get(key), str) for key in ("role", "content"))
-
-
-def _is_image(data: bytes) -> bool:
-    return data.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF"))
 
 
 def _shown(name: str) -> str:

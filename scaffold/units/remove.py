@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +61,12 @@ def plan_remove(root: Path, unit: Unit, units: Iterable[Unit], *, discard: bool)
     _check_not_needed(unit, others)
     states = _states(root, unit, others)
     edited = tuple(path for path, state in states.items() if state == "edited")
-    files = _deletions(root, states, discard)
+    deleted = ("untouched", "edited") if discard else ("untouched",)
+    files = [
+        Change(path, "deleted", (root / path).read_bytes(), None)
+        for path, state in states.items()
+        if state in deleted
+    ]
     entries, changed = _without_entries(root, unit)
     records = _records(root, unit, is_last=not others)
     lost = edited if discard else ()
@@ -85,12 +90,6 @@ def _states(root: Path, unit: Unit, others: Iterable[Unit]) -> dict[str, FileSta
     shared = {file.path for other in others for file in other.files}
     own = [file for file in unit.files if file.path not in shared]
     return {file.path: file_status(root, unit, file) for file in own}
-
-
-def _deletions(root: Path, states: Mapping[str, FileStatus], discard: bool) -> list[Change]:
-    wanted = ("untouched", "edited") if discard else ("untouched",)
-    paths = [path for path, state in states.items() if state in wanted]
-    return [Change(path, "deleted", (root / path).read_bytes(), None) for path in paths]
 
 
 def _without_entries(root: Path, unit: Unit) -> tuple[list[Change], tuple[Entry, ...]]:

@@ -87,7 +87,9 @@ def _symbol_at(tree: ast.Module, line: int) -> str:
     """Return the qualified name of the function or assignment around a line, else below it."""
     body, prefix = tree.body, ""
     while True:
-        around = next((node for node in body if _spans(node, line)), None)
+        around = next(
+            (node for node in body if node.lineno <= line <= (node.end_lineno or 0)), None
+        )
         if not isinstance(around, ast.ClassDef):
             break
         body, prefix = around.body, f"{prefix}{around.name}."
@@ -96,10 +98,6 @@ def _symbol_at(tree: ast.Module, line: int) -> str:
     if not names:
         raise ValueError(f"line {line}: a YOURS comment marks neither a function nor an assignment")
     return f"{prefix}{names[0]}"
-
-
-def _spans(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _names(node: ast.stmt) -> list[str]:

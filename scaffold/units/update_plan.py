@@ -93,7 +93,7 @@ class _Merging:
     def update(self, file: RenderedFile) -> None:
         """Merge one rendered file into what stands at its place."""
         known = {each.path for each in self.made.files}
-        base = self._base(file.path)
+        base = self._now(base_path(self.made.kind, self.made.name, file.path))
         mine = self._now(file.path)
         if mine is None:
             if file.path not in known:
@@ -163,6 +163,3 @@ class _Merging:
             return self.planned[path]
         place = self.root / path
         return place.read_bytes() if place.is_file() else None
-
-    def _base(self, path: str) -> bytes | None:
-        return self._now(base_path(self.made.kind, self.made.name, path))

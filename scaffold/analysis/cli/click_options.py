@@ -40,7 +40,7 @@ def click_option(call: ast.Call, source: Source, literals: Literals) -> Option |
         is_repeatable=literal(keyword(call, "multiple")) is True,
         is_required=literal(keyword(call, "required")) is True
         and not {"default", "prompt", "envvar", None} & {each.arg for each in call.keywords},
-        num_values=None if _has_rest(call) else _num_values(call, has_two=has_two),
+        num_values=_num_values(call, has_two=has_two),
         folds_case=folds,
     )
 
@@ -51,13 +51,9 @@ def _split_names(words: Sequence[str]) -> tuple[list[str], bool]:
     return [each for each in names if each.startswith("-")], len(names) > len(words)
 
 
-def _has_rest(call: ast.Call) -> bool:
-    return any(each.arg is None for each in call.keywords)
-
-
 def _num_values(call: ast.Call, *, has_two: bool) -> int | None:
     given = {each.arg for each in call.keywords}
-    if "cls" in given or ("flag_value" in given and "is_flag" not in given):
+    if {"cls", None} & given or ("flag_value" in given and "is_flag" not in given):
         return None
     for name in ("is_flag", "count"):
         value = literal(keyword(call, name))

@@ -105,7 +105,7 @@ class Programs:
             return Program("", None, found.evidence, found.near or "")
         if found.kind != "module" or found.path is None:
             return None
-        if not self._is_firm(top):
+        if not any(each.is_firm for each in self._python.modules.top(top)):
             return None
         folder = self._folder(dotted, found.path)
         if folder is None:
@@ -120,9 +120,6 @@ class Programs:
         if path.endswith(("/__init__.py", "/__init__.pyi")):
             return path.rpartition("/")[0]
         return None if path.endswith((".py", ".pyi")) else path
-
-    def _is_firm(self, top: str) -> bool:
-        return any(each.is_firm for each in self._python.modules.top(top))
 
     def script(self, path: str) -> Program:
         """Return the program that a file is."""

@@ -113,7 +113,7 @@ class Files:
             return True
         if not _UNCLEAN.search(path):
             return False
-        clean = _normal(path)
+        clean = os.path.normpath(path).replace(os.sep, "/")
         return clean in self.paths or clean in self.folders or clean == "."
 
     def below(self, folder: str) -> list[str]:
@@ -250,7 +250,3 @@ def walk(root: Path) -> Iterator[str]:
         start = Path(folder).relative_to(root)
         for name in files:
             yield (start / name).as_posix()
-
-
-def _normal(path: str) -> str:
-    return os.path.normpath(path).replace(os.sep, "/")

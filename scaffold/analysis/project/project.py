@@ -76,7 +76,11 @@ class Project:
     def pins(self) -> dict[str, dict[str, str]]:
         """The packages that are pinned exactly: each version with the file that pins it."""
         found: dict[str, dict[str, str]] = defaultdict(dict)
-        paths = [path for path in self._files.paths if _is_requirements(path)]
+        paths = [
+            path
+            for path in self._files.paths
+            if _REQUIREMENTS.search(path) or _IN_FOLDER.search(path)
+        ]
         for name in _MANIFESTS:
             paths += self._files.by_name.get(name, [])
         for path in sorted(paths):
@@ -157,10 +161,6 @@ def as_version(text: str) -> Version:
 def normal_name(name: str) -> str:
     """Return a package's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _is_requirements(path: str) -> bool:
-    return bool(_REQUIREMENTS.search(path) or _IN_FOLDER.search(path))
 
 
 def _at(table: dict[str, Any], *keys: str) -> Any:

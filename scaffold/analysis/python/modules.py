@@ -241,7 +241,7 @@ class Modules:
         paths = self._files.paths
         source, stub = f"{inner}.py", f"{inner}.pyi"
         has_source, has_stub = source in paths, stub in paths
-        compiled = self._compiled(folder, name)
+        compiled = self._compiled_modules.get(join(folder, name))
         if has_source or has_stub or compiled:
             return Module(
                 source if has_source else None if has_stub else compiled,
@@ -262,9 +262,6 @@ class Modules:
             False,
             is_firm,
         )
-
-    def _compiled(self, folder: str, name: str) -> str | None:
-        return self._compiled_modules.get(join(folder, name))
 
     @cached_property
     def _compiled_modules(self) -> dict[str, str]:

@@ -141,8 +141,8 @@ def _from_hf(design: Json, fields: Sequence[Json], source: Source, names: ModelN
     expressions = {str(field["name"]): _by_kind(spelled(str(field["expr"]))) for field in fields}
     shared = _locals(expressions)
     body += [f"{name} = {_resolved(expressions[name])}" for name in shared]
-    for text in expressions.values():
-        _use_modules(text, source)
+    if any(re.search(r"\bmath\.", text) for text in expressions.values()):
+        source.use("math")
     rows = [
         f'    "{name}": {name if name in shared else _resolved(text)},'
         for name, text in expressions.items()
@@ -182,11 +182,6 @@ def _by_kind(text: str) -> str:
 
 def _resolved(text: str) -> str:
     return _LOCAL.sub(r"\1", text)
-
-
-def _use_modules(text: str, source: Source) -> None:
-    if re.search(r"\bmath\.", text):
-        source.use("math")
 
 
 def _refusals_text(refusals: Sequence[Json], names: ModelNames) -> str:

@@ -132,8 +132,9 @@ class _AttentionWriter:
         self._norm(states, over="projection", after_rope=False)
         if clip is not None and clip.get("after_norm"):
             self._clip(states, clip)
+        has_v_size = given(self.part.get("v_head_dim"))
         for name in "qkv":
-            size = self._v_size() if name == "v" else "self.head_dim"
+            size = "self.v_head_dim" if name == "v" and has_v_size else "self.head_dim"
             self.body.step(f"{name} = split_heads({states[name]}, {size})")
             states[name] = name
         self._norm(states, over="head", after_rope=False)
@@ -141,9 +142,6 @@ class _AttentionWriter:
         self._norm(states, over="head", after_rope=True)
         self._settle(states)
         self._factors()
-
-    def _v_size(self) -> str:
-        return "self.v_head_dim" if given(self.part.get("v_head_dim")) else "self.head_dim"
 
     def _settle(self, states: dict[str, str]) -> None:
         """Give each state its name back, in one statement each."""

@@ -25,18 +25,15 @@ def head_setup(part: Json, source: Source, names: ModelNames) -> list[str]:
             f"self.head_act = get_activation({value_text(transform['activation'])})",
             f"self.head_norm = {norm_text(transform['norm'], source, names)}",
         ]
+    bias = value_text(part.get("bias", False))
     return [
         *lines,
         "if args.is_critic:",
         "    self.score = nn.Linear(args.dim, args.num_labels, bias=False)",
         "else:",
-        f"    self.output = nn.Linear(args.dim, args.vocab_size, bias={_bias(part)})",
+        f"    self.output = nn.Linear(args.dim, args.vocab_size, bias={bias})",
         "self.tie_weights()",
     ]
-
-
-def _bias(part: Json) -> str:
-    return value_text(part.get("bias", False))
 
 
 def logits_steps(part: Json, source: Source) -> list[str]:

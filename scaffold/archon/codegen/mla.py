@@ -18,7 +18,9 @@ def mla_class(design: Json, source: Source, names: ModelNames) -> str:
     source.use(names.shared("layers", "packing"), "Packing")
     source.use(names.shared("layers", "rope"), "RopeTable", "apply_rotary")
     body = ModuleBody(source)
-    _sizes(part, body)
+    sizes = ("head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank")
+    for name in sizes:
+        body.kept(name, value_text(part[name]))
     _queries(part, body, source, names)
     _keys_and_values(part, body, source, names)
     _core(design, body)
@@ -26,12 +28,6 @@ def mla_class(design: Json, source: Source, names: ModelNames) -> str:
     init = f"def __init__(self, args: {names.args}, layer_id: int{core_id}) -> None"
     doc = "Attends with keys and values that are expanded from a latent state."
     return class_text("Attention", "nn.Module", doc, body.methods(init, forward_signature(design)))
-
-
-def _sizes(part: Json, body: ModuleBody) -> None:
-    body.kept("head_dim", value_text(part["head_dim"]))
-    for name in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank"):
-        body.kept(name, value_text(part[name]))
 
 
 def _linear(name: str, sizes: str, part: Json, bias: str) -> str:

@@ -87,7 +87,8 @@ def _candidates(path: str, data: bytes, wanted: Wanted) -> Iterator[Entry]:
     try:
         text = data.decode("utf-8-sig")
         if name.name == "CODEOWNERS":
-            yield from _owners(path, data, text, wanted)
+            for table in ("", *re.findall(r"(?m)^[ \t]*\^?\[([^\]]+)\]", text)):
+                yield from _rows(path, data, table, "owners", wanted)
         elif name.suffix in (".py", ".pyi"):
             yield from _Python(path, text, wanted).entries()
         elif name.suffix in (".yml", ".yaml"):
@@ -339,12 +340,6 @@ def _rows(path: str, data: bytes, table: str, shape: str, wanted: Wanted) -> Ite
     for key, value in rows.items():
         if wanted(f"{key} {value or ''}"):
             yield _entry(path, table, shape, key, value or "")
-
-
-def _owners(path: str, data: bytes, text: str, wanted: Wanted) -> Iterator[Entry]:
-    sections = re.findall(r"(?m)^[ \t]*\^?\[([^\]]+)\]", text)
-    for table in ("", *sections):
-        yield from _rows(path, data, table, "owners", wanted)
 
 
 def _lists(path: str, text: str, wanted: Wanted) -> Iterator[Entry]:

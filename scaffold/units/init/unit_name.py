@@ -94,7 +94,9 @@ def find_name(files: Mapping[str, bytes], source: str, kind: str = "") -> UnitNa
     name, siblings = _siblings(files, source)
     words = words_of(name)
     symbol, suffix = _main_symbol(files[source].decode("utf-8-sig", "replace"), words)
-    folder = _singular(_folder_of(source))
+    path = PurePosixPath(source)
+    home = path.parent.parent if path.name == "__init__.py" else path.parent
+    folder = _singular(home.name)
     known = {folder, *words_of(kind), *suffix[-1:], *_shared(siblings)}
     if len(words) > 1 and words[-1] in known:
         words, suffix = words[:-1], words[-1:]
@@ -127,11 +129,6 @@ def _siblings(files: Mapping[str, bytes], source: str) -> tuple[str, list[str]]:
     return path.parent.name, [
         each.name for each in inits if each.parent == above and each != path.parent
     ]
-
-
-def _folder_of(source: str) -> str:
-    path = PurePosixPath(source)
-    return (path.parent.parent if path.name == "__init__.py" else path.parent).name
 
 
 def _main_symbol(text: str, words: list[str]) -> tuple[str, list[str]]:

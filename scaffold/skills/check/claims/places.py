@@ -205,7 +205,7 @@ def _anchor(path: str, document: Document, repository: Repository) -> str | None
 
 
 def _stands_for_siblings(whole: str, deepest: str, repository: Repository) -> bool:
-    """Return whether `tests/test_provider/evals` is one of many: `tests/test_a/evals` and others."""
+    """Return whether `tests/test_provider/evals` is one of many `tests/test_*/evals`."""
     _, *rest = whole[len(deepest) :].strip("/").split("/")
     if not rest:
         return False

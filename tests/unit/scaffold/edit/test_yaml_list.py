@@ -91,3 +91,22 @@ def test_a_key_without_a_value_in_a_mapping():
 def test_a_key_that_is_no_line_is_refused(key: str):
     with pytest.raises(RegistryError, match="no single line"):
         add_entry(NAV, entry("nav", key))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("nav:\n" + "- " * 200 + "a\n", 2, "more than 100 values"),
+        ("nav:\n- a\u2028b\n", 2, "line separator"),
+        ("? nav\n: - a\n", 1, "layout"),
+        ("&x nav:\n- a\n", 1, "in front of a key"),
+        ("nav:\n- a\n...\n", 3, "more than one document"),
+        ("%YAML 1.1\n---\nnav:\n- a\n", 1, "directive"),
+        ("nav:\n- {{ page }}\n", 2, "template code"),
+        ("nav:\n- 'a\n", 2, "layout"),
+        ("nav:\n- a\x07b\n", 1, "not allowed|unacceptable"),
+    ],
+)
+def test_a_form_that_lines_cannot_be_added_to_is_refused(text: str, line: int, reason: str):
+    with pytest.raises(RegistryError, match=rf"mkdocs.yml:{line}: .*({reason})"):
+        add_entry(text.encode(), entry("nav", "z"))

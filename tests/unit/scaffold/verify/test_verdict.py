@@ -19,7 +19,7 @@ from scaffold.verify.levels import Bench, Limits, run_episodes, run_tests
 from scaffold.verify.verdict import UnitVerdict
 
 UNIT = Unit("reward", "x", (), {})
-TODO = OpenTodo("x.py", 3, "f", "write it")
+OPEN = OpenTodo("x.py", 3, "f", "write it")
 PASSED = judged("static", [warning("a", "b")], "fine")
 FAILED = judged("tests", [failed("a", "b"), failed("c", "d")], "")
 
@@ -29,10 +29,10 @@ FAILED = judged("tests", [failed("a", "b"), failed("c", "d")], "")
     [
         ([PASSED], (), False, "ok"),
         ([PASSED, not_needed("episodes", "none")], (), False, "ok"),
-        ([PASSED], (TODO,), False, "unfinished"),
-        ([PASSED], (TODO,), True, "ok"),
+        ([PASSED], (OPEN,), False, "unfinished"),
+        ([PASSED], (OPEN,), True, "ok"),
         ([PASSED, not_run("tests", "no pytest")], (), True, "unfinished"),
-        ([FAILED, PASSED], (TODO,), True, "failed"),
+        ([FAILED, PASSED], (OPEN,), True, "failed"),
     ],
 )
 def test_verdicts(
