@@ -142,6 +142,7 @@ def _main_symbol(text: str, words: list[str]) -> tuple[str, list[str]]:
         for node in tree.body
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
+    # The longest match first: `MathDebate` before `Math` for math_debate.
     for length in range(len(words), 0, -1):
         for name in defined:
             if words_of(name)[:length] == words[:length] and len(words) - length <= 1:
